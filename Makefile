@@ -1,0 +1,51 @@
+# The two commands of the README are `make demo` and `make test`; both do their own set-up on Debian and Ubuntu.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SUITE ?= trixie
+LAB_PACKAGES := systemd-container mmdebstrap iproute2 nftables procps openssh-client
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
+
+.PHONY: help setup lab-packages demo demo-down test unit lint format bench clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready  ## a virtual environment with slurmfab and what its tests need
+
+$(VENV)/.ready: setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo "Installing with apt: python3-venv"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq python3-venv; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+lab-packages:  ## the Debian packages that the lab needs, if any is missing
+	@missing="$(strip $(call MISSING,$(LAB_PACKAGES)))"; [ -z "$$missing" ] || { \
+	  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $$missing >/dev/null; }
+
+demo: setup lab-packages  ## one controller and two compute nodes on this machine: deploy, check, run a job
+	$(AS_ROOT) env PATH="$$PATH" BIN="$(BIN)" SUITE="$(SUITE)" sh docs/demo.sh
+
+demo-down:  ## remove what the demo left running
+	$(AS_ROOT) $(BIN)/fab lab-down --name demo
+
+test: setup $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; those on lab hosts run as root only
+	$(BIN)/pytest
+
+unit: setup  ## the tests that need no hosts
+	$(BIN)/pytest -m 'not lab'
+
+lint: setup  ## what CI checks besides the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## put all Python code into its usual shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove the virtual environment and all that tools left behind
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

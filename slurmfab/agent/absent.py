@@ -1,0 +1,48 @@
+"""A file that must not be there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
+
+
+@dataclass(frozen=True)
+class Absent(Resource):
+    """No file, link or device of this name; directories are left alone.
+
+    Args:
+        path: absolute.
+    """
+
+    kind: ClassVar[str] = "absent"
+    path: str
+
+    def name(self) -> str:
+        """The path."""
+        return self.path
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """The file that goes."""
+        return (self.path,)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Nothing there."""
+        return {"file": None}
+
+    def actual(self, context: Context) -> State:
+        """Whether there is one.
+
+        Raises:
+            ResourceFailed: a directory is there.
+        """
+        path = context.path(self.path)
+        if os.path.isdir(path) and not os.path.islink(path):
+            raise ResourceFailed("%s is a directory; only files are removed" % path)
+        return {"file": "present" if os.path.lexists(path) else None}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Remove it."""
+        os.unlink(context.path(self.path))

@@ -1,0 +1,198 @@
+"""What a host is, read once before anything is planned, as JSON values for `slurmfab.facts.from_answer`.
+
+Programs are run only where no file tells: a host answers in some ten milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+import time
+from typing import Any, Dict, Iterable, List, Mapping
+
+from slurmfab.agent import cgroups, gpus, hardware, network
+from slurmfab.agent.reading import entries, names, read_bytes, read_text
+
+MUNGE_KEY = "/etc/munge/munge.key"
+SLURM_CONF = "/etc/slurm/slurm.conf"
+
+
+def read(request: Mapping[str, Any]) -> Dict[str, Any]:
+    """All facts of this host.
+
+    Args:
+        request: `users` (and `groups`, if others), `packages`, `services`: names that the cluster cares for;
+            `with_munge_key`, `with_slurm_conf`: whether to read these files; `root`: where the file system begins.
+
+    Returns:
+        The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
+    """
+    root = request.get("root", "/").rstrip("/")
+    release = os_release(root)
+    users = tuple(request.get("users", ()))
+    accounts = read_accounts(root, users)
+    munge_key = read_bytes(root + MUNGE_KEY) if request.get("with_munge_key") else b""
+    slurm_conf = read_bytes(root + SLURM_CONF) if request.get("with_slurm_conf") else b""
+    return {
+        "hostname": os.uname().nodename.split(".")[0],
+        "os_id": release.get("ID", ""),
+        "os_like": release.get("ID_LIKE", ""),
+        "codename": release.get("VERSION_CODENAME", ""),
+        "python": "%d.%d.%d" % sys.version_info[:3],
+        "addresses": network.addresses(),
+        "accounts": accounts,
+        "groups": read_groups(root, (*users, *request.get("groups", ()))),
+        "uids": taken(root + "/etc/passwd", {str(one["uid"]): name for name, one in accounts.items()}),
+        "gids": taken(root + "/etc/group", {}),
+        "busy_uids": busy_uids(),
+        "packages": packages(root, request.get("packages", ())),
+        "hardware": hardware.read(root),
+        "gpus": gpus.read(root),
+        "cgroup": cgroups.read(root),
+        "ssh_host_keys": ssh_host_keys(root),
+        "public_key": public_key(root, accounts),
+        "munge_key": base64.b64encode(munge_key).decode(),
+        "slurm_conf": slurm_conf.decode(errors="replace"),
+        "services": services(root, tuple(request.get("services", ()))),
+        "has_pmix": has_pmix(root),
+        "clock": time.time(),
+    }
+
+
+def os_release(root: str) -> Dict[str, str]:
+    """The fields of os-release(5)."""
+    lines = (read_text(root + "/etc/os-release") or read_text(root + "/usr/lib/os-release")).splitlines()
+    return {name: value.strip("\"'") for name, _, value in (line.partition("=") for line in lines)}
+
+
+def read_accounts(root: str, users: Iterable[str]) -> Dict[str, Dict[str, Any]]:
+    """Those of the users that exist here, wherever NSS finds them; below another root only /etc/passwd counts."""
+    if root:
+        local = {fields[0]: fields for fields in entries(root + "/etc/passwd")}
+        return {
+            user: {"uid": int(one[2]), "gid": int(one[3]), "home": one[5], "shell": one[6]}
+            for user, one in ((user, local[user]) for user in users if user in local)
+        }
+    import pwd  # noqa: PLC0415 - only for the real root
+
+    found = {}
+    for user in users:
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            continue
+        found[user] = {"uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
+    return found
+
+
+def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
+    """Those of the groups that exist here, by GID; looked for as users are."""
+    if root:
+        local = {fields[0]: int(fields[2]) for fields in entries(root + "/etc/group")}
+        return {group: local[group] for group in groups if group in local}
+    import grp  # noqa: PLC0415
+
+    found = {}
+    for group in groups:
+        try:
+            found[group] = grp.getgrnam(group).gr_gid
+        except KeyError:
+            continue
+    return found
+
+
+def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
+    """Names by ID, from a file in the format of passwd(5) or group(5).
+
+    Users of a directory service are never listed, for there can be many thousands; `more` adds those looked up by name.
+    """
+    return {**{fields[2]: fields[0] for fields in entries(path) if len(fields) > 2}, **more}  # noqa: PLR2004
+
+
+def busy_uids() -> List[int]:
+    """UIDs that own running processes, by the real, effective, saved and file system UID."""
+    busy = {0}
+    for pid in names("/proc"):
+        if not pid.isdigit():
+            continue
+        try:
+            owner = os.stat("/proc/" + pid).st_uid
+            if owner:
+                busy.add(owner)
+                continue
+            # A daemon that was root has files of root's here; kernel threads have no exe and are all root's.
+            os.readlink("/proc/%s/exe" % pid)
+        except OSError:
+            continue
+        status = read_bytes("/proc/%s/status" % pid).partition(b"\nUid:")[2].partition(b"\n")[0]
+        busy.update(int(uid) for uid in status.split())
+    return sorted(busy)
+
+
+def packages(root: str, wanted: Iterable[str]) -> Dict[str, str]:
+    """Versions of those packages that are completely installed, held ones included, from dpkg's status file."""
+    status = b"\n\n" + read_bytes(root + "/var/lib/dpkg/status")
+    found = {}
+    for package in wanted:
+        start = status.find(b"\n\nPackage: %s\n" % package.encode())
+        while start >= 0:
+            paragraph = status[start : status.find(b"\n\n", start + 2) + 1 or None]
+            if b" ok installed\n" in paragraph:
+                found[package] = paragraph.partition(b"\nVersion: ")[2].partition(b"\n")[0].decode()
+            start = status.find(b"\n\nPackage: %s\n" % package.encode(), start + 2)
+    return found
+
+
+def ssh_host_keys(root: str) -> Dict[str, str]:
+    """Public host keys of sshd, base64 by type."""
+    keys = {}
+    for name in names(root + "/etc/ssh"):
+        if name.startswith("ssh_host_") and name.endswith("_key.pub"):
+            words = read_text(root + "/etc/ssh/" + name).split()
+            if len(words) > 1:
+                keys[words[0]] = words[1]
+    return keys
+
+
+def public_key(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> str:
+    """The slurm user's SSH public key, empty while there is none."""
+    home = accounts.get("slurm", {}).get("home", "")
+    return read_text(root + home + "/.ssh/id_ed25519.pub") if home else ""
+
+
+def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
+    """ActiveState of those units that exist; none where systemd does not run."""
+    if not units or root or not os.path.isdir("/run/systemd/system"):
+        return {}
+    import subprocess  # noqa: PLC0415 - not every request needs it
+
+    argv = ["systemctl", "show", "-p", "LoadState", "-p", "ActiveState", "--", *units]
+    try:
+        shown = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return service_states(units, shown.decode(errors="replace"))
+
+
+def service_states(units: Iterable[str], shown: str) -> Dict[str, str]:
+    """ActiveState by unit, from `systemctl show`: one paragraph per unit, in the order they were asked for."""
+    states = {}
+    for unit, paragraph in zip(units, shown.strip().split("\n\n")):  # noqa: B905 - zip(strict=) is Python 3.10's
+        fields = dict(line.partition("=")[::2] for line in paragraph.splitlines())
+        if fields.get("LoadState") not in ("not-found", None):
+            states[unit] = fields.get("ActiveState", "")
+    return states
+
+
+def has_pmix(root: str) -> bool:
+    """Whether Slurm's pmix plugin and the library that it loads are there, in Debian's places."""
+    for name in names(root + "/usr/lib"):
+        folder = "%s/usr/lib/%s" % (root, name)
+        if not name.endswith(("-linux-gnu", "-linux-gnueabihf")):
+            continue
+        libraries = [folder, *("%s/%s/lib" % (folder, one) for one in names(folder) if one.startswith("pmix"))]
+        has_plugin = any(one.startswith("mpi_pmix") for one in names(folder + "/slurm-wlm"))
+        if has_plugin and any(os.path.exists(library + "/libpmix.so.2") for library in libraries):
+            return True
+    return False

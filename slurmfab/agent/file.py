@@ -1,0 +1,81 @@
+"""A file whose whole content is known."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from slurmfab.agent import replace
+from slurmfab.agent.accounts import gid_of, group_name, uid_of, user_name
+from slurmfab.agent.resource import Context, Resource, State
+
+
+@dataclass(frozen=True)
+class File(Resource):
+    """A regular file with this content, owner and mode; its directory has to be there.
+
+    Args:
+        path: absolute.
+        content: all of it, as text, or in base64.
+        owner: user name.
+        group: group name.
+        mode: permission bits.
+        secret: whether no report, log or error may show the content.
+        encoding: what `content` is: `text` (written as UTF-8) or `base64`.
+    """
+
+    kind: ClassVar[str] = "file"
+    path: str
+    content: Any = field(repr=False)
+    owner: str = "root"
+    group: str = "root"
+    mode: int = 0o644
+    secret: bool = False
+    encoding: str = "text"
+
+    def name(self) -> str:
+        """The path."""
+        return self.path
+
+    def secrets(self) -> frozenset[str]:
+        """The content, if it is one."""
+        return frozenset({"content"} if self.secret else ())
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """The file itself: its ctime changes with every one of its properties."""
+        return (self.path,)
+
+    def data(self) -> bytes:
+        """The wanted content as bytes."""
+        if self.encoding == "base64":
+            return base64.b64decode(self.content)
+        return str(self.content).encode("utf-8", "surrogateescape")
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Content, owner, group and mode."""
+        content = self.data().decode("utf-8", "surrogateescape")
+        return {"content": content, "owner": self.owner, "group": self.group, "mode": "%04o" % self.mode}
+
+    def actual(self, context: Context) -> State:
+        """The same of the file that is there; nothing when there is none."""
+        path = context.path(self.path)
+        content, status = replace.read(path), replace.regular(path)
+        if content is None or status is None:
+            return {}
+        return {
+            # Bytes that are no UTF-8 survive as surrogates, so equal text means equal bytes.
+            "content": content.decode("utf-8", "surrogateescape"),
+            "owner": user_name(context, status.st_uid, self.owner),
+            "group": group_name(context, status.st_gid, self.group),
+            "mode": "%04o" % (status.st_mode & 0o7777),
+        }
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Replace the file in one step, or only set who may use it."""
+        path = context.path(self.path)
+        uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
+        if "content" in differing:
+            replace.put(path, self.data(), uid, gid, self.mode)
+        else:
+            replace.change_access(path, uid, gid, self.mode)

@@ -1,0 +1,54 @@
+"""A group of a host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, List
+
+from slurmfab.agent.accounts import find_group
+from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
+
+
+def prefix(context: Context) -> List[str]:
+    """The option that points the tools of shadow(5) to a scratch root."""
+    return [] if context.root == "/" else ["--prefix", context.root]
+
+
+@dataclass(frozen=True)
+class Group(Resource):
+    """A group with this GID; the GID of a group that is there is never changed, for files carry it.
+
+    Args:
+        group: its name.
+        gid: its number.
+    """
+
+    kind: ClassVar[str] = "group"
+    group: str
+    gid: int
+
+    def name(self) -> str:
+        """The group's name."""
+        return self.group
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """The GID."""
+        return {"gid": self.gid}
+
+    def actual(self, context: Context) -> State:
+        """The GID of the group that is there.
+
+        Raises:
+            ResourceFailed: it is another one.
+        """
+        gid = find_group(context, self.group)
+        if gid not in (None, self.gid):
+            raise ResourceFailed(
+                "the group %s has GID %d here and should have %d; files carry the number, so it is not changed: "
+                "use groupmod and chown yourself, or give the cluster GID %d" % (self.group, gid, self.gid, gid)
+            )
+        return {"gid": gid}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Make it, by groupadd(8)."""
+        context.must(["groupadd", *prefix(context), "--system", "--gid", str(self.gid), self.group])

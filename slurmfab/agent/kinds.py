@@ -1,0 +1,45 @@
+"""All kinds of resources by name; a module is imported when a request needs its kind."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Mapping
+
+from slurmfab.agent.resource import Resource
+
+KINDS = {
+    "absent": "absent:Absent",
+    "block": "block:Block",
+    "directory": "directory:Directory",
+    "file": "file:File",
+    "group": "group:Group",
+    "munge-key": "munge_key:MungeKey",
+    "packages": "packages:Packages",
+    "service": "service:Service",
+    "slurm-files": "slurm_files:SlurmFiles",
+    "slurm-nodes": "slurm_nodes:SlurmNodes",
+    "ssh-key": "ssh_key:SshKey",
+    "user": "user:User",
+}
+"""Module and class by kind. A new resource type is one file in this package and one line here."""
+
+
+def build(request: Mapping[str, Any]) -> Resource:
+    """The resource that `as_request` made these JSON values of.
+
+    Raises:
+        ValueError: there is no such kind.
+        TypeError: these are not its fields.
+    """
+    if request.get("kind") not in KINDS:
+        raise ValueError("there is no resource of kind %s" % request.get("kind"))
+    module, _, name = KINDS[request["kind"]].partition(":")
+    made: Resource = getattr(importlib.import_module("slurmfab.agent." + module), name)(
+        **{field: tuples(value) for field, value in request.items() if field != "kind"}
+    )
+    return made
+
+
+def tuples(value: Any) -> Any:
+    """A JSON value with tuples for lists, as frozen dataclasses hold them."""
+    return tuple(tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,68 @@
+"""The munge key of the host that makes it for all others."""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from typing import ClassVar, Mapping
+
+from slurmfab.agent import replace
+from slurmfab.agent.accounts import gid_of, group_name, uid_of, user_name
+from slurmfab.agent.resource import Context, Resource, State
+
+SIZES = range(32, 1025)
+"""Bytes that a key may have (mungekey(8), 0.5.15)."""
+
+NEW_SIZE = 128
+"""Bytes of a new key, as mungekey(8) makes them by default."""
+
+
+@dataclass(frozen=True)
+class MungeKey(Resource):
+    """A munge key of this host's own making, for the user munge alone; one that munged could use is kept.
+
+    Args:
+        path: absolute; its directory has to be there.
+    """
+
+    kind: ClassVar[str] = "munge-key"
+    path: str = "/etc/munge/munge.key"
+
+    def name(self) -> str:
+        """The path."""
+        return self.path
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """The key file."""
+        return (self.path,)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """A key of a legal size, munge's, 0400."""
+        return {"key": "present", "owner": "munge", "group": "munge", "mode": "0400"}
+
+    def actual(self, context: Context) -> State:
+        """The same of the file that is there; nothing when there is none."""
+        path = context.path(self.path)
+        status = replace.regular(path)
+        if status is None:
+            return {}
+        return {
+            "key": "present" if status.st_size in SIZES else "unusable: %d bytes" % status.st_size,
+            "owner": user_name(context, status.st_uid, "munge"),
+            "group": group_name(context, status.st_gid, "munge"),
+            "mode": "%04o" % (status.st_mode & 0o7777),
+        }
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Make a key, or only set who may read the one that is there."""
+        path = context.path(self.path)
+        uid, gid = uid_of(context, "munge"), gid_of(context, "munge")
+        if "key" in differing:
+            replace.put(path, os.urandom(NEW_SIZE), uid, gid, 0o400)
+        else:
+            replace.change_access(path, uid, gid, 0o400)
+
+    def exports(self, context: Context) -> Mapping[str, str]:
+        """`munge_key`: the key in base64."""
+        return {"munge_key": base64.b64encode(replace.read(context.path(self.path)) or b"").decode()}

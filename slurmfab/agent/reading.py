@@ -1,0 +1,35 @@
+"""Reading small files of a host, for facts and resources alike; what is missing or cannot be read reads as nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterator, List
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file; empty when there is none to read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def read_text(path: str) -> str:
+    """The text of a file without white space around it; empty when there is none to read."""
+    return read_bytes(path).decode(errors="replace").strip()
+
+
+def names(path: str) -> List[str]:
+    """The names in a directory, sorted; none when it cannot be read."""
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def entries(path: str) -> Iterator[List[str]]:
+    """The lines of a colon-separated database, such as /etc/passwd (passwd(5)), as lists of fields."""
+    for line in read_bytes(path).decode(errors="surrogateescape").splitlines():
+        if ":" in line and not line.startswith(("#", "+", "-")):
+            yield line.split(":")

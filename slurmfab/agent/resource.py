@@ -1,0 +1,315 @@
+"""What every resource is: a wanted state that a host can read, compare, converge and read again."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Optional, Sequence
+
+if TYPE_CHECKING:
+    import subprocess
+
+OK = "ok"
+CHANGED = "changed"
+WOULD_CHANGE = "would change"
+FAILED = "failed"
+SKIPPED = "skipped"
+
+DIFF_LINES = 200
+"""How much of a difference a report carries: enough to judge it, little enough to read it."""
+
+State = Mapping[str, Any]
+"""One side of a comparison: JSON values by name; `None` stands for what is absent."""
+
+
+class ResourceFailed(Exception):
+    """A resource that could not be read or converged; the text says why and what to try."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A value that one host makes or holds and others need, such as a public key.
+
+    The plan names it; the deployer puts the value in its place, in memory, when the maker has told it.
+
+    Args:
+        host: who makes it.
+        name: which of that host's exports.
+    """
+
+    host: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between a host and what is wanted there.
+
+    Args:
+        name: what differs, such as `mode` or `content`.
+        actual: what the host has, as text; empty when it has nothing, or when it is a secret.
+        wanted: what it should have, likewise.
+        diff: a unified diff instead, for text of more than one line.
+    """
+
+    name: str
+    actual: str = ""
+    wanted: str = ""
+    diff: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one resource on one host.
+
+    Args:
+        id: the resource's id, such as `user:slurm`.
+        status: `ok`, `changed`, `would change`, `failed` or `skipped`.
+        changes: the differences that were found.
+        message: why it failed or was skipped, and what to try.
+        exports: values for other hosts, by name; they never enter a report.
+        seconds: how long it took on the host.
+    """
+
+    id: str
+    status: str
+    changes: tuple[Change, ...] = ()
+    message: str = ""
+    exports: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass
+class Context:
+    """What resources of one request share on a host.
+
+    Args:
+        root: where the file system begins; other than `/` only in tests.
+        dry_run: whether this request changes nothing.
+        touched: absolute paths that an earlier resource changed, or would have changed in a dry run.
+    """
+
+    root: str = "/"
+    dry_run: bool = False
+    touched: set[str] = field(default_factory=set)
+
+    def path(self, path: str) -> str:
+        """An absolute path of the host, below the root of this context."""
+        return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
+
+    def run(
+        self,
+        argv: Sequence[str],
+        stdin: bytes = b"",
+        seconds: float = 60.0,
+        env: Optional[Mapping[str, str]] = None,
+        account: Optional[tuple[int, int]] = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a program to its end and return it, whatever its exit code; it never reads the agent's own input.
+
+        Args:
+            argv: the program and its arguments; secrets never belong here.
+            stdin: what it reads.
+            seconds: after how long it is killed.
+            env: more environment variables; secrets never belong here either.
+            account: UID and GID to run it as, without other groups; the agent's own when left out.
+
+        Raises:
+            ResourceFailed: the program is missing or took too long.
+        """
+        import subprocess  # noqa: PLC0415 - many requests run no program
+
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": SYSTEM_PATH, **(env or {})}
+        try:
+            return subprocess.run(
+                argv, input=stdin, capture_output=True, timeout=seconds, env=environment, check=False,
+                start_new_session=True, **identity(account),
+            )
+        except FileNotFoundError as error:
+            raise ResourceFailed("%s is not installed" % argv[0]) from error
+        except subprocess.TimeoutExpired as error:
+            raise ResourceFailed("%s did not end within %.0f s" % (" ".join(argv), seconds)) from error
+
+    def must(
+        self,
+        argv: Sequence[str],
+        stdin: bytes = b"",
+        seconds: float = 60.0,
+        env: Optional[Mapping[str, str]] = None,
+        account: Optional[tuple[int, int]] = None,
+    ) -> str:
+        """Run a program that has to succeed, and return what it printed.
+
+        Raises:
+            ResourceFailed: as `run` does, or with the program's last words when its exit code is not 0.
+        """
+        done = self.run(argv, stdin, seconds, env, account)
+        if done.returncode != 0:
+            words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+            last = " | ".join(words[-4:]) or "no message"
+            raise ResourceFailed("%s ended with exit code %d: %s" % (" ".join(argv), done.returncode, last))
+        return done.stdout.decode(errors="replace")
+
+
+def identity(account: Optional[tuple[int, int]]) -> dict[str, Any]:
+    """The arguments with which subprocess runs a program as somebody else; none when that is ourselves already."""
+    if account is None or account == (os.geteuid(), os.getegid()):
+        return {}
+    return {"user": account[0], "group": account[1], "extra_groups": []}
+
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """The base of every resource type.
+
+    A type is a frozen dataclass whose fields are the wanted state. It MUST define `kind`, `name()`, `wanted()`,
+    `actual()` and `converge()`; it MAY name fields whose values are secret, touch paths, and export values.
+    """
+
+    kind: ClassVar[str] = ""
+
+    @property
+    def id(self) -> str:
+        """How reports, logs and errors call this resource, such as `file:/etc/hosts`."""
+        return f"{self.kind}:{self.name()}"
+
+    def name(self) -> str:
+        """What tells this resource from others of its kind on a host."""
+        raise NotImplementedError
+
+    def wanted(self, context: Context) -> State:
+        """The wanted state; only the names in it are compared."""
+        raise NotImplementedError
+
+    def actual(self, context: Context) -> State:
+        """The state that the host is in now; reads, never changes."""
+        raise NotImplementedError
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Make the actual state the wanted one.
+
+        Args:
+            context: the request's context.
+            differing: the names that differ; never empty.
+
+        Raises:
+            ResourceFailed: it cannot be done; nothing is left half done.
+        """
+        raise NotImplementedError
+
+    def secrets(self) -> frozenset[str]:
+        """Names in the state whose values no report may show."""
+        return frozenset()
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002 - part of the contract
+        """The paths that converging changes, for the services that watch them.
+
+        Args:
+            differing: the names that differ.
+        """
+        return ()
+
+    def exports(self, context: Context) -> Mapping[str, str]:  # noqa: ARG002 - part of the contract
+        """Values of this host that others need, once the state is the wanted one."""
+        return {}
+
+
+def apply(resource: Resource, context: Context) -> Outcome:
+    """Read a resource's state, compare, converge unless this is a dry run, and read again.
+
+    Args:
+        resource: what is wanted.
+        context: the request's context; `touched` grows by what changed or would change.
+
+    Returns:
+        The outcome; "changed" means that the state was read again and seen to be right.
+    """
+    changes: tuple[Change, ...] = ()
+    try:
+        changes = compare(resource, context)
+        if not changes:
+            return Outcome(resource.id, OK, exports=resource.exports(context))
+        differing = frozenset(change.name for change in changes)
+        context.touched.update(resource.touches(differing))
+        if context.dry_run:
+            return Outcome(resource.id, WOULD_CHANGE, changes)
+        resource.converge(context, differing)
+        remaining = compare(resource, context)
+        if remaining:
+            still = ", ".join("%s is %s" % (change.name, change.actual or "not as wanted") for change in remaining)
+            return Outcome(resource.id, FAILED, changes, "after the change, %s" % still)
+        return Outcome(resource.id, CHANGED, changes, exports=resource.exports(context))
+    except (ResourceFailed, OSError) as error:
+        return Outcome(resource.id, FAILED, changes, reason(error))
+
+
+HINTS = {
+    1: "is it immutable (lsattr), or is the agent not root?",
+    2: "something that has to be there before it is missing",
+    16: "it is a mount point; a bind-mounted file cannot be replaced",
+    28: "free some space on it",
+    30: "the file system is mounted read-only; look at dmesg",
+    122: "the disk quota is used up",
+}
+"""What to try, by errno(3) of Linux."""
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, in words for an operator, with a hint for the file system's commonest troubles."""
+    if isinstance(error, OSError) and error.strerror:
+        hint = HINTS.get(error.errno or 0)
+        where = " (%s)" % error.filename if error.filename else ""
+        return "%s%s%s" % (error.strerror, where, "; " + hint if hint else "")
+    return str(error)
+
+
+def compare(resource: Resource, context: Context) -> tuple[Change, ...]:
+    """The differences between a resource's actual and wanted state, without the values of secrets."""
+    wanted, actual, secrets = resource.wanted(context), resource.actual(context), resource.secrets()
+    return tuple(
+        Change(name, wanted="differs") if name in secrets else describe(name, actual.get(name), value)
+        for name, value in wanted.items()
+        if actual.get(name) != value
+    )
+
+
+def describe(name: str, actual: Any, wanted: Any) -> Change:
+    """One difference in words, or as a unified diff where a side has several lines."""
+    before, after = text(actual), text(wanted)
+    if "\n" in before or "\n" in after:
+        return Change(name, diff=difference(before, after))
+    return Change(name, before, after)
+
+
+def difference(before: str, after: str) -> str:
+    """A unified diff of two texts of several lines, cut where it gets too long."""
+    import difflib  # noqa: PLC0415 - most requests find no difference
+
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), "actual", "wanted", lineterm="", n=2))
+    if not lines:
+        return "only the line ends differ"
+    if len(lines) > DIFF_LINES:
+        lines = [*lines[:DIFF_LINES], "... and %d lines more" % (len(lines) - DIFF_LINES)]
+    return "\n".join(lines)
+
+
+UNPRINTABLE = {number: "\\x%02x" % number for number in (*range(9), *range(11, 32), 127)}
+"""Control characters but tab and newline: a host's file must not steer the terminal that shows the difference."""
+
+
+def text(value: Any) -> str:
+    """A state's value as reports show it: modes in octal by their callers, lists with commas, nothing for `None`."""
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        value = ",".join(str(item) for item in value)
+    return str(value).encode("utf-8", "backslashreplace").decode().translate(UNPRINTABLE)
+
+
+def as_request(resource: Resource) -> dict[str, Any]:
+    """A resource as JSON values, the way it travels to a host."""
+    return {"kind": resource.kind, **dataclasses.asdict(resource)}

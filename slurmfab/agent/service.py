@@ -1,0 +1,197 @@
+"""A systemd service, and whether it runs with the files that are there now."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import ClassVar, Dict, List, Optional, Tuple
+
+from slurmfab.agent.reading import read_text
+from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
+
+PROPERTIES = "LoadState,ActiveState,UnitFileState,MainPID,NeedDaemonReload,ConditionResult,Result"
+ENABLED = ("enabled", "enabled-runtime", "alias")
+WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
+"""States of units that systemctl cannot enable: others pull them in."""
+
+START_SECONDS = 30.0
+"""How long a started daemon may take until it is active."""
+
+STAY_SECONDS = 0.5
+"""How long it has to stay active, for many a daemon dies right after its start."""
+
+RELOAD_SECONDS = 5.0
+"""How long a reloaded daemon may take until a new process has taken over."""
+
+TICK = 0.015
+"""Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files are stamped by timer ticks."""
+
+
+@dataclass(frozen=True)
+class Service(Resource):
+    """A unit that is enabled and runs, with a main process that is younger than every file that it watches.
+
+    So a restart is a fact of the host and no event: what an interrupted run left undone, the next run finds.
+
+    Args:
+        unit: its name, such as `slurmd`.
+        watches: absolute paths; missing ones do not count.
+        enabled: whether it starts at boot.
+        running: whether it runs; if not, it is not enabled either.
+        reload: a program and its arguments after which a new main process takes over; tried before a restart.
+    """
+
+    kind: ClassVar[str] = "service"
+    unit: str
+    watches: Tuple[str, ...] = ()
+    enabled: bool = True
+    running: bool = True
+    reload: Tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The unit."""
+        return self.unit
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Enabled, running, and no restart due; or neither."""
+        if not self.running:
+            return {"enabled": "no", "running": "no"}
+        return {"enabled": "yes" if self.enabled else "no", "running": "yes", "restart": None}
+
+    def actual(self, context: Context) -> State:
+        """The same as it is; a unit that does not run is shown by systemd's word, such as `failed`."""
+        shown = show(context, self.unit)
+        has_switch = shown.get("UnitFileState") not in WITHOUT_SWITCH
+        enabled = "yes" if shown.get("UnitFileState") in ENABLED else "no"
+        is_active = shown.get("ActiveState") in ("active", "reloading")
+        if not self.running:
+            is_down = shown.get("ActiveState") in ("inactive", "failed", None)
+            return {"enabled": enabled if has_switch else "no", "running": "no" if is_down else "yes"}
+        return {
+            "enabled": enabled if has_switch else self.wanted(context)["enabled"],
+            "running": "yes" if is_active else shown.get("ActiveState", "unknown"),
+            "restart": self.staleness(context, shown) if is_active else None,
+        }
+
+    def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
+        """In words, which watched files are newer than the main process; `None` when none is."""
+        start = process_start(int(shown.get("MainPID", "0") or 0))
+        newer = [
+            os.path.basename(path)
+            for path in self.watches
+            if (context.dry_run and path in context.touched) or changed_at(context.path(path)) > start + TICK
+        ]
+        return "runs since before %s changed" % ", ".join(newer) if newer and start else None
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Enable and start, or renew; or stop and disable.
+
+        Raises:
+            ResourceFailed: the unit does not exist, is masked, or does not stay active.
+        """
+        shown = show(context, self.unit)
+        if not self.running:
+            context.must(["systemctl", "disable", "--now", "--quiet", self.unit], seconds=180)
+            return
+        if shown.get("LoadState") == "not-found":
+            raise ResourceFailed("there is no unit %s on this host; is its package installed?" % self.unit)
+        if "masked" in (shown.get("LoadState"), shown.get("UnitFileState")):
+            raise ResourceFailed("%s is masked; if it may run: systemctl unmask %s" % (self.unit, self.unit))
+        if shown.get("NeedDaemonReload") == "yes":
+            context.must(["systemctl", "daemon-reload"])
+        if "enabled" in differing:
+            context.must(["systemctl", "enable" if self.enabled else "disable", "--quiet", self.unit])
+        if "running" in differing:
+            context.run(["systemctl", "reset-failed", self.unit])
+            self.start(context, "start")
+        elif "restart" in differing and not self.reloaded(context):
+            self.start(context, "restart")
+
+    def reloaded(self, context: Context) -> bool:
+        """Whether the reload program, if there is one, made a new main process take over."""
+        if not self.reload or context.run(self.reload).returncode != 0:
+            return False
+        deadline = time.monotonic() + RELOAD_SECONDS
+        while time.monotonic() < deadline:
+            shown = show(context, self.unit)
+            if shown.get("ActiveState") == "active" and self.staleness(context, shown) is None:
+                return True
+            time.sleep(0.1)
+        return False
+
+    def start(self, context: Context, verb: str) -> None:
+        """Start or restart, and see the unit stay active.
+
+        Raises:
+            ResourceFailed: it does not; the text carries the unit's last words.
+        """
+        log = context.path("/var/log/slurm/%s.log" % self.unit)
+        size = os.path.getsize(log) if os.path.exists(log) else 0
+        context.run(["systemctl", verb, self.unit], seconds=180)
+        deadline = time.monotonic() + START_SECONDS
+        active_since = 0.0
+        while time.monotonic() < deadline:
+            shown = show(context, self.unit)
+            if shown.get("ActiveState") == "active":
+                active_since = active_since or time.monotonic()
+                if time.monotonic() - active_since >= STAY_SECONDS:
+                    return
+            elif shown.get("ActiveState") in ("failed", "inactive"):
+                break
+            time.sleep(0.1)
+        if shown.get("ActiveState") == "inactive" and shown.get("ConditionResult") == "no":
+            words = "%s was not started: a condition in its unit file is not met; see: systemctl status %s"
+            raise ResourceFailed(words % (self.unit, self.unit))
+        result = shown.get("Result", "")
+        words = " | ".join(self.last_words(context, log, size))
+        state = result if result not in ("", "success") else shown.get("ActiveState", "unknown")
+        raise ResourceFailed("%s does not stay active (%s): %s" % (self.unit, state, words))
+
+    def last_words(self, context: Context, log: str, size: int) -> List[str]:
+        """The end of the unit's journal, and the errors that it has added to its own log since that had this size."""
+        journal = context.run(["journalctl", "-u", self.unit, "-n", "5", "-o", "cat", "--no-pager"])
+        words = journal.stdout.decode(errors="replace").strip().splitlines()
+        if os.path.exists(log):
+            with open(log, "rb") as file:
+                file.seek(size if size <= os.path.getsize(log) else 0)
+                words += complaints(file.read().decode(errors="replace"))[-3:]
+        return list(dict.fromkeys(words)) or ["it left no message; see: systemctl status %s" % self.unit]
+
+
+def complaints(log: str) -> List[str]:
+    """The lines of a Slurm daemon's log that tell of errors."""
+    return [line for line in log.splitlines() if "error" in line or "fatal" in line]
+
+
+def show(context: Context, unit: str) -> Dict[str, str]:
+    """The properties of a unit that matter here, by name; empty where systemd does not run."""
+    shown = context.run(["systemctl", "show", "--property=" + PROPERTIES, unit]).stdout.decode(errors="replace")
+    return parse_show(shown)
+
+
+def parse_show(shown: str) -> Dict[str, str]:
+    """The lines `NAME=VALUE` of `systemctl show`."""
+    return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+
+
+def process_start(pid: int) -> float:
+    """When a process started, in seconds since 1970, as the clock counts now; 0 when there is none."""
+    # The command in parentheses can hold spaces and parentheses itself (proc(5)).
+    fields = read_text("/proc/%d/stat" % pid).rpartition(")")[2].split() if pid else []
+    if not fields:
+        return 0.0
+    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def changed_at(path: str) -> float:
+    """When a file's content, owner, mode or name last changed; 0 when there is none.
+
+    The ctime tells, which nobody can set. One in the future comes from a clock that was set back, and tells nothing.
+    """
+    try:
+        changed = os.stat(path).st_ctime
+    except FileNotFoundError:
+        return 0.0
+    return changed if changed <= time.time() + 1 else 0.0

@@ -1,0 +1,226 @@
+"""Making a cluster file, and adding nodes to one that people have edited since.
+
+A file is never written anew from the models: the text is changed at the places that must change, and no other byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurmfab import atomic_file, cluster_yaml, hostlist, inventory
+from slurmfab.errors import ClusterFileError, InputError
+from slurmfab.yaml_edit import Edits, yaml_text
+
+if TYPE_CHECKING:
+    from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+    from slurmfab.cluster import Cluster, Ssh
+
+_WHERE = "the cluster file"
+_NO_SETTINGS: Mapping[str, str] = {}
+
+_HEAD = """\
+# A Slurm cluster, as slurmfab shall make it: change this file, look at `fab plan`, then run `fab deploy`.
+# Keys in snake_case are slurmfab's; keys in CamelCase are Slurm's own, spelled as in slurm.conf(5).
+# What was discovered of the hosts lies in the lock beside this file. docs/cluster-file.md explains every key.
+"""
+_SSH = "# How SSH reaches the hosts; what is not said here comes from ~/.ssh/config."
+_NO_SSH = "# ssh: {user: admin, key: ~/.ssh/id_ed25519, become: sudo, gateway: admin@bastion}"
+_ADDRESSES = "# Hosts and their addresses; two hostlists of one length stand for pairs."
+_CONTROLLERS = "# Where slurmctld runs."
+_NODES = "# Compute nodes in groups; what is not said of their hardware is discovered once and kept in the lock."
+_NODE_HINT = """\
+    # Feature: bigmem
+    # Weight: 10
+"""
+_TAIL = """\
+partitions:
+  - PartitionName: main
+    Nodes: ALL
+    Default: YES
+    # MaxTime: 7-00:00:00
+
+# Any other key of slurm.conf; null drops a line that slurmfab would write.
+# slurm_conf:
+#   SlurmdTimeout: 300
+"""
+
+
+def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str, compute: Sequence[str]) -> str:
+    """The annotated cluster file of first contact.
+
+    Args:
+        name: the ClusterName.
+        ssh: how the hosts were reached.
+        addresses: by host, for the hosts whose names alone do not lead there.
+        controller: the host of slurmctld.
+        compute: the compute nodes.
+
+    Raises:
+        ClusterFileError: these make no sound cluster, say because of the name.
+    """
+    parts = [_HEAD + f"cluster: {yaml_text(name)}\n", _ssh_part(ssh)]
+    if addresses:
+        parts.append("\n".join([_ADDRESSES, "addresses:", *_pairs(addresses, "  ")]) + "\n")
+    parts += [
+        f"{_CONTROLLERS}\ncontrollers: [{yaml_text(controller, in_flow=True)}]\n",
+        f"{_NODES}\nnodes:\n  - hosts: {yaml_text(hostlist.fold(compute))}\n{_NODE_HINT}",
+        _TAIL,
+    ]
+    text = "\n".join(parts)
+    inventory.parse(text, _WHERE)
+    return text
+
+
+def with_nodes(
+    text: str,
+    hosts: Sequence[str],
+    addresses: Mapping[str, str],
+    settings: Mapping[str, str] = _NO_SETTINGS,
+    like: str | None = None,
+) -> str:
+    """The text of a cluster file with further compute nodes, and nothing else changed.
+
+    They join the group that says the same of its nodes, else they make a group of their own. Partitions of `ALL` nodes
+    have them at once; the others stay as the user wrote them.
+
+    Args:
+        text: the cluster file, line ends as they are.
+        hosts: the new compute nodes.
+        addresses: of new hosts whose names alone do not lead there; those of other hosts are ignored.
+        settings: what to say of the new nodes, by key of a NodeName line.
+        like: a node of the cluster whose settings the new ones get first.
+
+    Raises:
+        ClusterFileError: the text has mistakes.
+        InputError: a host is in the cluster already, `like` is none of its nodes, or the file is written in a way that
+            cannot be extended safely.
+    """
+    old = inventory.parse(text, _WHERE)
+    _check_new(old, hosts, like)
+    wanted = {**(old.settings_of(like) if like else {}), **settings}
+    added = {host: addresses[host] for host in hosts if host in addresses}
+    edits = Edits(text)
+    root = cluster_yaml.compose(text, _WHERE)
+    _add_hosts(edits, root, hosts, wanted, _group(old, wanted, like))
+    if added:
+        _add_addresses(edits, root, added)
+    new = edits.applied()
+    if not _is_extended(old, new, dict.fromkeys(hosts, wanted), added):
+        raise InputError(
+            f"{_WHERE} is written in a way that cannot be extended safely; nothing was changed. "
+            f"Add {hostlist.fold(hosts)} to nodes (and addresses) by hand, then run `fab deploy`."
+        )
+    return new
+
+
+def write(path: Path, text: str) -> None:
+    """Write a cluster file, in one step; a file that has this text already is left alone.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    atomic_file.write(path, text)
+
+
+def _ssh_part(ssh: Ssh) -> str:
+    """The section on SSH; as a comment when there is nothing to say."""
+    said = ssh.model_dump(exclude_none=True, exclude={"endpoints"})
+    lines = [f"  {key}: {yaml_text(str(value))}" for key, value in said.items()]
+    if ssh.endpoints:
+        lines += ["  endpoints:", *_pairs(ssh.endpoints, "    ")]
+    return "\n".join([_SSH, *(["ssh:", *lines] if lines else [_NO_SSH])]) + "\n"
+
+
+def _pairs(mapping: Mapping[str, str], indent: str) -> list[str]:
+    """Lines of hosts and what belongs to them, folded where that is exact."""
+    return [
+        f"{indent}{yaml_text(names)}: {yaml_text(places)}" for names, places in hostlist.zip_fold(list(mapping.items()))
+    ]
+
+
+def _check_new(cluster: Cluster, hosts: Sequence[str], like: str | None) -> None:
+    """Stop at hosts that are no new ones."""
+    if not hosts:
+        raise InputError("No hosts to add were named.")
+    known = [host for host in hosts if host in cluster.hosts]
+    if known:
+        words = "is" if len(known) == 1 else "are"
+        raise InputError(
+            f"{hostlist.fold(known)} {words} in the cluster already. `fab deploy` brings its hosts up to date."
+        )
+    if like is not None and like not in cluster.compute_nodes:
+        raise InputError(f"{like} is no compute node, so no new one can be like it.")
+
+
+def _group(cluster: Cluster, wanted: Mapping[str, str], like: str | None) -> int | None:
+    """The number of the group that says just this of its nodes; that of `like` before others."""
+    fitting = [number for number, group in enumerate(cluster.nodes) if group.settings == wanted]
+    of_like = [number for number in fitting if like in cluster.nodes[number].hosts]
+    return next(iter(of_like or fitting[-1:]), None)
+
+
+def _add_hosts(
+    edits: Edits, root: MappingNode, hosts: Sequence[str], wanted: Mapping[str, str], group: int | None
+) -> None:
+    """Into the group of this number, or into a new one when there is none or it is written in an odd way."""
+    from ruamel.yaml.nodes import ScalarNode, SequenceNode  # noqa: PLC0415
+
+    nodes = _value_of(root, "nodes")
+    assert isinstance(nodes, SequenceNode)
+    in_flow = bool(root.flow_style or nodes.flow_style)
+    if group is not None:
+        value = _value_of(nodes.value[group], "hosts")
+        in_flow_there = in_flow or bool(nodes.value[group].flow_style)
+        if isinstance(value, SequenceNode) and all(isinstance(item, ScalarNode) for item in value.value):
+            _extend_list(edits, value, hosts, in_flow_there)
+            return
+        if isinstance(value, ScalarNode) and edits.is_one_line(value):
+            longer = ",".join(hostlist.extend(hostlist.entries(value.value), hosts))
+            edits.replace_scalar(value, longer, in_flow_there)
+            return
+    edits.append_mapping(nodes, {"hosts": hostlist.fold(hosts), **wanted}, in_flow)
+
+
+def _extend_list(edits: Edits, items: SequenceNode, hosts: Sequence[str], in_flow: bool) -> None:
+    """A list of hostlists: its ranges take in what continues them, other hosts become new entries."""
+    in_flow = in_flow or bool(items.flow_style)
+    ranges = [item for item in items.value if "[" in item.value and len(hostlist.entries(item.value)) == 1]
+    extended = hostlist.extend([item.value for item in ranges], hosts)
+    for item, longer in zip(ranges, extended, strict=False):
+        if longer != item.value:
+            edits.replace_scalar(item, longer, in_flow)
+    edits.append_items(items, extended[len(ranges) :], in_flow)
+
+
+def _add_addresses(edits: Edits, root: MappingNode, addresses: Mapping[str, str]) -> None:
+    """Further pairs after those that are there, or a new section after that on SSH."""
+    pairs = dict(hostlist.zip_fold(list(addresses.items())))
+    keys = [key.value for key, _ in root.value]
+    if "addresses" in keys:
+        edits.append_pairs(root.value[keys.index("addresses")], pairs, bool(root.flow_style))
+    else:
+        edits.insert_section(root, "ssh" if "ssh" in keys else "cluster", "addresses", pairs)
+
+
+def _value_of(mapping: MappingNode, key: str) -> Node:
+    """The value of a key that is known to be there."""
+    values: dict[str, Node] = {name.value: value for name, value in mapping.value}
+    return values[key]
+
+
+def _is_extended(old: Cluster, text: str, nodes: Mapping[str, Mapping[str, str]], addresses: Mapping[str, str]) -> bool:
+    """Whether the text describes the old cluster with these nodes and addresses, and no other difference."""
+    try:
+        new = inventory.parse(text, _WHERE)
+    except ClusterFileError:
+        return False
+    wanted = {**{node: old.settings_of(node) for node in old.compute_nodes}, **nodes}
+    rest = {"nodes", "addresses"}
+    return (
+        {node: new.settings_of(node) for node in new.compute_nodes} == wanted
+        and new.addresses == {**old.addresses, **addresses}
+        and new.model_dump(exclude=rest) == old.model_dump(exclude=rest)
+    )

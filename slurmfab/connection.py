@@ -1,0 +1,128 @@
+"""SSH connections by Fabric, with what Fabric leaves out: pinned host keys, no Nagle delay, bounded waits, plain errors."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fabric
+import paramiko
+
+from slurmfab.errors import HostError, InputError, LoginRefused, Unreachable
+from slurmfab.host_keys import PinnedKey, known_keys, refused_types, spelled
+from slurmfab.route import Route
+
+CONNECT_SECONDS = 10
+"""How long a TCP connection may take; a host that is switched off answers nothing at all."""
+
+BANNER_SECONDS = 20
+"""How long sshd may take to say who it is; many connections at once make it slow, a hanging one never does."""
+
+LOGIN_SECONDS = 30
+KEEPALIVE_SECONDS = 15
+
+
+def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None = None) -> fabric.Connection:
+    """An open SSH connection to a host.
+
+    Args:
+        route: the way to it.
+        policy: what holds its pinned key; the key that the host showed is in `policy.shown` afterwards.
+        gateway: the open connection to the jump host in front of it.
+
+    Raises:
+        Unreachable: no connection, with the reason in words; `HostKeyUnknown`, `HostKeyChanged` and `LoginRefused`
+            are kinds of it.
+    """
+    connection = fabric.Connection(
+        route.address,
+        user=route.user,
+        port=route.port,
+        gateway=gateway,
+        config=fabric.Config(overrides={"load_ssh_configs": False}),
+        connect_timeout=CONNECT_SECONDS,
+        connect_kwargs=login(route, policy),
+    )
+    connection.client.set_missing_host_key_policy(policy)
+    try:
+        connection.open()
+    except HostError:
+        raise
+    except Exception as error:
+        raise explained(error, route) from error
+    connection.transport.set_keepalive(KEEPALIVE_SECONDS)
+    return connection
+
+
+def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
+    """The arguments of paramiko's `SSHClient.connect` for a host: what to log in with, and how long to wait."""
+    keys = [load_key(path) for path in route.keys]
+    arguments: dict[str, Any] = {
+        "banner_timeout": BANNER_SECONDS,
+        "auth_timeout": LOGIN_SECONDS,
+        "channel_timeout": LOGIN_SECONDS,
+        "transport_factory": without_delay,
+        "allow_agent": not keys,
+        "look_for_keys": not keys,
+        "disabled_algorithms": {"keys": refused_types(policy.pinned)},
+    }
+    if keys:
+        arguments["pkey"] = keys[0]
+    return arguments
+
+
+@cache
+def load_key(path: str) -> paramiko.PKey:
+    """A private key, read once for all hosts, since a passphrase makes every reading slow.
+
+    Raises:
+        InputError: there is none, or it is encrypted.
+    """
+    try:
+        return paramiko.PKey.from_path(path)
+    except FileNotFoundError as error:
+        raise InputError(f"There is no private key {path}; name another one with --key or ssh.key.") from error
+    except (paramiko.PasswordRequiredException, TypeError) as error:
+        raise InputError(
+            f"The private key {path} has a passphrase. Add it to an agent (ssh-add {path}) and leave ssh.key out."
+        ) from error
+    except (OSError, ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
+        raise InputError(f"{path} cannot be used as a private key: {error}.") from error
+
+
+def without_delay(sock: socket.socket, **arguments: Any) -> paramiko.Transport:
+    """A transport whose small packets leave at once (TCP_NODELAY); a gateway's channel has no such option."""
+    with contextlib.suppress(AttributeError, OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return paramiko.Transport(sock, **arguments)
+
+
+def gateway_policy(route: Route) -> PinnedKey:
+    """The pinned key of a jump host, which stands in nobody's lock: that of the user's or the system's known_hosts."""
+    return PinnedKey(route.host, known_keys({spelled(route.host, route.port), spelled(route.address, route.port)}))
+
+
+def explained(error: Exception, route: Route) -> Unreachable:
+    """Why a connection failed, in words, with what to try."""
+    where = f"{route.address} port {route.port}"
+    if isinstance(error, paramiko.AuthenticationException):
+        offered = f"the key {Path(route.keys[0])}" if route.keys else "the agent's and the default keys"
+        return LoginRefused(route.host, f"{where} does not let {route.user} in with {offered}. "
+                                        "Put the public key into its authorized_keys, or name another user or key.")
+    if isinstance(error, socket.gaierror):
+        return Unreachable(route.host, f"the name {route.address} does not resolve. "
+                                       "Give an address in the cluster file (addresses) or in ssh_config.")
+    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
+        return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")
+    if isinstance(error, TimeoutError):
+        return Unreachable(route.host, f"no answer from {where} within {CONNECT_SECONDS} s. "
+                                       "Is the host up, and no firewall in between?")
+    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and "host key" in str(error):
+        return Unreachable(route.host, f"{where} offers no SSH host key of a type that is pinned for it.")
+    if "banner" in str(error).lower() or isinstance(error, EOFError):
+        return Unreachable(route.host, f"{where} accepts connections but does not speak SSH within {BANNER_SECONDS} s. "
+                                       "Its sshd hangs, or the host is overloaded or shutting down.")
+    return Unreachable(route.host, f"no SSH connection to {where}: {str(error) or type(error).__name__}.")

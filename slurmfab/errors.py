@@ -1,0 +1,119 @@
+"""Every error that slurmfab raises for people, as one tree.
+
+    SlurmfabError                   exit code 1
+    +-- InputError                  exit code 2: the command line or a file of the user's is wrong
+    |   +-- ClusterFileError        all complaints about the cluster file at once
+    |   +-- HostlistError           a hostlist that is none
+    +-- HostError                   one host; carries its name
+    |   +-- Unreachable             no SSH connection
+    |   |   +-- HostKeyUnknown      nobody has vouched for this host key yet
+    |   |   +-- HostKeyChanged      not the key that is pinned
+    |   |   +-- LoginRefused        the host does not let this user in
+    |   +-- BecomeRefused           no root there: sudo refused, or wants another password
+    |   |   +-- SudoPasswordNeeded  sudo wants a password and none is known yet
+    |   +-- AgentFailed             the agent did not start or did not answer to the end
+    +-- IdConflict                  a UID or GID is taken by somebody else on some host
+    +-- DeployFailed                something on the controller failed, so the rest was not started
+    +-- LabError                    the lab could not be made or removed
+
+A message is one or more full sentences: what happened, where, why, and what to try.
+"""
+
+
+class SlurmfabError(Exception):
+    """The root of all errors that are meant for people; its text is all that they see."""
+
+    exit_code = 1
+
+
+class InputError(SlurmfabError):
+    """Something that the user wrote is wrong; nothing was touched."""
+
+    exit_code = 2
+
+
+class ClusterFileError(InputError):
+    """A cluster file with mistakes.
+
+    Args:
+        complaints: one line each, `FILE:LINE: KEY: what is wrong (what to try)`.
+    """
+
+    def __init__(self, complaints: tuple[str, ...]) -> None:
+        super().__init__("\n".join(complaints))
+        self.complaints = complaints
+
+
+class HostlistError(InputError):
+    """A hostlist that Slurm would not understand."""
+
+
+class HostError(SlurmfabError):
+    """Something went wrong with one host.
+
+    Args:
+        host: the host's name as the user knows it.
+        reason: what happened, why, and what to try, without the host's name.
+    """
+
+    def __init__(self, host: str, reason: str) -> None:
+        super().__init__(f"{host}: {reason}")
+        self.host = host
+        self.reason = reason
+
+
+class Unreachable(HostError):
+    """A host that gives no SSH connection."""
+
+
+class HostKeyUnknown(Unreachable):
+    """A host whose SSH key nobody has vouched for.
+
+    Args:
+        host: the host's name.
+        key_type: as in `ssh-ed25519`.
+        key: the public key in base64.
+        fingerprint: `SHA256:…`, as OpenSSH prints it.
+    """
+
+    def __init__(self, host: str, key_type: str, key: str, fingerprint: str) -> None:
+        super().__init__(
+            host,
+            f"its SSH host key is unknown: {key_type} {fingerprint}. "
+            "Compare it with the host's console, then use --accept-new-host-keys.",
+        )
+        self.key_type = key_type
+        self.key = key
+        self.fingerprint = fingerprint
+
+
+class HostKeyChanged(Unreachable):
+    """A host that shows another SSH key than the pinned one."""
+
+
+class LoginRefused(Unreachable):
+    """A host that does not let the user in."""
+
+
+class BecomeRefused(HostError):
+    """A host on which the user cannot become root."""
+
+
+class SudoPasswordNeeded(BecomeRefused):
+    """A host whose sudo asks for a password that nobody has given yet."""
+
+
+class AgentFailed(HostError):
+    """A host on which the agent did not start, or did not answer to the end."""
+
+
+class IdConflict(SlurmfabError):
+    """A UID or GID that the cluster needs is taken by somebody else on some host."""
+
+
+class DeployFailed(SlurmfabError):
+    """A deployment that stopped because the controller could not go on."""
+
+
+class LabError(SlurmfabError):
+    """A lab that could not be made, looked at or removed."""

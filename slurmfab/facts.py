@@ -1,0 +1,153 @@
+"""What is known of a host before anything is planned: read once, never changed by a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Account:
+    """An entry of the host's user database, as `getent passwd` knows it."""
+
+    uid: int
+    gid: int
+    home: str
+    shell: str
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What Slurm counts of a host, in the words of `slurmd -C` (slurmd(8)); memory in MiB, as the kernel reports it."""
+
+    CPUs: int
+    Boards: int
+    SocketsPerBoard: int
+    CoresPerSocket: int
+    ThreadsPerCore: int
+    RealMemory: int
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU of a host: its device file, and its type as a Slurm name (empty when unknown)."""
+
+    file: str
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """What a host has mounted of control groups.
+
+    Args:
+        version: `v1`, `v2`, `hybrid` (v1 controllers beside a v2 tree that has some as well) or `none`.
+        controllers: those that Slurm can use there and write to, of `cpuset`, `memory`, `devices`.
+        swap: whether the kernel accounts swap per group.
+    """
+
+    version: str
+    controllers: tuple[str, ...] = ()
+    swap: bool = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether Slurm can constrain cores, memory and devices with it."""
+        return {"cpuset", "memory", "devices"} <= set(self.controllers)
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """One host as it was when it was asked.
+
+    Args:
+        name: what the cluster calls it.
+        hostname: what it calls itself (`hostname -s`).
+        os_id: `ID` of os-release(5), such as `debian`; `os_like` is its `ID_LIKE`, `codename` its `VERSION_CODENAME`.
+        python: the version of the Python that ran the agent.
+        clock_offset: its clock minus the deployer's, in seconds, good to half a round trip.
+        addresses: its own IP addresses, the one with the default route first.
+        accounts: of the users that the cluster cares for, those that exist.
+        groups: the same for groups, by GID.
+        uids: all taken UIDs with the users' names; `gids` likewise.
+        busy_uids: UIDs that own running processes.
+        packages: installed versions of the packages that the cluster cares for.
+        hardware: what Slurm counts; `None` when it could not be read.
+        gpus: in the order of their device numbers.
+        cgroup: control groups.
+        ssh_host_keys: public host keys, base64 by type.
+        public_key: the slurm user's SSH public key, empty while there is none.
+        munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
+        slurm_conf: the slurm.conf in force there, empty while there is none.
+        services: systemd's ActiveState by unit name, for the daemons that exist.
+        has_pmix: whether Slurm's pmix plugin and its library are installed.
+    """
+
+    name: str
+    hostname: str
+    os_id: str
+    codename: str
+    os_like: str = ""
+    python: str = ""
+    clock_offset: float = 0.0
+    addresses: tuple[str, ...] = ()
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
+    uids: Mapping[int, str] = field(default_factory=dict)
+    gids: Mapping[int, str] = field(default_factory=dict)
+    busy_uids: tuple[int, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    hardware: Hardware | None = None
+    gpus: tuple[Gpu, ...] = ()
+    cgroup: Cgroup = Cgroup("none")
+    ssh_host_keys: Mapping[str, str] = field(default_factory=dict)
+    public_key: str = ""
+    munge_key: str = field(default="", repr=False)
+    slurm_conf: str = field(default="", repr=False)
+    services: Mapping[str, str] = field(default_factory=dict)
+    has_pmix: bool = False
+
+    @property
+    def is_debian(self) -> bool:
+        """Whether the host is Debian, Ubuntu or made from one of them."""
+        return bool({"debian", "ubuntu"} & {self.os_id, *self.os_like.split()})
+
+    @property
+    def slurm_version(self) -> str:
+        """The upstream version of the installed Slurm, such as `24.11.5`, empty while none is installed."""
+        for package in ("slurmctld", "slurmd", "slurm-client"):
+            if package in self.packages:
+                return self.packages[package].split("-")[0].split("+")[0].rpartition(":")[2]
+        return ""
+
+
+def from_answer(name: str, answer: Mapping[str, Any], clock_offset: float) -> HostFacts:
+    """The facts in an agent's answer.
+
+    Args:
+        name: what the cluster calls the host.
+        answer: the JSON object that `slurmfab.agent.facts.read` made on the host.
+        clock_offset: host's clock minus deployer's, in seconds.
+    """
+    plain = dict(answer)
+    plain.pop("clock", None)
+    hardware = plain.pop("hardware", None)
+    return HostFacts(
+        name=name,
+        clock_offset=clock_offset,
+        addresses=tuple(plain.pop("addresses", ())),
+        accounts={user: Account(**account) for user, account in plain.pop("accounts", {}).items()},
+        uids={int(uid): user for uid, user in plain.pop("uids", {}).items()},
+        gids={int(gid): group for gid, group in plain.pop("gids", {}).items()},
+        busy_uids=tuple(plain.pop("busy_uids", ())),
+        hardware=Hardware(**hardware) if hardware else None,
+        gpus=tuple(Gpu(**gpu) for gpu in plain.pop("gpus", ())),
+        cgroup=cgroup_from(plain.pop("cgroup", {"version": "none"})),
+        **plain,
+    )
+
+
+def cgroup_from(answer: Mapping[str, Any]) -> Cgroup:
+    """The control groups in an agent's answer or in a lock."""
+    return Cgroup(answer["version"], tuple(answer.get("controllers", ())), bool(answer.get("swap", False)))

@@ -1,0 +1,71 @@
+"""Which hosts cannot be deployed to, and why: found out from facts alone, before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slurmfab.cluster import Cluster
+from slurmfab.errors import SlurmfabError
+from slurmfab.facts import HostFacts
+from slurmfab.slurm_versions import SlurmVersion, distribution_version
+
+CLOCK_SECONDS = 240
+"""How far a host's clock may be off: munge refuses credentials after 300 s (munged(8), TTL), and some of that is needed."""
+
+
+def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
+    """The hosts that cannot be deployed to, with the reason for each."""
+    reasons = {}
+    expected = series(facts[cluster.controller]) if cluster.controller in facts else None
+    for host, fact in facts.items():
+        reason = wrong_system(fact) or wrong_clock(fact) or wrong_hardware(cluster, host, fact)
+        if not reason and expected and host != cluster.controller:
+            reason = wrong_version(fact, expected)
+        if reason:
+            reasons[host] = reason
+    return reasons
+
+
+def wrong_system(fact: HostFacts) -> str:
+    """Why the host's distribution is not supported, empty when it is."""
+    if not fact.is_debian:
+        return f"it runs {fact.os_id or 'an unknown system'}; slurmfab deploys to Debian and Ubuntu."
+    try:
+        series(fact)
+    except SlurmfabError as error:
+        return str(error)
+    return ""
+
+
+def wrong_clock(fact: HostFacts) -> str:
+    """Why the host's clock would keep munge from working, empty when it would not."""
+    if abs(fact.clock_offset) <= CLOCK_SECONDS:
+        return ""
+    direction = "ahead of" if fact.clock_offset > 0 else "behind"
+    return (f"its clock is {abs(fact.clock_offset):.0f} s {direction} this machine's, and munge would refuse its "
+            "credentials. Set the clock (chronyd, timedatectl) on whichever of the two is wrong.")
+
+
+def wrong_hardware(cluster: Cluster, host: str, fact: HostFacts) -> str:
+    """Why the host cannot be a compute node, empty when it can or need not."""
+    if "compute" in cluster.roles(host) and fact.hardware is None:
+        return "its processors and memory could not be read from /sys and /proc; set CPUs and RealMemory for it by hand."
+    return ""
+
+
+def wrong_version(fact: HostFacts, expected: SlurmVersion) -> str:
+    """Why the host's Slurm does not go with the controller's, empty when it does."""
+    found = series(fact)
+    if found == expected:
+        return ""
+    return (f"its Slurm is {found} and the controller's is {expected}; slurmfab deploys one version per cluster. "
+            "Use the same release of the distribution on all hosts.")
+
+
+def series(fact: HostFacts) -> SlurmVersion:
+    """The Slurm that is installed on a host, or that its distribution would install.
+
+    Raises:
+        SlurmfabError: it is none that slurmfab knows.
+    """
+    return SlurmVersion.parse(fact.slurm_version) if fact.slurm_version else distribution_version(fact.codename)

@@ -1,0 +1,29 @@
+"""The lab: real systemd hosts on this one machine, to try everything that slurmfab does.
+
+A lab host is a systemd-nspawn container that boots systemd as PID 1 with its own root file system, network namespace,
+address, sshd and package manager. Whoever reaches it by SSH cannot tell it from a bare machine.
+
+>>> lab = up(LabSpec(name="demo", nodes=2))     # doctest: +SKIP
+>>> run(lab, "n1", ["systemctl", "is-system-running"]).stdout     # doctest: +SKIP
+'running'
+>>> down("demo")     # doctest: +SKIP
+"""
+
+from slurmfab.lab.base import remove_cache
+from slurmfab.lab.labs import down, kill_host, load, names, run, start_host, status, up
+from slurmfab.lab.spec import Lab, LabHost, LabSpec
+
+__all__ = [
+    "Lab",
+    "LabHost",
+    "LabSpec",
+    "down",
+    "kill_host",
+    "load",
+    "names",
+    "remove_cache",
+    "run",
+    "start_host",
+    "status",
+    "up",
+]

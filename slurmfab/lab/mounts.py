@@ -1,0 +1,37 @@
+"""What is mounted on this machine, as the kernel tells it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from slurmfab.errors import LabError
+from slurmfab.lab.command import succeeds
+
+
+def mount_points() -> tuple[Path, ...]:
+    """All mount points, each as often as something is mounted there.
+
+    `Path.is_mount` does not see a directory that is mounted on itself, as iproute2's /run/netns is.
+    """
+    text = Path("/proc/self/mountinfo").read_text()
+    return tuple(map(Path, re.findall(r"^\S+ \S+ \S+ \S+ (\S+) ", text, re.MULTILINE)))
+
+
+def below(directory: Path) -> tuple[Path, ...]:
+    """Mount points at or below a directory, the deepest first."""
+    return tuple(sorted((place for place in mount_points() if place.is_relative_to(directory)), reverse=True))
+
+
+def unmount_all(directory: Path) -> None:
+    """Unmount everything at or below a directory.
+
+    Raises:
+        LabError: something is still mounted there afterwards, so removing files would be dangerous.
+    """
+    for place in below(directory):
+        if not succeeds(["umount", str(place)]):
+            succeeds(["umount", "--lazy", str(place)])
+    left = " ".join(map(str, below(directory)))
+    if left:
+        raise LabError(f"These are mounted and cannot be unmounted: {left}. Look who uses them, then try again.")

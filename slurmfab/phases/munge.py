@@ -1,0 +1,26 @@
+"""Munge: the primary controller's key on every host, and a munged that has loaded it."""
+
+from __future__ import annotations
+
+from slurmfab.agent.file import File
+from slurmfab.agent.munge_key import MungeKey
+from slurmfab.agent.resource import Resource
+from slurmfab.agent.service import Service
+from slurmfab.situation import Situation
+
+KEY = "/etc/munge/munge.key"
+
+
+def key(situation: Situation, host: str) -> tuple[Resource, ...]:
+    """The key itself, on the primary controller alone: made there if there is none."""
+    return (MungeKey(KEY),) if host == situation.cluster.controller else ()
+
+
+def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
+    """The controller's key, and the daemon, which is restarted when its key is newer than it is.
+
+    Before the controller has a key there is nothing to compare with, and the file is planned as different.
+    """
+    content = situation.controller_facts.munge_key
+    copied = File(KEY, content, owner="munge", group="munge", mode=0o400, secret=True, encoding="base64")
+    return (*(() if host == situation.cluster.controller else (copied,)), Service("munge", watches=(KEY,)))

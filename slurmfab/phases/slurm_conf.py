@@ -1,0 +1,31 @@
+"""Slurm's files and directories: byte for byte the same files on all hosts."""
+
+from __future__ import annotations
+
+from slurmfab.agent.directory import Directory
+from slurmfab.agent.resource import Resource
+from slurmfab.agent.slurm_files import SlurmFiles
+from slurmfab.situation import Situation
+
+CONFIGURATION = "/etc/slurm"
+WATCHED = tuple(f"{CONFIGURATION}/{name}" for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
+"""The files that slurmd reads once, when it starts."""
+
+STATE = "/var/lib/slurm/slurmctld"
+SPOOL = "/var/lib/slurm/slurmd"
+LOGS = "/var/log/slurm"
+
+
+def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
+    """The directories that the host's daemons write to, and the files, parsed by the installed Slurm beforehand.
+
+    Job scripts lie in the state directory, so it is the slurm user's alone; jobs read theirs in the spool directory.
+    """
+    roles = situation.cluster.roles(host)
+    node = host if "compute" in roles and host in situation.compute_nodes else ""
+    return (
+        Directory(LOGS, "slurm", "slurm", 0o755),
+        *((Directory(STATE, "slurm", "slurm", 0o700),) if "controller" in roles else ()),
+        *((Directory(SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
+        SlurmFiles(CONFIGURATION, situation.files, node),
+    )

@@ -1,0 +1,159 @@
+"""All that a plan is made from: what is wanted, what was decided once, and what the hosts said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from slurmfab import ids, render
+from slurmfab.cluster import Cluster
+from slurmfab.errors import InputError
+from slurmfab.facts import Cgroup, HostFacts
+from slurmfab.lock import HostLock, Lock, with_host
+from slurmfab.node_lines import Node
+from slurmfab.slurm_versions import SlurmVersion, complaints, distribution_version
+
+SLURM_HOME = "/var/lib/slurm/home"
+"""The slurm user's home: local, made by us, and outside of what Debian's packages purge."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known when a plan is made; plain values, so that a plan is a function of it and of nothing else.
+
+    Args:
+        cluster: the cluster file.
+        lock: what was discovered and decided once, complete for every host that ever answered.
+        facts: of the hosts that answered this time; others are left as they are.
+    """
+
+    cluster: Cluster
+    lock: Lock
+    facts: Mapping[str, HostFacts]
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """The hosts that are known well enough to be written about, whether they answer now or not."""
+        return tuple(host for host in self.cluster.hosts if host in self.lock.hosts and self.lock.hosts[host].hostname)
+
+    @cached_property
+    def compute_nodes(self) -> tuple[str, ...]:
+        """The compute nodes that slurm.conf can name: those whose hardware is known."""
+        return tuple(host for host in self.cluster.compute_nodes if host in self.members and self.host(host).hardware)
+
+    @cached_property
+    def controller_facts(self) -> HostFacts:
+        """What the primary controller said."""
+        return self.facts[self.cluster.controller]
+
+    @cached_property
+    def slurm_version(self) -> SlurmVersion:
+        """The controller's installed Slurm, or before it is installed the one of its distribution."""
+        installed = self.controller_facts.slurm_version
+        return SlurmVersion.parse(installed) if installed else distribution_version(self.controller_facts.codename)
+
+    def refuse_unknown_keys(self) -> None:
+        """Refuse settings that the installed Slurm would refuse, before any of it is sent anywhere.
+
+        Raises:
+            InputError: with all that is wrong, a line each.
+        """
+        cluster = self.cluster
+        found = complaints(
+            self.slurm_version, cluster.slurm_conf, cluster.cgroup_conf,
+            {key for group in cluster.nodes for key in group.settings},
+            {key for partition in cluster.partitions for key in partition.settings},
+        )
+        if found:
+            raise InputError("\n".join((*found, "Change that in the cluster file; nothing was changed on any host.")))
+
+    def host(self, name: str) -> HostLock:
+        """What the lock holds of a host."""
+        return self.lock.hosts[name]
+
+    def address(self, name: str) -> str:
+        """A host's address in the cluster."""
+        return self.cluster.addresses.get(name) or name
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """A host's name in the cluster, and the one that it calls itself, where that is another."""
+        return tuple(dict.fromkeys((name, self.host(name).hostname)))
+
+    def public_key(self, name: str) -> str:
+        """The slurm user's public key of a host, empty while there is none."""
+        return self.facts[name].public_key if name in self.facts else self.host(name).public_key
+
+    @cached_property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """Slurm's files, the same for all hosts: their names and texts."""
+        return tuple(render.render(self.slurm_conf).items())
+
+    @cached_property
+    def slurm_conf(self) -> render.SlurmConf:
+        """What Slurm's files are rendered from."""
+        controller = self.cluster.controller
+        return render.SlurmConf(
+            cluster_name=self.cluster.name,
+            controller=(self.host(controller).hostname, self.address(controller)),
+            version=str(self.slurm_version),
+            nodes=tuple(self.node(name) for name in self.compute_nodes),
+            partitions=tuple((partition.name, self.partition_nodes(partition.nodes), partition.settings)
+                             for partition in self.cluster.partitions),
+            slurm_conf=self.cluster.slurm_conf,
+            cgroup_conf=self.cluster.cgroup_conf,
+            cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
+            has_pmix=all(fact.has_pmix for host, fact in self.facts.items() if "compute" in self.cluster.roles(host)),
+            memory_margin=self.cluster.memory_margin,
+        )
+
+    def node(self, name: str) -> Node:
+        """A compute node as slurm.conf has it."""
+        pinned = self.host(name)
+        assert pinned.hardware is not None, "compute_nodes holds only hosts with known hardware"
+        return Node(name, self.address(name), pinned.hostname, pinned.hardware, pinned.gpus, self.cluster.settings_of(name))
+
+    def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
+        """A partition's `Nodes=`, without those that nobody has seen yet."""
+        from slurmfab.hostlist import fold  # noqa: PLC0415 - ClusterShell is slow to import
+
+        return nodes if isinstance(nodes, str) else fold(node for node in nodes if node in self.compute_nodes)
+
+
+def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
+    """What all compute nodes have in common, since Slurm's process tracking is one setting for the whole cluster."""
+    if not cgroups:
+        return Cgroup("none")
+    versions = {cgroup.version for cgroup in cgroups}
+    shared = set(cgroups[0].controllers).intersection(*(cgroup.controllers for cgroup in cgroups))
+    return Cgroup(
+        version=versions.pop() if len(versions) == 1 else "none",
+        controllers=tuple(sorted(shared)),
+        swap=all(cgroup.swap for cgroup in cgroups),
+    )
+
+
+def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> Lock:
+    """The lock with what these facts add to it; what it holds already is kept.
+
+    Args:
+        cluster: the cluster file.
+        lock: the lock as it was.
+        facts: of the hosts that answered.
+
+    Raises:
+        IdConflict: no UID and GID for slurm and munge suit all hosts.
+    """
+    for name, fact in facts.items():
+        old = lock.hosts.get(name, HostLock())
+        lock = with_host(lock, name, replace(
+            old,
+            hostname=old.hostname or fact.hostname,
+            host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
+            hardware=old.hardware or fact.hardware,
+            gpus=old.gpus or fact.gpus if old.hardware is None else old.gpus,
+            cgroup=old.cgroup or fact.cgroup,
+            public_key=fact.public_key or old.public_key,
+        ))
+    installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
+    return replace(lock, ids=ids.choose(facts, cluster.ids, lock.ids), slurm=installed or lock.slurm)

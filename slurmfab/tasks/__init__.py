@@ -1,0 +1,8 @@
+"""The commands: a few lines each, every task of one kind in one module."""
+
+from invoke.collection import Collection
+
+from slurmfab.tasks import deploy, lab
+
+namespace = Collection(deploy.deploy, deploy.plan, deploy.add_node, lab.lab_up, lab.lab_down, lab.lab_status)
+"""All tasks, for `fab` and for `slurmfab` alike."""

@@ -1,0 +1,84 @@
+"""What every task has in common: no letters for flags, one line for an error, and one call for all hosts."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from invoke.context import Context
+from invoke.exceptions import Exit
+from invoke.tasks import task
+
+from slurmfab.errors import InputError, SlurmfabError
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells count it: 128 and the signal's number."""
+
+
+def command(**options: Any) -> Callable[[Callable[..., int | None]], Any]:
+    """A task of slurmfab's; the function returns an exit code, or nothing for 0.
+
+    Args:
+        options: of Invoke's `task`: `help`, `positional`, `iterable` and so on.
+    """
+
+    def decorate(function: Callable[..., int | None]) -> Any:
+        @functools.wraps(function)
+        def run(context: Context, *args: Any, **kwargs: Any) -> None:
+            refuse_core_hosts(context)
+            code = told(function, context, *args, **kwargs)
+            if code:
+                raise Exit(code=code)
+
+        return task(auto_shortflags=False, **options)(run)
+
+    return decorate
+
+
+def refuse_core_hosts(context: Context) -> None:
+    """Refuse Fabric's own `--hosts`, which would call the task once for each host.
+
+    Raises:
+        Exit: it was used.
+    """
+    if type(context).__name__ == "Connection":
+        raise Exit("Give the hosts after the task's name: fab deploy --hosts n1,n[2-5].", code=2)
+
+
+def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
+    """Call a task's function; its errors that are meant for people end as text and an exit code.
+
+    Raises:
+        Exit: with the error's text.
+    """
+    try:
+        return function(*args, **kwargs)
+    except SlurmfabError as error:
+        raise Exit(str(error), code=error.exit_code) from None
+    except KeyboardInterrupt:
+        say_interrupted()
+        os._exit(INTERRUPTED)  # threads may still wait for hosts; their agents go when the connections close
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Exit(code=0) from None
+
+
+def say_interrupted() -> None:
+    """Tell what an interruption means."""
+    print("\nInterrupted. Hosts finish what they were at; run the same command again to go on.", file=sys.stderr)  # noqa: T201
+
+
+def number(text: str, flag: str) -> int | None:
+    """A number that was given as text, `None` when it was not given.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not text:
+        return None
+    if not text.isdigit():
+        raise InputError(f"{flag} {text}: this is no number.")
+    return int(text)

@@ -1,0 +1,82 @@
+"""Tasks that make hosts what the cluster file says: deploy, plan, add-node."""
+
+from __future__ import annotations
+
+from invoke.context import Context
+
+from slurmfab.tasks.command import command, number
+
+COMMON = {
+    "cluster": "cluster file (default: $SLURMFAB_CLUSTER, else configs/cluster.yaml)",
+    "verbose": "tell every difference, with diffs",
+    "json": "write what happened as JSON to this file (- for standard output)",
+    "ask_sudo_password": "ask for the sudo password at the start (read from standard input when that is no terminal)",
+}
+CONTACT = {
+    "user": "login name (default: ssh_config's, else your own)",
+    "key": "private key file (default: the agent's keys and ~/.ssh)",
+    "port": "port of the hosts' sshd",
+    "become": "sudo or none (default: sudo, unless the login name is root)",
+    "gateway": "jump host, as user@host:port",
+    "accept_new_host_keys": "believe SSH host keys that nobody has vouched for",
+    "name": "the cluster's name (default: cluster)",
+}
+
+
+@command(help={**COMMON, **CONTACT, "hosts": "hostlist; first contact: the first host becomes the controller; "
+                                             "later: only these hosts"})
+def deploy(_c: Context, hosts: str = "", cluster: str = "", user: str = "", key: str = "", port: str = "", become: str = "",
+           gateway: str = "", accept_new_host_keys: bool = False, name: str = "", verbose: bool = False, json: str = "",
+           ask_sudo_password: bool = False) -> int:
+    """Make the hosts what the cluster file says; what is right already is not touched.
+
+    Without a cluster file, --hosts is the first contact: hardware is discovered, the cluster file is written, and the
+    hosts become a cluster. Exit codes: 0 done, 1 failed, 2 wrong input, 3 done but for hosts that were not reached.
+
+    Examples:
+        fab deploy --hosts n1,n[2-5] --user admin
+        fab deploy --hosts 10.0.0.[1-5] --user root --accept-new-host-keys
+        fab deploy
+        fab deploy --hosts n3 --verbose
+    """
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+
+    contact = operations.Contact(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
+    return operations.deploy(cluster, hosts, contact, output)
+
+
+@command(help={**COMMON, "hosts": "only these hosts"})
+def plan(_c: Context, hosts: str = "", cluster: str = "", verbose: bool = False, json: str = "",
+         ask_sudo_password: bool = False) -> int:
+    """Show what deploy would do, with diffs; changes nothing.
+
+    Exit code 4 when there is something to do, for scripts.
+
+    Examples:
+        fab plan
+        fab plan --hosts n[1-2] --json -
+    """
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+
+    return operations.plan(cluster, hosts, operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password))
+
+
+@command(positional=["hosts"], help={**COMMON, "hosts": "hostlist of the new compute nodes",
+                                     "like": "a compute node whose settings the new ones share",
+                                     "accept_new_host_keys": CONTACT["accept_new_host_keys"]})
+def add_node(_c: Context, hosts: str, cluster: str = "", like: str = "", accept_new_host_keys: bool = False,
+             verbose: bool = False, json: str = "", ask_sudo_password: bool = False) -> int:
+    """Add compute nodes to the cluster; running jobs go on.
+
+    The new hosts are asked who they are before anything is touched. The cluster file gains them, with its comments and
+    order kept; slurm.conf goes to all hosts, and the daemons take it in the way that the installed Slurm needs.
+
+    Examples:
+        fab add-node n[6-9]
+        fab add-node 10.0.0.17 --like n1 --accept-new-host-keys
+    """
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+
+    output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
+    return operations.add_node(cluster, hosts, like, accept_new_host_keys, output)

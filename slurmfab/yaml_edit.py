@@ -1,0 +1,138 @@
+"""Changes to YAML text at known places, so that comments, order, quotes and indents elsewhere stay byte for byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+# What needs no quotes: a colon is none of YAML's when text follows it, commas and brackets are only in { } and [ ].
+_PLAIN = re.compile(r"[A-Za-z0-9/._~](?:[A-Za-z0-9/._~@+%=()-]|:(?=[A-Za-z0-9/]))*")
+_PLAIN_IN_BLOCK = re.compile(r"[A-Za-z0-9/._~](?:[A-Za-z0-9/._~@+%=()\[\],-]|:(?=[A-Za-z0-9/\[]))*")
+_WORDS_WITH_MEANING = ("null", "~", "true", "false")
+
+
+def yaml_text(text: str, in_flow: bool = False) -> str:
+    """A text as a YAML scalar, quoted only where it must be.
+
+    >>> yaml_text("cn[01-04]"), yaml_text("cn[01-04]", in_flow=True)
+    ('cn[01-04]', '"cn[01-04]"')
+
+    Args:
+        text: what a reader of the YAML shall get.
+        in_flow: whether it stands inside `{ }` or `[ ]`.
+    """
+    plain = _PLAIN if in_flow else _PLAIN_IN_BLOCK
+    if plain.fullmatch(text) and text.lower() not in _WORDS_WITH_MEANING:
+        return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+class Edits:
+    """A text with the changes that are to be made to it, all at places of the text as it was.
+
+    Args:
+        text: the YAML that the nodes were composed from.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._line_end = "\r\n" if "\r\n" in text else "\n"
+        self._changes: list[tuple[int, int, str]] = []
+
+    def applied(self) -> str:
+        """The text with all changes made."""
+        text = self._text
+        for start, end, new in sorted(self._changes, reverse=True):
+            text = text[:start] + new + text[end:]
+        return text
+
+    def is_one_line(self, scalar: ScalarNode) -> bool:
+        """Whether a scalar is on one line, as one does not expect otherwise of a hostlist."""
+        return scalar.style not in ("|", ">") and scalar.start_mark.line == scalar.end_mark.line
+
+    def replace_scalar(self, scalar: ScalarNode, text: str, in_flow: bool) -> None:
+        """Another text for a scalar, in the quotes that it has."""
+        quoted = f"{scalar.style}{text}{scalar.style}" if scalar.style else yaml_text(text, in_flow)
+        self._changes.append((scalar.start_mark.index, scalar.end_mark.index, quoted))
+
+    def append_items(self, items: SequenceNode, texts: Sequence[str], in_flow: bool) -> None:
+        """Further scalars at the end of a list that is not empty."""
+        if items.flow_style:
+            self._insert(self._end(items.value[-1]), "".join(f", {yaml_text(text, in_flow)}" for text in texts))
+        else:
+            self._insert_lines(items.value[-1], [self._dash(items) + yaml_text(text) for text in texts])
+
+    def append_mapping(self, items: SequenceNode, pairs: Mapping[str, str], in_flow: bool) -> None:
+        """A further mapping at the end of a list that is not empty."""
+        if in_flow:
+            self._insert(self._end(items.value[-1]), f", {_flow(pairs)}")
+            return
+        dash = self._dash(items)
+        lines = [f"{' ' * len(dash)}{yaml_text(key)}: {yaml_text(value)}" for key, value in pairs.items()]
+        lines[0] = dash + lines[0].lstrip()
+        self._insert_lines(items.value[-1], lines)
+
+    def append_pairs(self, section: tuple[Node, Node], pairs: Mapping[str, str], in_flow: bool) -> None:
+        """Further pairs at the end of a mapping, which may be empty.
+
+        Args:
+            section: the mapping's key and the mapping.
+            pairs: what to add.
+            in_flow: whether the section stands inside `{ }`.
+        """
+        key, value = section
+        if isinstance(value, MappingNode) and value.value:
+            last = value.value[-1][1]
+            if value.flow_style:
+                self._insert(self._end(last), f", {_flow(pairs)[1:-1]}")
+            else:
+                self._insert_lines(last, _block(pairs, value.value[0][0].start_mark.column))
+        elif in_flow or isinstance(value, MappingNode):
+            self._changes.append((value.start_mark.index, value.end_mark.index, _flow(pairs)))
+        else:
+            self._changes.append((value.start_mark.index, value.end_mark.index, ""))
+            self._insert_lines(value, _block(pairs, key.start_mark.column + 2))
+
+    def insert_section(self, root: MappingNode, after: str, key: str, pairs: Mapping[str, str]) -> None:
+        """A new key with a mapping, behind a key that is there."""
+        value = next(value for name, value in root.value if name.value == after)
+        if root.flow_style:
+            self._insert(self._end(value), f", {key}: {_flow(pairs)}")
+        else:
+            column = root.value[0][0].start_mark.column
+            self._insert_lines(value, [f"{' ' * column}{key}:", *_block(pairs, column + 2)])
+
+    def _insert(self, place: int, text: str) -> None:
+        self._changes.append((place, place, text))
+
+    def _insert_lines(self, after: Node, lines: Sequence[str]) -> None:
+        """New lines below the line on which a node ends, a comment there included."""
+        end = self._text.find("\n", self._end(after))
+        place = len(self._text) if end < 0 else end - (self._text[end - 1] == "\r")
+        self._insert(place, "".join(self._line_end + line for line in lines))
+
+    def _end(self, node: Node) -> int:
+        """The place behind a node's last character; ruamel says where the next token begins instead."""
+        if isinstance(node, MappingNode | SequenceNode) and node.value and not node.flow_style:
+            last = node.value[-1]
+            return self._end(last[1] if isinstance(node, MappingNode) else last)
+        return len(self._text[: node.end_mark.index].rstrip())
+
+    def _dash(self, items: SequenceNode) -> str:
+        """What stands before the last entry of a list, such as two spaces, a dash and a space."""
+        start = items.value[-1].start_mark
+        before = self._text[start.index - start.column : start.index]
+        return before if before.strip() == "-" else " " * int(items.start_mark.column) + "- "
+
+
+def _block(pairs: Mapping[str, str], column: int) -> list[str]:
+    """Pairs, a line for each, from this column on."""
+    return [f"{' ' * column}{yaml_text(key)}: {yaml_text(value)}" for key, value in pairs.items()]
+
+
+def _flow(pairs: Mapping[str, str]) -> str:
+    """Pairs in braces."""
+    return "{" + ", ".join(f"{yaml_text(key, True)}: {yaml_text(value, True)}" for key, value in pairs.items()) + "}"

@@ -1,0 +1,71 @@
+"""The clusters whose files are kept in this directory, one directory per Slurm version and case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from slurmfab.facts import Cgroup, Gpu, Hardware
+from slurmfab.node_lines import Node
+from slurmfab.render import SlurmConf
+
+VERSIONS = {"22.05": "22.05.8", "23.11": "23.11.4", "24.11": "24.11.5", "25.11": "25.11.2", "26.05": "26.05.5"}
+"""The directory's name, and a version as the package has it."""
+
+SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
+LARGE = Hardware(CPUs=128, Boards=1, SocketsPerBoard=2, CoresPerSocket=32, ThreadsPerCore=2, RealMemory=515000)
+GPUS = tuple(Gpu(f"/dev/nvidia{number}", "a100") for number in range(4))
+EVERYTHING = Cgroup("v2", ("cpuset", "memory", "devices"), swap=True)
+
+
+def nodes(prefix: str, count: int, hardware: Hardware, gpus: tuple[Gpu, ...] = (), **settings: str) -> tuple[Node, ...]:
+    """Compute nodes prefix01, prefix02, … with addresses in a row."""
+    names = [f"{prefix}{number:02}" for number in range(1, count + 1)]
+    third = len(prefix)
+    return tuple(
+        Node(name, f"10.0.{third}.{number}", name, hardware, gpus, settings) for number, name in enumerate(names, start=1)
+    )
+
+
+PLAIN = SlurmConf(
+    cluster_name="titanic",
+    controller=("mn01", "10.0.0.1"),
+    version="",
+    nodes=nodes("cn", 4, SMALL),
+    partitions=(("batch", "ALL", {"Default": "YES", "MaxTime": "7-00:00:00"}),),
+    cgroup=EVERYTHING,
+)
+
+CASES: Mapping[str, SlurmConf] = {
+    "plain": PLAIN,
+    "gpu": replace(
+        PLAIN,
+        nodes=(
+            *nodes("cn", 4, SMALL),
+            *nodes("gpu", 2, LARGE, GPUS),
+            *nodes("fast", 2, LARGE, GPUS, Gres="gpu:h100:4,nic:2", Weight="10", Features="nvlink,ib"),
+        ),
+        partitions=(("batch", "ALL", {"Default": "YES"}), ("gpu", "gpu[01-02],fast[01-02]", {"MaxTime": "1-00:00:00"})),
+        cgroup=replace(EVERYTHING, version="v1", swap=False),
+        has_pmix=True,
+    ),
+    "no-cgroups": replace(PLAIN, cgroup=Cgroup("none")),
+    "overrides": replace(
+        PLAIN,
+        nodes=(
+            *nodes("cn", 2, SMALL, RealMemory="12000", Reason='"spare parts"'),
+            Node("odd", "odd.example.org", "machine7", SMALL, settings={"CPUs": "3"}),
+        ),
+        partitions=(("day", "cn[01-02]", {"Default": "YES", "OverSubscribe": "NO"}), ("empty", "", {"State": "DOWN"})),
+        slurm_conf={
+            "slurmdtimeout": "600",
+            "MailProg": None,
+            "PropagateResourceLimitsExcept": None,
+            "MaxJobCount": "50000",
+            "RebootProgram": '"/sbin/shutdown -r now"',
+            "AccountingStoreFlags": "job_comment",
+        },
+        cgroup_conf={"ConstrainSwapSpace": "no", "AllowedRAMSpace": "98", "ConstrainDevices": None},
+        memory_margin="2G",
+    ),
+}
