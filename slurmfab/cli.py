@@ -2,24 +2,72 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from fabric.main import Fab
+from invoke.config import Config
+from invoke.exceptions import Exit, ParseError
+from invoke.program import Program
 
 from slurmfab import __version__
+from slurmfab.errors import InputError
 from slurmfab.tasks import namespace
 
 CORE_HOSTS = ("-H", "--hosts")
 
 
+class SlurmfabConfig(Config):
+    """Invoke's configuration under our own name: `slurmfab.yaml`, `SLURMFAB_…`."""
+
+    prefix = "slurmfab"
+
+
+class SlurmfabProgram(Program):
+    """Invoke's program, with our exit code for a command line that cannot be understood.
+
+    Not Fabric's, whose own `--hosts` would call a task once for each host.
+    """
+
+    def parse_core(self, argv: list[str] | None) -> None:
+        """Read the options in front of the tasks."""
+        with understood():
+            super().parse_core(argv)
+
+    def parse_tasks(self) -> None:
+        """Read the tasks and their options."""
+        with understood():
+            super().parse_tasks()
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Tell what to try when the command line cannot be understood.
+
+    Raises:
+        Exit: with the exit code for wrong input.
+    """
+    try:
+        yield
+    except ParseError as error:
+        raise Exit(f"{error} Try: slurmfab --list, slurmfab --help TASK.", code=InputError.exit_code) from None
+
+
 def main() -> None:
-    """Run the tasks that the command line names."""
-    program = Fab(name="slurmfab", binary="slurmfab", version=__version__, namespace=namespace)
-    program.run([sys.argv[0], *after_task(sys.argv[1:])])
+    """Run the tasks that the command line names; a reader of the output who leaves early is no error."""
+    program = SlurmfabProgram(
+        name="slurmfab", binary="slurmfab", version=__version__, namespace=namespace, config_class=SlurmfabConfig
+    )
+    try:
+        program.run([sys.argv[0], *after_task(sys.argv[1:])])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def after_task(words: list[str]) -> list[str]:
-    """The command line with `--hosts` behind the task, where a task reads it; in front, Fabric would call the task for each host.
+    """The command line with `--hosts` behind the task, where a task reads it.
 
     >>> after_task(["--hosts", "n1,n2", "deploy"])
     ['deploy', '--hosts', 'n1,n2']
@@ -28,4 +76,4 @@ def after_task(words: list[str]) -> list[str]:
     while rest and rest[0].split("=")[0] in CORE_HOSTS:
         flag, equals, value = rest.pop(0).partition("=")
         moved += ["--hosts", value if equals or not rest else rest.pop(0)]
-    return [*rest[:1], *moved, *(["--hosts" if word == "-H" else word for word in rest[1:]])]
+    return [*rest[:1], *moved, *("--hosts" if word == "-H" else word for word in rest[1:])]

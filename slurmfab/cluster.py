@@ -62,6 +62,13 @@ def _check_user(user: str | None) -> str | None:
     return user
 
 
+def _check_gateway(gateway: str | None) -> str | None:
+    """Jump hosts with commas between them, as in ProxyJump (ssh_config(5))."""
+    for place in gateway.split(",") if gateway is not None else ():
+        _check_endpoint(place.strip())
+    return gateway
+
+
 def _check_endpoint(text: str) -> str:
     """One place for SSH, such as `admin@bastion:2222`."""
     try:
@@ -111,7 +118,9 @@ class Ssh(_Model):
     key: Annotated[str | None, Field(min_length=1, description="Private key file; ~ is the user's home.")] = None
     port: Annotated[int | None, Field(ge=1, le=hostlist.HIGHEST_PORT, description="Port of the hosts' sshd.")] = None
     become: Annotated[Literal["sudo"] | None, Field(description="How the user becomes root.")] = None
-    gateway: Annotated[PlaceForSsh | None, Field(description="Jump host, as in user@host:port.")] = None
+    gateway: Annotated[
+        str | None, AfterValidator(_check_gateway), Field(description="Jump host, as in user@host:port, or some.")
+    ] = None
     endpoints: Annotated[
         dict[str, PlaceForSsh],
         Field(description="By host, where SSH goes if not to the host's own address: user@address:port."),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slurmfab import atomic_file, cluster_yaml, hostlist, inventory
 from slurmfab.errors import ClusterFileError, InputError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster import Cluster, Ssh
 
 _WHERE = "the cluster file"
-_NO_SETTINGS: Mapping[str, str] = {}
+_NOTHING: Mapping[str, str] = {}
 
 _HEAD = """\
 # A Slurm cluster, as slurmfab shall make it: change this file, look at `fab plan`, then run `fab deploy`.
@@ -78,8 +78,10 @@ def with_nodes(
     text: str,
     hosts: Sequence[str],
     addresses: Mapping[str, str],
-    settings: Mapping[str, str] = _NO_SETTINGS,
+    settings: Mapping[str, str] = _NOTHING,
     like: str | None = None,
+    *,
+    endpoints: Mapping[str, str] = _NOTHING,
 ) -> str:
     """The text of a cluster file with further compute nodes, and nothing else changed.
 
@@ -92,28 +94,24 @@ def with_nodes(
         addresses: of new hosts whose names alone do not lead there; those of other hosts are ignored.
         settings: what to say of the new nodes, by key of a NodeName line.
         like: a node of the cluster whose settings the new ones get first.
+        endpoints: of new hosts that SSH reaches elsewhere than at their address; see `Ssh.endpoints`.
 
     Raises:
-        ClusterFileError: the text has mistakes.
+        ClusterFileError: the text has mistakes, or the new nodes' addresses or settings are some.
         InputError: a host is in the cluster already, `like` is none of its nodes, or the file is written in a way that
             cannot be extended safely.
     """
     old = inventory.parse(text, _WHERE)
     _check_new(old, hosts, like)
     wanted = {**(old.settings_of(like) if like else {}), **settings}
-    added = {host: addresses[host] for host in hosts if host in addresses}
+    places = {host: addresses[host] for host in hosts if host in addresses}
+    ways = {host: endpoints[host] for host in hosts if host in endpoints}
     edits = Edits(text)
     root = cluster_yaml.compose(text, _WHERE)
+    _add_endpoints(edits, root, ways)
+    _add_addresses(edits, root, places)
     _add_hosts(edits, root, hosts, wanted, _group(old, wanted, like))
-    if added:
-        _add_addresses(edits, root, added)
-    new = edits.applied()
-    if not _is_extended(old, new, dict.fromkeys(hosts, wanted), added):
-        raise InputError(
-            f"{_WHERE} is written in a way that cannot be extended safely; nothing was changed. "
-            f"Add {hostlist.fold(hosts)} to nodes (and addresses) by hand, then run `fab deploy`."
-        )
-    return new
+    return _checked(edits.applied(), old, dict.fromkeys(hosts, wanted), places, ways)
 
 
 def write(path: Path, text: str) -> None:
@@ -197,12 +195,29 @@ def _extend_list(edits: Edits, items: SequenceNode, hosts: Sequence[str], in_flo
 
 def _add_addresses(edits: Edits, root: MappingNode, addresses: Mapping[str, str]) -> None:
     """Further pairs after those that are there, or a new section after that on SSH."""
+    sections = {key.value: (key, value) for key, value in root.value}
     pairs = dict(hostlist.zip_fold(list(addresses.items())))
-    keys = [key.value for key, _ in root.value]
-    if "addresses" in keys:
-        edits.append_pairs(root.value[keys.index("addresses")], pairs, bool(root.flow_style))
+    if "addresses" in sections and pairs:
+        edits.append_pairs(sections["addresses"], pairs, bool(root.flow_style))
+    elif pairs:
+        edits.insert_section(root, "ssh" if "ssh" in sections else "cluster", "addresses", pairs)
+
+
+def _add_endpoints(edits: Edits, root: MappingNode, endpoints: Mapping[str, str]) -> None:
+    """The same in the section on SSH."""
+    sections = {key.value: (key, value) for key, value in root.value}
+    pairs = dict(hostlist.zip_fold(list(endpoints.items())))
+    if not pairs:
+        return
+    if "ssh" not in sections:
+        edits.insert_section(root, "cluster", "ssh", {"endpoints": pairs})
+        return
+    ssh = sections["ssh"][1]
+    inside = {key.value: (key, value) for key, value in ssh.value} if ssh.id == "mapping" else {}
+    if "endpoints" in inside:
+        edits.append_pairs(inside["endpoints"], pairs, bool(root.flow_style or ssh.flow_style))
     else:
-        edits.insert_section(root, "ssh" if "ssh" in keys else "cluster", "addresses", pairs)
+        edits.append_pairs(sections["ssh"], {"endpoints": pairs}, bool(root.flow_style))
 
 
 def _value_of(mapping: MappingNode, key: str) -> Node:
@@ -211,16 +226,31 @@ def _value_of(mapping: MappingNode, key: str) -> Node:
     return values[key]
 
 
-def _is_extended(old: Cluster, text: str, nodes: Mapping[str, Mapping[str, str]], addresses: Mapping[str, str]) -> bool:
-    """Whether the text describes the old cluster with these nodes and addresses, and no other difference."""
+def _checked(
+    text: str,
+    old: Cluster,
+    nodes: Mapping[str, Mapping[str, str]],
+    addresses: Mapping[str, str],
+    endpoints: Mapping[str, str],
+) -> str:
+    """The new text, once it is known to describe the old cluster with these nodes and no other difference."""
+    rest: dict[str, Any] = {"nodes": True, "addresses": True, "ssh": {"endpoints": True}}
+    unsafe = InputError(
+        f"{_WHERE} is written in a way that cannot be extended safely; nothing was changed. "
+        f"Add {hostlist.fold(nodes)} to nodes (and addresses) by hand, then run `fab deploy`."
+    )
     try:
-        new = inventory.parse(text, _WHERE)
-    except ClusterFileError:
-        return False
-    wanted = {**{node: old.settings_of(node) for node in old.compute_nodes}, **nodes}
-    rest = {"nodes", "addresses"}
-    return (
-        {node: new.settings_of(node) for node in new.compute_nodes} == wanted
+        cluster_yaml.compose(text, _WHERE)
+    except ClusterFileError as error:
+        raise unsafe from error
+    new = inventory.parse(text, _WHERE)
+    is_extended = (
+        {node: new.settings_of(node) for node in new.compute_nodes}
+        == {**{node: old.settings_of(node) for node in old.compute_nodes}, **nodes}
         and new.addresses == {**old.addresses, **addresses}
+        and new.ssh.endpoints == {**old.ssh.endpoints, **endpoints}
         and new.model_dump(exclude=rest) == old.model_dump(exclude=rest)
     )
+    if not is_extended:
+        raise unsafe
+    return text

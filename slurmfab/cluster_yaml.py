@@ -102,11 +102,12 @@ def is_slurms(key: str) -> bool:
 
 def _syntax_reason(error: MarkedYAMLError) -> str:
     """What ruamel says in several lines, in one; with a hint at the commonest slip in this file."""
-    words = [part for part in (error.problem, error.context) if part]
-    reason = f"this is no YAML: {', '.join(words)}"
-    if "flow" in (error.context or "") and "," in (error.problem or ""):
+    problem, context = error.problem or "", error.context or ""
+    words = (context, problem) if problem.startswith("but ") else (problem, context)
+    reason = f"this is no YAML: {', '.join(word for word in words if word)}"
+    if "flow" in context and problem.endswith("but got '['"):
         reason += '. Inside { } and [ ] a hostlist needs quotes: {Nodes: "cn[01-04]"}'
-    elif error.problem and "tab" in error.problem.replace("\\t", "tab"):
+    elif "'\\t'" in problem:
         reason += ". Indent with spaces, not with tabs"
     return reason
 
@@ -116,7 +117,7 @@ def _value(node: Node, place: Place, document: Document) -> Any:
     if node.tag is not None and str(node.tag) not in _TAGS:
         _complain(document, node, place, f"the tag {node.tag} means nothing here")
     if len(place) > _DEEPEST:
-        _complain(document, node, place, "nested too deeply")
+        _complain(document, node, place[:2], "it is nested too deeply")
         return None
     if isinstance(node, MappingNode):
         return _mapping(node, place, document)
@@ -149,13 +150,13 @@ def _mapping(node: MappingNode, place: Place, document: Document) -> dict[str, A
     own = _WITH_SETTINGS.get(str(place[0])) if len(place) == 2 and isinstance(place[1], int) else None  # noqa: PLR2004
     values: dict[str, Any] = {}
     settings: dict[str, Any] = {}
-    for key, value in _pairs(node, place, document):
+    for key, value, line in _pairs(node, place, document):
         is_setting = own is not None and is_slurms(key) and key not in own
         if own is not None and key == "settings":
             _complain(document, value, (*place, key), "unknown key; write Slurm's keys beside the others")
             continue
         inner = (*place, "settings", key) if is_setting else (*place, key)
-        document.lines[inner] = value.start_mark.line + 1
+        document.lines[inner] = line
         if place in _ZIPPED:
             values.update(_zipped(key, value, inner, document))
         else:
@@ -163,8 +164,8 @@ def _mapping(node: MappingNode, place: Place, document: Document) -> dict[str, A
     return {**values, "settings": settings} if settings else values
 
 
-def _pairs(node: MappingNode, place: Place, document: Document) -> Iterator[tuple[str, Node]]:
-    """The keys of a mapping with their values, complaining of those that are there twice or are no text."""
+def _pairs(node: MappingNode, place: Place, document: Document) -> Iterator[tuple[str, Node, int]]:
+    """The keys of a mapping with their values and lines, complaining of those that are there twice or are no text."""
     first: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
@@ -177,7 +178,7 @@ def _pairs(node: MappingNode, place: Place, document: Document) -> Iterator[tupl
             _complain(document, key, (*place, str(key.value)), reason)
         else:
             first[str(key.value)] = line
-            yield str(key.value), value
+            yield str(key.value), value, line
 
 
 def _zipped(names: str, node: Node, place: Place, document: Document) -> dict[str, Any]:

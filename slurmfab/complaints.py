@@ -14,6 +14,7 @@ from slurmfab import slurm_keys
 from slurmfab.cluster import Cluster, NodeGroup, Partition, Ssh
 from slurmfab.cluster_yaml import Complaint, Document, Place, is_slurms
 from slurmfab.errors import ClusterFileError
+from slurmfab.slurm_settings import NODE_KEYS_OF_SLURMFAB
 
 # Enough to find what earlier mistakes hid; each pass takes all that it finds wrong out of the document.
 _PASSES = 4
@@ -70,7 +71,7 @@ def place_in_words(place: Place) -> str:
     """
     words = ""
     for number, part in enumerate(place):
-        is_ours = part == "settings" and number == 2 and place[0] in ("nodes", "partitions")  # noqa: PLR2004
+        is_ours = part == "settings" and 2 == number < len(place) - 1  # noqa: PLR2004
         if isinstance(part, int):
             words += f"[{part}]"
         elif not is_ours:
@@ -103,6 +104,8 @@ def _reason(detail: ErrorDetails, place: Place) -> str:
         return str(context["error"])
     if kind == "literal_error":
         return f"it must be {context['expected']}"
+    if kind in ("less_than_equal", "greater_than_equal"):
+        return f"it must be at most {context['le']}" if "le" in context else f"it must be at least {context['ge']}"
     reason = _REASONS.get(kind)
     if reason and kind != "missing" and detail["input"] is not None and not isinstance(detail["input"], list | dict):
         shown = str(detail["input"]).lower() if isinstance(detail["input"], bool) else detail["input"]
@@ -117,15 +120,17 @@ def _unknown_key(place: Place) -> str:
         return f"unknown key; {_ADVICE[key]}"
     if len(place) == 1 and is_slurms(key):
         return "unknown key; keys of slurm.conf go under slurm_conf"
-    known = {name.casefold(): name for name in _known_keys(place)}
+    ours, slurms = _known_keys(place)
+    known = {name.casefold(): name for name in (*ours, *slurms)}
     near = difflib.get_close_matches(key.casefold(), known, n=1)
     if near:
         return f"unknown key; did you mean {known[near[0]]}?"
-    return f"unknown key; known: {', '.join(known.values())}"
+    more = " and Slurm's own, in CamelCase" if place[0] in ("nodes", "partitions") and len(place) > 1 else ""
+    return f"unknown key; known: {', '.join(name for name in known.values() if name not in slurms)}{more}"
 
 
-def _known_keys(place: Place) -> list[str]:
-    """The keys that may stand beside this one."""
+def _known_keys(place: Place) -> tuple[list[str], tuple[str, ...]]:
+    """The keys that may stand beside this one: slurmfab's, and Slurm's."""
     models: Mapping[Any, tuple[type[BaseModel], tuple[str, ...]]] = {
         "ssh": (Ssh, ()),
         "nodes": (NodeGroup, _names(slurm_keys.NODE)),
@@ -133,11 +138,11 @@ def _known_keys(place: Place) -> list[str]:
     }
     model, slurms = models.get(place[0], (Cluster, ())) if len(place) > 1 else (Cluster, ())
     own = [str(field.validation_alias or name) for name, field in model.model_fields.items()]
-    return [name for name in own if name != "settings"] + list(slurms)
+    return [name for name in own if name != "settings"], slurms
 
 
 def _names(keys: Mapping[str, slurm_keys.Key]) -> tuple[str, ...]:
-    return tuple(key.name for key in keys.values())
+    return tuple(key.name for key in keys.values() if key.name not in NODE_KEYS_OF_SLURMFAB)
 
 
 def _take_out(shape: dict[str, Any], places: Iterable[Place]) -> bool:
@@ -151,7 +156,7 @@ def _take_out(shape: dict[str, Any], places: Iterable[Place]) -> bool:
             return False
         if place == ("cluster",):
             shape["cluster"] = "unnamed"
-        elif place[0] == "partitions" and len(place) > 1 and "settings" not in place:
+        elif place[0] == "partitions" and (len(place) == 2 or place[2] in ("PartitionName", "Nodes")):  # noqa: PLR2004
             number = int(place[1])
             shape["partitions"][number] = {"PartitionName": f"mistaken-{number}", "Nodes": "ALL"}
         else:

@@ -21,6 +21,9 @@ CONNECT_SECONDS = 10
 BANNER_SECONDS = 20
 """How long sshd may take to say who it is; many connections at once make it slow, a hanging one never does."""
 
+SILENCE = ("banner", "No existing session")
+"""What paramiko says when an sshd accepts a connection and then keeps silent."""
+
 LOGIN_SECONDS = 30
 KEEPALIVE_SECONDS = 15
 
@@ -122,7 +125,7 @@ def explained(error: Exception, route: Route) -> Unreachable:
                                        "Is the host up, and no firewall in between?")
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and "host key" in str(error):
         return Unreachable(route.host, f"{where} offers no SSH host key of a type that is pinned for it.")
-    if "banner" in str(error).lower() or isinstance(error, EOFError):
-        return Unreachable(route.host, f"{where} accepts connections but does not speak SSH within {BANNER_SECONDS} s. "
+    if isinstance(error, EOFError) or any(words in str(error) for words in SILENCE):
+        return Unreachable(route.host, f"{where} accepts connections but keeps silent. "
                                        "Its sshd hangs, or the host is overloaded or shutting down.")
     return Unreachable(route.host, f"no SSH connection to {where}: {str(error) or type(error).__name__}.")

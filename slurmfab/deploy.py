@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slurmfab.agent.resource import Outcome, as_request
-from slurmfab.errors import AgentFailed, DeployFailed, HostError, SlurmfabError
+from slurmfab.errors import AgentFailed, DeployFailed, HostError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts, from_answer
 from slurmfab.fitness import unfit
 from slurmfab.inventory import Inventory
 from slurmfab.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.progress import Progress
 from slurmfab.report import Report, Step, outcome_from
-from slurmfab.session import PythonMissing
 from slurmfab.situation import Situation, pin
 from slurmfab.transport import Transport, on_each
 
@@ -90,12 +89,12 @@ def deploy(run: Run) -> Report:
         IdConflict: the hosts' UIDs and GIDs do not go together; nothing was changed.
         InputError: the cluster file asks for what the installed Slurm does not know; nothing was changed.
     """
-    plan, situation, differing = survey(run, may_prepare=True)
-    if any(phase.prepares for phase in differing):
+    situation, steps = survey(run, may_prepare=True)
+    if any(phase.prepares for phase in differing(steps)):
         converge(run, situation, [phase for phase in PHASES if phase.prepares])
-        plan, situation, differing = survey(run, may_prepare=True)
-    if differing:
-        first = min(PHASES.index(phase) for phase in differing)
+        situation, steps = survey(run, may_prepare=True)
+    if differing(steps):
+        first = PHASES.index(differing(steps)[0])
         converge(run, situation, [phase for phase in PHASES[first:] if not phase.prepares])
     run.progress.end()
     return run.report()
@@ -103,18 +102,20 @@ def deploy(run: Run) -> Report:
 
 def look(run: Run) -> Report:
     """What `deploy` would do; the same road, without the last step. The steps of the report hold all outcomes."""
-    plan, situation, _ = survey(run, may_prepare=False)
-    run.steps = look_at(run, plan)
+    _, run.steps = survey(run, may_prepare=False)
     run.progress.end()
     return run.report()
 
 
-def survey(run: Run, *, may_prepare: bool) -> tuple[Plan, Situation, frozenset[Phase]]:
-    """Ask the hosts, plan, and find out in which phases any host differs.
+def survey(run: Run, *, may_prepare: bool) -> tuple[Situation, list[Step]]:
+    """Ask the hosts, plan, and compare: two requests per host.
 
     Args:
         run: the run.
-        may_prepare: whether a missing python3 may be installed.
+        may_prepare: whether a missing python3 may be installed, and the lock be written.
+
+    Returns:
+        What the plan was made from, and all outcomes of the comparison.
     """
     asked = tuple(dict.fromkeys((run.controller, *run.hosts)))
     facts = gather(run, run.well(asked), may_prepare=may_prepare)
@@ -122,9 +123,13 @@ def survey(run: Run, *, may_prepare: bool) -> tuple[Plan, Situation, frozenset[P
     plan = make_plan(situation, run.well(run.hosts))
     if may_prepare:
         run.keep(run.inventory)
-    steps = look_at(run, plan)
+    return situation, look_at(run, plan)
+
+
+def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
+    """The phases in which any host differs, in their order."""
     names = {step.phase for step in steps if step.differs}
-    return plan, situation, frozenset(phase for phase in PHASES if phase.name in names)
+    return tuple(phase for phase in PHASES if phase.name in names)
 
 
 def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dict[str, HostFacts]:

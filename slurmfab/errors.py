@@ -12,6 +12,7 @@
     |   +-- BecomeRefused           no root there: sudo refused, or wants another password
     |   |   +-- SudoPasswordNeeded  sudo wants a password and none is known yet
     |   +-- AgentFailed             the agent did not start or did not answer to the end
+    |   +-- PythonMissing           no python3 there, which is easily mended
     +-- IdConflict                  a UID or GID is taken by somebody else on some host
     +-- DeployFailed                something on the controller failed, so the rest was not started
     +-- LabError                    the lab could not be made or removed
@@ -105,6 +106,10 @@ class SudoPasswordNeeded(BecomeRefused):
 
 class AgentFailed(HostError):
     """A host on which the agent did not start, or did not answer to the end."""
+
+
+class PythonMissing(HostError):
+    """A host without python3, which is easily mended."""
 
 
 class IdConflict(SlurmfabError):

@@ -42,7 +42,7 @@ class Cgroup:
     """What a host has mounted of control groups.
 
     Args:
-        version: `v1`, `v2`, `hybrid` (v1 controllers beside a v2 tree that has some as well) or `none`.
+        version: `v1`, `v2`, `hybrid` (v1 controllers beside the v2 tree that Slurm would choose, and refuse) or `none`.
         controllers: those that Slurm can use there and write to, of `cpuset`, `memory`, `devices`.
         swap: whether the kernel accounts swap per group.
     """
@@ -81,7 +81,6 @@ class HostFacts:
         munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
         slurm_conf: the slurm.conf in force there, empty while there is none.
         services: systemd's ActiveState by unit name, for the daemons that exist.
-        has_pmix: whether Slurm's pmix plugin and its library are installed.
     """
 
     name: str
@@ -106,7 +105,6 @@ class HostFacts:
     munge_key: str = field(default="", repr=False)
     slurm_conf: str = field(default="", repr=False)
     services: Mapping[str, str] = field(default_factory=dict)
-    has_pmix: bool = False
 
     @property
     def is_debian(self) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from slurmfab.cluster import Cluster
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.slurm_versions import SlurmVersion, distribution_version
+
+if TYPE_CHECKING:
+    from slurmfab.cluster import Cluster
 
 CLOCK_SECONDS = 240
 """How far a host's clock may be off: munge refuses credentials after 300 s (munged(8), TTL), and some of that is needed."""
@@ -49,7 +52,7 @@ def wrong_clock(fact: HostFacts) -> str:
 def wrong_hardware(cluster: Cluster, host: str, fact: HostFacts) -> str:
     """Why the host cannot be a compute node, empty when it can or need not."""
     if "compute" in cluster.roles(host) and fact.hardware is None:
-        return "its processors and memory could not be read from /sys and /proc; set CPUs and RealMemory for it by hand."
+        return "its processors and memory could not be read from /sys/devices/system/cpu and /proc/meminfo; are they mounted there?"
     return ""
 
 

@@ -93,9 +93,19 @@ def known_keys(names: Iterable[str], files: Iterable[Path] = KNOWN_HOSTS) -> dic
             continue
         for line in lines:
             fields = line.split()
-            if len(fields) >= 3 and not line.startswith(("#", "@")) and is_about(fields[0], wanted):
+            if (len(fields) >= 3 and not line.startswith(("#", "@")) and is_about(fields[0], wanted)
+                    and is_key(*fields[1:3])):
                 keys.setdefault(fields[1], fields[2])
     return keys
+
+
+def is_key(kind: str, key: str) -> bool:
+    """Whether a base64 text is a public key of this type, which its first bytes repeat (RFC 4253, section 6.6)."""
+    try:
+        blob = base64.b64decode(key, validate=True)
+    except ValueError:
+        return False
+    return blob[4:].startswith(kind.encode()) and int.from_bytes(blob[:4], "big") == len(kind)
 
 
 def is_about(field: str, names: tuple[str, ...]) -> bool:

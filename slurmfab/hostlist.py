@@ -103,8 +103,7 @@ def entries(hostlist: str) -> list[str]:
 def fold(names: Iterable[str]) -> str:
     """The shortest hostlist that Slurm reads as these names; their order does not matter.
 
-    At most the last two numbers of a name become ranges, and a name that does not end in a number stays as it is:
-    slurm.conf(5), NodeName, allows no more.
+    Only the number at a name's end becomes a range: not every Slurm since 22.05 reads text behind a bracket.
 
     >>> fold(["n2", "n1", "n3", "login"])
     'login,n[1-3]'
@@ -190,7 +189,7 @@ def _fold_numbered(names: list[str]) -> str:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # noqa: PLC0415 - 26 ms that `fab --list` need not pay
 
     nodes = NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP)
-    nodes.fold_axis = (-2, -1)
+    nodes.fold_axis = (-1,)
     return str(nodes)
 
 

@@ -47,7 +47,7 @@ class Lock:
     Args:
         version: of the lock's format.
         slurm: the upstream version of Slurm that is installed, such as `24.11.5`; empty before the first deployment.
-        ids: UID by user name, which is the GID of the group of that name as well.
+        ids: the chosen numbers, as in `slurm.uid` and `munge.gid`.
         hosts: by the name that the cluster file gives the host.
     """
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slurmfab import cluster_file, inventory
 from slurmfab import lock as locks
-from slurmfab.cluster import Ssh
 from slurmfab.errors import InputError
 from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock, Lock
 from slurmfab.newcomers import Newcomer
+
+if TYPE_CHECKING:
+    from slurmfab.cluster import Ssh
 
 
 def first_ssh(hostlist: str, *, user: str, key: str, port: int | None, become: bool | None, gateway: str) -> Ssh:
@@ -26,11 +29,23 @@ def first_ssh(hostlist: str, *, user: str, key: str, port: int | None, become: b
         port: of all sshds.
         become: whether to use sudo; `None` for "unless it is root who logs in".
         gateway: the jump host.
+
+    Raises:
+        InputError: one of these is no user, port or jump host.
     """
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import, and most runs have a cluster file
+
+    from slurmfab.cluster import Ssh  # noqa: PLC0415 - as slow
+
     users = {endpoint.user for endpoint in expand_endpoints(hostlist)}
     common = user or (users.pop() if len(users) == 1 else "")
     sudo = common != "root" if become is None else become
-    return Ssh(user=common or None, key=key or None, port=port, become="sudo" if sudo else None, gateway=gateway or None)
+    try:
+        return Ssh(user=common or None, key=key or None, port=port, become="sudo" if sudo else None, gateway=gateway or None)
+    except ValidationError as error:
+        found = [f"--{detail['loc'][0]} {detail['input']}: {detail['msg'].removeprefix('Value error, ')}."
+                 for detail in error.errors()]
+        raise InputError("\n".join(found)) from None
 
 
 def found(path: Path, name: str, ssh: Ssh, newcomers: Sequence[Newcomer]) -> Inventory:

@@ -6,16 +6,18 @@ import ipaddress
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from slurmfab.cluster import Ssh
 from slurmfab.deploy import ask_facts
-from slurmfab.errors import HostError, HostKeyUnknown, InputError, SlurmfabError
+from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.host_keys import PinnedKey, fingerprint, known_keys, spelled
 from slurmfab.hostlist import Endpoint, expand_endpoints, fold
 from slurmfab.route import Route, to_host
-from slurmfab.session import PythonMissing
 from slurmfab.transport import SshTransport, on_each
+
+if TYPE_CHECKING:
+    from slurmfab.cluster import Ssh
 
 NO_NAMES = ("localhost", "debian", "ubuntu", "")
 """What freshly installed machines call themselves, which tells none from another."""
@@ -88,6 +90,7 @@ def meet(hostlist: str, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[]
                 raise answer
             else:
                 facts[text] = answer
+        lost = {text: lost[text] for text in routes if text in lost}
         refuse_unknown_keys(lost)
         names = name_all({text: (endpoints[text], fact) for text, fact in facts.items()})
         newcomers = tuple(newcomer(names[text], endpoints[text], routes[text], facts[text], transport, policies[text],

@@ -1,4 +1,4 @@
-"""The lines of slurm.conf and gres.conf that describe compute nodes: equal hardware in one line, however many nodes there are."""
+"""The lines of slurm.conf and gres.conf that describe compute nodes: equal ones in one line, however many there are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slurmfab.facts import Gpu, Hardware
 from slurmfab.hostlist import expand
 
 SYSTEM_MEMORY = 256
-"""MiB that a margin in percent leaves to the system at least: kernel, slurmd and sshd need that much on a small node as well."""
+"""MiB that a margin in percent leaves to the system at least: a small node has a kernel, slurmd and sshd as well."""
 
 _LAYOUT = ("Boards", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
 
@@ -101,7 +101,7 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
             replaced |= {key.lower() for key in _LAYOUT}
     if "sockets" in own:
         replaced |= {"boards", "socketsperboard"}
-    if replaced & {"sockets", *(key.lower() for key in _LAYOUT)} & set(own):
+    if own.keys() & {"sockets", *(key.lower() for key in _LAYOUT)}:
         replaced |= {"cpus"}
     gres = ",".join(_gres(device) for device in _discovered(node))
     if gres:
@@ -115,9 +115,9 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
 def real_memory(total: int, margin: str) -> int:
     """The RealMemory of a node in MiB: all that the kernel has, without a margin.
 
-    Slurm takes a node out of service when it has less memory than slurm.conf says, and a kernel update can take some away;
-    and the system needs memory of its own that jobs must not be promised. A margin in percent is at least
-    `SYSTEM_MEMORY` and at most half of the memory; an amount is taken as it is.
+    Slurm takes a node out of service when it has less memory than slurm.conf says, and a kernel update can take some
+    away; and the system needs memory of its own that jobs must not be promised. A margin in percent is at least
+    `SYSTEM_MEMORY` and at most half of the memory; an amount is taken as it is, and so is 0%.
 
     >>> real_memory(515000, "3%")
     499550
@@ -131,22 +131,24 @@ def real_memory(total: int, margin: str) -> int:
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([%KMGT]?)(?:i?B)?", str(margin).strip(), re.IGNORECASE)
     if not found:
-        raise InputError(f"memory_margin: “{margin}” is no margin; write a percentage such as 3%, or an amount such as 512M.")
+        raise InputError(
+            f"memory_margin: “{margin}” is no margin; write a percentage as in 3%, or an amount as in 512M."
+        )
     amount, unit = float(found[1]), found[2].upper()
     if unit == "%":
         wanted = max(total * amount / 100, SYSTEM_MEMORY if amount else 0)
         return total - min(int(wanted), total // 2)
     kept = total - int(amount * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}[unit])
     if kept < 1:
-        raise InputError(f"memory_margin: {margin} leaves nothing of the {total} MiB that a node has; write a smaller one.")
+        raise InputError(f"memory_margin: {margin} leaves nothing of the {total} MiB of a node; write a smaller one.")
     return kept
 
 
 def devices(node: Node) -> tuple[Device, ...]:
     """The generic resources of a node, as gres.conf needs them.
 
-    A user's `Gres` says what there is, and the discovered files are dealt out to its GPUs in order. Files that are missing
-    are not made up: slurmd then reports fewer GPUs than configured, and Slurm takes that node alone out of service.
+    A user's `Gres` says what there is, and the discovered files are dealt out to its GPUs in order. Files that are
+    missing are not made up: slurmd then reports fewer GPUs than configured, and Slurm takes that node out of service.
     """
     own = next((value for key, value in node.settings.items() if key.lower() == "gres"), None)
     if own is None:
@@ -206,13 +208,14 @@ def node_names(text: str) -> frozenset[str]:
 def fold_in_order(names: Sequence[str]) -> str:
     """Names as a hostlist that Slurm expands to the same names in the same order.
 
-    Unlike `hostlist.fold` it never reorders. Only numbers at the end are folded: Slurm 22.05 takes no text behind a bracket.
+    Unlike `hostlist.fold` it never reorders, because Slurm pairs NodeName and NodeAddr by position. Only numbers at the
+    end are folded: Slurm 22.05 takes no text behind a bracket.
 
     >>> fold_in_order(("n1", "n2", "n4", "gate"))
     'n[1-2,4],gate'
     """
-    split = [_split(name) for name in names]
-    return ",".join(_bracket(prefix, [digits for _, digits in group]) for prefix, group in groupby(split, lambda part: part[0]))
+    families = groupby(map(_split, names), lambda part: part[0])
+    return ",".join(_bracket(prefix, [digits for _, digits in family]) for prefix, family in families)
 
 
 def _node_line(nodes: Sequence[Node], memory_margin: str) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from getpass import getpass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slurmfab import atomic_file, inventory, membership, newcomers, record, route
 from slurmfab import deploy as deployment
 from slurmfab import lock as locks
-from slurmfab.cluster import Cluster, Ssh
 from slurmfab.errors import HostError, InputError, SlurmfabError
 from slurmfab.host_keys import PinnedKey, known_keys, spelled
 from slurmfab.hostlist import expand, expand_endpoints, fold
@@ -20,6 +20,9 @@ from slurmfab.inventory import Inventory
 from slurmfab.progress import Progress, plan_text, summary
 from slurmfab.report import Report
 from slurmfab.transport import SshTransport
+
+if TYPE_CHECKING:
+    from slurmfab.cluster import Cluster, Ssh
 
 SOMETHING_TO_DO = 4
 """The exit code of a plan that is not empty, as for drift detection by scripts."""

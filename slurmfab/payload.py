@@ -1,9 +1,9 @@
 """What starts the agent on a host: a constant boot text for the command line, and the modules for its standard input.
 
-    deployer -> host   python3 -I -B -c BOOT                (nothing in it but this constant)
-    host -> deployer   slurmfab-agent 1                      (the program runs, so sudo is done asking)
-    deployer -> host   BYTES of the payload, newline, payload()
-    then requests and answers, see `slurmfab.agent.main`
+deployer -> host   python3 -I -B -c BOOT                (nothing in it but this constant)
+host -> deployer   slurmfab-agent 1                      (the program runs, so sudo is done asking)
+deployer -> host   BYTES of the payload, newline, payload()
+then requests and answers, see `slurmfab.agent.main`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BOOT = (
     "import json,os,sys,zlib;"
     f'print("{GREETING}",flush=True);'
     "i=sys.stdin.buffer;"
-    's=json.loads(zlib.decompress(i.read(int(i.readline()))).decode());'
+    "s=json.loads(zlib.decompress(i.read(int(i.readline()))).decode());"
     'n="slurmfab.agent.boot";'
     'm={"__name__":n};'
     'exec(compile(s[n],"slurmfab/agent/boot.py","exec"),m);'

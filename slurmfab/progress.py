@@ -80,7 +80,6 @@ class Progress:
         text = f"{self.doing}: {fold(self.waiting)}" if self.waiting else self.doing
         if self.spinner is None:
             from rich.console import Console  # noqa: PLC0415 - rich is slow to import
-            from rich.text import Text  # noqa: F401, PLC0415 - the status is plain text
 
             self.spinner = Console(file=self.out, highlight=False).status("", refresh_per_second=4)
             self.spinner.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import socket
@@ -30,14 +31,17 @@ def write(report: Report, cluster_file: Path, now: datetime | None = None) -> Pa
 
     Returns:
         The file that was written.
+
+    Raises:
+        InputError: it cannot be written there.
     """
     ended = now or datetime.now(timezone.utc)
     folder = directory(cluster_file)
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{ended:%Y%m%dT%H%M%S.%fZ}-{report.command}.json"
     about = {"slurmfab": __version__, "ended": ended.isoformat(timespec="seconds"),
              "by": f"{getpass.getuser()}@{socket.gethostname()}"}
     atomic_file.write(path, json.dumps({**about, **report.as_json()}, indent=2) + "\n")
     for old in sorted(folder.glob("*.json"))[:-KEPT]:
-        old.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            old.unlink()
     return path

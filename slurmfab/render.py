@@ -30,7 +30,6 @@ class SlurmConf:
         slurm_conf: the user's keys; they replace the line that slurmfab would have written, `None` leaves it out.
         cgroup_conf: the same for cgroup.conf.
         cgroup: the weakest set-up among the compute nodes, because slurm.conf is one for all of them.
-        has_pmix: whether every host that starts job steps can load Slurm's pmix plugin.
         memory_margin: what of a node's memory is kept from jobs; see `node_lines.real_memory`.
     """
 
@@ -41,8 +40,7 @@ class SlurmConf:
     partitions: tuple[tuple[str, str, Mapping[str, str]], ...]
     slurm_conf: Mapping[str, str | None] = field(default_factory=dict)
     cgroup_conf: Mapping[str, str | None] = field(default_factory=dict)
-    cgroup: Cgroup = Cgroup("none")
-    has_pmix: bool = False
+    cgroup: Cgroup = field(default_factory=lambda: Cgroup("none"))
     memory_margin: str = "3%"
 
 
@@ -62,7 +60,6 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "pid_files": pid_files(version),
         "cgroup": conf.cgroup,
         "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
-        "has_pmix": conf.has_pmix,
         "memory_per_cpu": _memory_per_cpu(conf),
         "gres_types": ",".join(gres_names(conf.nodes)),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),

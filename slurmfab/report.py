@@ -129,9 +129,9 @@ def details(outcome: Outcome) -> tuple[str, ...]:
 
 
 def failures(steps: Iterable[Step], lost: Mapping[str, SlurmfabError]) -> tuple[str, ...]:
-    """One line for each failed resource and each lost host: host, what, why, what to try."""
+    """One line for each failed resource and each lost host: host, what, why, what to try; none of them twice."""
     told = [f"{step.host}: {outcome.id}: {outcome.message}" for step in steps for outcome in step.with_status(FAILED)]
-    return (*told, *(str(error) for error in lost.values()))
+    return tuple(dict.fromkeys((*told, *map(str, lost.values()))))
 
 
 def folded(steps: Sequence[Step]) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:

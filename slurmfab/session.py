@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from slurmfab.errors import AgentFailed, BecomeRefused, HostError, SudoPasswordNeeded
+from slurmfab.errors import AgentFailed, BecomeRefused, HostError, PythonMissing, SudoPasswordNeeded
 from slurmfab.payload import BOOT, payload
 
 GREETING = b"slurmfab-agent 1\n"
@@ -34,10 +35,6 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """End the conversation; the agent goes when its input ends."""
-
-
-class PythonMissing(HostError):
-    """A host without python3, which is easily mended."""
 
 
 def command(*, become: bool) -> str:
@@ -81,7 +78,7 @@ class Session:
                     raise SudoPasswordNeeded(self.host, "sudo asks for a password; give it with --ask-sudo-password.")
                 if answered:
                     raise BecomeRefused(self.host, "sudo does not accept the password.")
-                self.stream.sendall(password.encode() + b"\n")
+                self.send(password.encode() + b"\n")
                 answered = True
             if not self.receive():
                 raise self.refusal()
@@ -92,7 +89,12 @@ class Session:
     def send_code(self) -> None:
         """Send the agent's sources, with their length in front."""
         code = payload()
-        self.stream.sendall(b"%d\n%s" % (len(code), code))
+        self.send(b"%d\n%s" % (len(code), code))
+
+    def send(self, data: bytes) -> None:
+        """Send all of it; when nobody is there to take it, what came before the end tells why, and is read next."""
+        with contextlib.suppress(OSError):
+            self.stream.sendall(data)
 
     def ask(self, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
         """Send a request and return all lines of its answer.
@@ -105,10 +107,7 @@ class Session:
             AgentFailed: the agent ended, fell silent, or reports that it could not go on.
         """
         body = json.dumps(request).encode("ascii")
-        try:
-            self.stream.sendall(b"%d\n%s" % (len(body), body))
-        except OSError as error:
-            raise self.lost(str(error)) from error
+        self.send(b"%d\n%s" % (len(body), body))
         answer: list[Line] = []
         for line in self.lines():
             if line.get("done"):
@@ -126,10 +125,14 @@ class Session:
             line, newline, rest = self.buffer.partition(b"\n")
             if newline:
                 self.buffer = rest
-                if line.startswith(b"{"):
-                    yield json.loads(line)
-                elif line.strip():
-                    self.noise.append(line.decode(errors="replace").strip())
+                try:
+                    words = json.loads(line)
+                except ValueError:
+                    words = line.decode(errors="replace").strip()
+                if isinstance(words, dict):
+                    yield words
+                elif words:
+                    self.noise.append(str(words))
             elif not self.receive():
                 return
 

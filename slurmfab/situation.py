@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from slurmfab import ids, render
-from slurmfab.cluster import Cluster
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, HostFacts
 from slurmfab.lock import HostLock, Lock, with_host
 from slurmfab.node_lines import Node
 from slurmfab.slurm_versions import SlurmVersion, complaints, distribution_version
+
+if TYPE_CHECKING:
+    from slurmfab.cluster import Cluster
 
 SLURM_HOME = "/var/lib/slurm/home"
 """The slurm user's home: local, made by us, and outside of what Debian's packages purge."""
@@ -103,7 +106,6 @@ class Situation:
             slurm_conf=self.cluster.slurm_conf,
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
-            has_pmix=all(fact.has_pmix for host, fact in self.facts.items() if "compute" in self.cluster.roles(host)),
             memory_margin=self.cluster.memory_margin,
         )
 

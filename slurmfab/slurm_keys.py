@@ -1,8 +1,9 @@
 """Every key that Slurm 22.05 to 26.05 knows in slurm.conf, in its node and partition lines, and in cgroup.conf.
 
-A key that the installed Slurm does not know is fatal: to the daemons and to every client command. So slurmfab has to know them all,
-and from which version to which. Source: the parser tables of Slurm's branches 22.05 to 26.05 (src/common/read_config.c,
-src/interfaces/cgroup.c), which are what the daemons themselves compare with; the manual pages leave some of them out.
+A key that the installed Slurm does not know is fatal: to the daemons and to every client command. So slurmfab has to
+know them all, and from which version to which. Source: the parser tables of Slurm's branches 22.05 to 26.05
+(src/common/read_config.c, src/interfaces/cgroup.c), which are what the daemons themselves compare with; the manual
+pages leave some of them out. tests/golden/test_accepted.py compares with the real programs.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _SLURM_CONF_ALWAYS = """
     UnkillableStepProgram UnkillableStepTimeout UsePAM VSizeFactor WaitTime X11Parameters
 """
 _SLURM_CONF_CHANGED = (
-    Key("AccountingStorageLoc", until=(22, 5)),
+    Key("AccountingStorageLoc", until=(25, 11)),
     Key("AccountingStorageUser", ignored_from=(25, 11)),
     Key("CertgenParameters", since=(25, 5)),
     Key("CertgenType", since=(25, 5)),

@@ -1,7 +1,7 @@
-"""What differs between the Slurm versions 22.05 to 26.05: keys and values, packages, pid files, and what a reconfigure can do.
+"""What differs between Slurm 22.05 and 26.05: keys and values, packages, pid files, and what a reconfigure can do.
 
-Rules of the newest known version hold for newer ones as well, with one difference: keys that nobody here has heard of are let through,
-because the installed Slurm is asked about the finished file anyway.
+Rules of the newest known version hold for newer ones as well, with one difference: keys that nobody here has heard of
+are let through, because the installed Slurm is asked about the finished file anyway.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ DISTRIBUTION: Mapping[str, str] = {
     "forky": "26.05",
     "sid": "26.05",
 }
-"""The Slurm that each release of Debian and Ubuntu carries, by `VERSION_CODENAME` of os-release(5), as of November 2026."""
+"""The Slurm of each release of Debian and Ubuntu, by `VERSION_CODENAME` of os-release(5), as of November 2026."""
 
 
 def distribution_version(codename: str) -> SlurmVersion:
@@ -89,21 +89,20 @@ def distribution_version(codename: str) -> SlurmVersion:
     return SlurmVersion.parse(DISTRIBUTION[codename])
 
 
-def packages(role: str, version: SlurmVersion) -> tuple[str, ...]:
+def packages(role: str) -> tuple[str, ...]:
     """The Debian and Ubuntu packages that a host needs, sorted; the same names in every supported release.
 
-    munge is named because Slurm 26.05 only recommends it; libpmix2 because Debian 12 ships Slurm's pmix plugin without
-    the library that it loads; openssh-client because the slurm user's SSH goes out from every host.
+    munge is named because Slurm 26.05 only recommends it; openssh-client because the slurm user's SSH goes out from
+    every host. No libpmix: Debian 13's slurm-client depends on it, and Debian 12's pmix plugin opens `libpmix.so`,
+    which only libpmix-dev has, with a compiler's worth of packages behind it.
 
     Args:
         role: `controller`, `compute` or `login`.
-        version: of the Slurm that the packages hold.
     """
     daemon = {"controller": ("slurmctld",), "compute": ("slurmd",), "login": ()}
     if role not in daemon:
         raise InputError(f"“{role}” is no role with packages (known: {', '.join(daemon)}).")
-    pmix = ("libpmix2",) if version < SlurmVersion(23, 2) else ()
-    return tuple(sorted(("munge", "openssh-client", "slurm-client", *daemon[role], *pmix)))
+    return tuple(sorted(("munge", "openssh-client", "slurm-client", *daemon[role])))
 
 
 def pid_files(version: SlurmVersion) -> Mapping[str, str]:
@@ -125,8 +124,8 @@ def slurmctld_starts_as_slurm(version: SlurmVersion) -> bool:
 def adds_nodes_by_reconfigure(version: SlurmVersion) -> bool:
     """Whether `scontrol reconfigure` takes nodes that were added or removed.
 
-    Before 24.11 every slurmd and slurmctld has to be restarted; up to 23.02 a reconfigure with other nodes even ends slurmctld
-    (“MaxNodeCount has changed”).
+    Before 24.11 every slurmd and slurmctld has to be restarted; up to 23.02 a reconfigure with other nodes even ends
+    slurmctld (“MaxNodeCount has changed”).
     """
     return version >= SlurmVersion(24, 11)
 
@@ -134,7 +133,8 @@ def adds_nodes_by_reconfigure(version: SlurmVersion) -> bool:
 def reconfigure_is_safe(version: SlurmVersion) -> bool:
     """Whether slurmctld survives a reconfigure with a configuration that it cannot use.
 
-    From 23.11 on a new process takes over only if it comes up; before, slurmctld re-reads in place and dies on a mistake.
+    From 23.11 on a new process takes over only if it comes up; before, slurmctld re-reads in place and dies of a
+    mistake.
     """
     return version >= SlurmVersion(23, 11)
 
@@ -151,12 +151,13 @@ class _Refused:
 
 
 _REFUSED_SLURM_CONF = (
-    _Refused("SelectType", "select/cons_res", "the plugin was removed in 23.11; write select/cons_tres", since=(23, 11)),
+    _Refused("SelectType", "select/cons_res", "it was removed in 23.11; write select/cons_tres", since=(23, 11)),
     _Refused("SelectType", "select/cray_aries", "the plugin was removed in 24.05", since=(24, 5)),
     _Refused("FastSchedule", ".*", "it was removed; for what 2 did write SlurmdParameters=config_overrides"),
     _Refused("AccountingStoreJobComment", ".*", "it was removed; write AccountingStoreFlags=job_comment"),
+    _Refused("AccountingStorageLoc", ".*", "it was removed; leave the key out", until=(25, 11)),
     _Refused("SallocDefaultCommand", ".*", "it was removed; write LaunchParameters=use_interactive_step"),
-    _Refused("AccountingStorageType", "accounting_storage/mysql", "only slurmdbd writes to the database; leave it to slurmfab"),
+    _Refused("AccountingStorageType", "accounting_storage/mysql", "only slurmdbd writes to the database"),
     _Refused("TopologyPlugin", "topology/default", "the plugin came with 23.11; leave the key out", until=(23, 11)),
     _Refused("TopologyPlugin", "topology/block", "the plugin came with 23.11", until=(23, 11)),
     _Refused("TopologyPlugin", "topology/flat", "the plugin came with 25.05; leave the key out", until=(25, 5)),
@@ -167,6 +168,7 @@ _REFUSED_SLURM_CONF = (
 _REFUSED_CGROUP_CONF = (
     _Refused("CgroupPlugin", "disabled", "the value came with 24.05; leave the key out", until=(24, 5)),
 )
+
 
 def complaints(
     version: SlurmVersion,
@@ -220,7 +222,7 @@ def _key_trouble(version: SlurmVersion, table: Mapping[str, Key], name: str, val
     if series >= key.until:
         return f"Slurm {version} does not know this key any more (it went with {SlurmVersion(*key.until)})"
     if series >= key.ignored_from:
-        return f"Slurm {version} ignores this key (it has had no effect since {SlurmVersion(*key.ignored_from)}); remove it"
+        return f"Slurm {version} ignores this key (since {SlurmVersion(*key.ignored_from)}); remove it"
     return ""
 
 

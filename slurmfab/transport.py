@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import subprocess
 import sys
 import threading
@@ -10,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from slurmfab.errors import AgentFailed, SlurmfabError, SudoPasswordNeeded
-from slurmfab.session import GREETING, Line, PythonMissing, Session, command
+from slurmfab.errors import AgentFailed, PythonMissing, SlurmfabError, SudoPasswordNeeded
+from slurmfab.session import Line, Session, command
 
 if TYPE_CHECKING:
     import paramiko
@@ -98,6 +99,7 @@ class SshTransport:
             with self.asking:
                 if not self.password and self.ask_password:
                     self.password = self.ask_password()
+                    self.ask_password = None
             if not self.password:
                 raise
             return self.greet(host, become)
@@ -137,24 +139,40 @@ class SshTransport:
         """A running command on a host, with its error output in its output.
 
         A raw channel, since Fabric's `run` feeds standard input at some 90 bytes a second (invoke issue 774).
+
+        Raises:
+            Unreachable: no connection.
+            AgentFailed: a connection, and yet no command may be run, or the connection broke.
         """
-        channel: paramiko.Channel = self.connection(host).transport.open_session(timeout=SILENCE_SECONDS)
-        channel.settimeout(SILENCE_SECONDS)
-        channel.set_combine_stderr(True)
-        channel.exec_command(command_line)
+        connection = self.connection(host)
+        import paramiko  # noqa: PLC0415 - slow to import, and here by now
+
+        try:
+            channel: paramiko.Channel = connection.transport.open_session(timeout=SILENCE_SECONDS)
+            channel.settimeout(SILENCE_SECONDS)
+            channel.set_combine_stderr(True)
+            channel.exec_command(command_line)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            why = str(error) or type(error).__name__
+            raise AgentFailed(host, f"SSH lets us in, and then runs no command: {why}. See the host's sshd log.") from error
         self.execs[host] = self.execs.get(host, 0) + 1
         return channel
 
     def install_python(self, host: str) -> None:
         """Install python3 by apt; with the sudo password on standard input where sudo asks for it."""
         sudo = "sudo -S -p '' " if self.routes[host].become else ""
-        channel = self.execute(host, f"{sudo}sh -c {_quoted(INSTALL_PYTHON)}")
+        channel = self.execute(host, f"{sudo}sh -c {shlex.quote(INSTALL_PYTHON)}")
         channel.settimeout(PYTHON_SECONDS)
-        if sudo and self.password:
-            channel.sendall(self.password.encode() + b"\n")
-        output = b"".join(iter(lambda: channel.recv(65536), b"")).decode(errors="replace").strip()
-        code = channel.recv_exit_status()
-        channel.close()
+        try:
+            if sudo and self.password:
+                channel.sendall(self.password.encode() + b"\n")
+            output = b"".join(iter(lambda: channel.recv(65536), b"")).decode(errors="replace").strip()
+            code = channel.recv_exit_status()
+        except OSError as error:
+            why = str(error) or f"no word from apt-get for {PYTHON_SECONDS} s"
+            raise PythonMissing(host, f"python3 is missing, and while it was installed the connection was lost: {why}.") from error
+        finally:
+            channel.close()
         if code == NO_APT:
             raise PythonMissing(host, "there is neither python3 nor apt-get; slurmfab deploys to Debian and Ubuntu.")
         if code != 0:
@@ -253,12 +271,3 @@ def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: in
                     yield host, error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _quoted(text: str) -> str:
-    import shlex  # noqa: PLC0415 - used once
-
-    return shlex.quote(text)
-
-
-__all__ = ["FAN_OUT", "GREETING", "LocalTransport", "SshTransport", "Transport", "on_each"]

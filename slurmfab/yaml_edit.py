@@ -11,6 +11,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 # What needs no quotes: a colon is none of YAML's when text follows it, commas and brackets are only in { } and [ ].
 _PLAIN = re.compile(r"[A-Za-z0-9/._~](?:[A-Za-z0-9/._~@+%=()-]|:(?=[A-Za-z0-9/]))*")
 _PLAIN_IN_BLOCK = re.compile(r"[A-Za-z0-9/._~](?:[A-Za-z0-9/._~@+%=()\[\],-]|:(?=[A-Za-z0-9/\[]))*")
+# What a mapping gets: texts, or mappings of texts.
+Pairs = Mapping[str, str | Mapping[str, str]]
 _WORDS_WITH_MEANING = ("null", "~", "true", "false")
 
 
@@ -45,7 +47,9 @@ class Edits:
     def applied(self) -> str:
         """The text with all changes made."""
         text = self._text
-        for start, end, new in sorted(self._changes, reverse=True):
+        # From the end, so that places stay right; of two at one place the first is to come first.
+        in_order = sorted(enumerate(self._changes), key=lambda numbered: (numbered[1][0], numbered[0]))
+        for _, (start, end, new) in reversed(in_order):
             text = text[:start] + new + text[end:]
         return text
 
@@ -65,17 +69,17 @@ class Edits:
         else:
             self._insert_lines(items.value[-1], [self._dash(items) + yaml_text(text) for text in texts])
 
-    def append_mapping(self, items: SequenceNode, pairs: Mapping[str, str], in_flow: bool) -> None:
+    def append_mapping(self, items: SequenceNode, pairs: Pairs, in_flow: bool) -> None:
         """A further mapping at the end of a list that is not empty."""
         if in_flow:
             self._insert(self._end(items.value[-1]), f", {_flow(pairs)}")
             return
         dash = self._dash(items)
-        lines = [f"{' ' * len(dash)}{yaml_text(key)}: {yaml_text(value)}" for key, value in pairs.items()]
+        lines = _block(pairs, len(dash))
         lines[0] = dash + lines[0].lstrip()
         self._insert_lines(items.value[-1], lines)
 
-    def append_pairs(self, section: tuple[Node, Node], pairs: Mapping[str, str], in_flow: bool) -> None:
+    def append_pairs(self, section: tuple[Node, Node], pairs: Pairs, in_flow: bool) -> None:
         """Further pairs at the end of a mapping, which may be empty.
 
         Args:
@@ -96,7 +100,7 @@ class Edits:
             self._changes.append((value.start_mark.index, value.end_mark.index, ""))
             self._insert_lines(value, _block(pairs, key.start_mark.column + 2))
 
-    def insert_section(self, root: MappingNode, after: str, key: str, pairs: Mapping[str, str]) -> None:
+    def insert_section(self, root: MappingNode, after: str, key: str, pairs: Pairs) -> None:
         """A new key with a mapping, behind a key that is there."""
         value = next(value for name, value in root.value if name.value == after)
         if root.flow_style:
@@ -128,11 +132,16 @@ class Edits:
         return before if before.strip() == "-" else " " * int(items.start_mark.column) + "- "
 
 
-def _block(pairs: Mapping[str, str], column: int) -> list[str]:
+def _block(pairs: Pairs, column: int) -> list[str]:
     """Pairs, a line for each, from this column on."""
-    return [f"{' ' * column}{yaml_text(key)}: {yaml_text(value)}" for key, value in pairs.items()]
+    return [f"{' ' * column}{yaml_text(key)}: {_value(value, False)}" for key, value in pairs.items()]
 
 
-def _flow(pairs: Mapping[str, str]) -> str:
+def _flow(pairs: Pairs) -> str:
     """Pairs in braces."""
-    return "{" + ", ".join(f"{yaml_text(key, True)}: {yaml_text(value, True)}" for key, value in pairs.items()) + "}"
+    return "{" + ", ".join(f"{yaml_text(key, True)}: {_value(value, True)}" for key, value in pairs.items()) + "}"
+
+
+def _value(value: str | Mapping[str, str], in_flow: bool) -> str:
+    """A text, or a mapping in braces."""
+    return yaml_text(value, in_flow) if isinstance(value, str) else _flow(value)

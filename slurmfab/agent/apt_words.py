@@ -10,7 +10,8 @@ from typing import Optional
 
 NETWORK = re.compile(
     r"Temporary failure resolving|Could not resolve|Could not connect|Unable to connect"
-    r"|Connection (?:failed|timed out|refused)|Network is unreachable|No route to host|Failed to fetch|Some index files failed to download"
+    r"|Connection (?:failed|timed out|refused)|Network is unreachable|No route to host|Failed to fetch"
+    r"|Some index files failed to download"
 )
 FULL = re.compile(r"No space left on device|don't have enough free space in \S+|write error.*space", re.I)
 UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has no installation candidate")

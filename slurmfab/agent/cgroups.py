@@ -1,7 +1,7 @@
 """The control groups of a host, seen as Slurm sees them.
 
-Slurm's autodetection (cgroup.conf(5), CgroupPlugin) looks at the file system of /sys/fs/cgroup: cgroup2 means v2; tmpfs
-means that /sys/fs/cgroup/systemd decides. If that is a v2 tree beside v1 controllers, Slurm chooses v2 and refuses to work.
+Slurm's autodetection (cgroup.conf(5), CgroupPlugin) looks at the file system of /sys/fs/cgroup: cgroup2 means v2, and
+with tmpfs /sys/fs/cgroup/systemd decides. If that is a v2 tree beside v1 controllers, v2 is chosen and does not work.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ KEPT = "/usr/sbin/.policy-rc.d.before-slurmfab"
 """Where a policy of the host's own waits meanwhile."""
 
 MARK = b"# slurmfab made this file"
-SCRIPT = MARK + b""" while it installs packages, and removes it afterwards.
+SCRIPT = (
+    MARK
+    + b""" while it installs packages, and removes it afterwards.
 for word in "$@"; do
     case "${word%.service}" in
         munge|slurmctld|slurmd|slurmdbd|slurmrestd|sackd|mariadb|mysql) exit 101 ;;
@@ -28,6 +30,7 @@ done
 if [ -x KEPT ]; then exec KEPT "$@"; fi
 exit 0
 """.replace(b"KEPT", KEPT.encode())
+)
 
 
 def leftover(context: Context) -> Optional[str]:

@@ -55,7 +55,6 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "munge_key": base64.b64encode(munge_key).decode(),
         "slurm_conf": slurm_conf.decode(errors="replace"),
         "services": services(root, tuple(request.get("services", ()))),
-        "has_pmix": has_pmix(root),
         "clock": time.time(),
     }
 
@@ -183,16 +182,3 @@ def service_states(units: Iterable[str], shown: str) -> Dict[str, str]:
         if fields.get("LoadState") not in ("not-found", None):
             states[unit] = fields.get("ActiveState", "")
     return states
-
-
-def has_pmix(root: str) -> bool:
-    """Whether Slurm's pmix plugin and the library that it loads are there, in Debian's places."""
-    for name in names(root + "/usr/lib"):
-        folder = "%s/usr/lib/%s" % (root, name)
-        if not name.endswith(("-linux-gnu", "-linux-gnueabihf")):
-            continue
-        libraries = [folder, *("%s/%s/lib" % (folder, one) for one in names(folder) if one.startswith("pmix"))]
-        has_plugin = any(one.startswith("mpi_pmix") for one in names(folder + "/slurm-wlm"))
-        if has_plugin and any(os.path.exists(library + "/libpmix.so.2") for library in libraries):
-            return True
-    return False

@@ -8,7 +8,7 @@ one after another:
     anything that crashes   -> {"error": "...", "traceback": "..."}, {"done": true}
 
 While a request takes long, `{"alive": true}` comes every few seconds. The end of stdin means that the deployer is gone.
-Then, and on SIGTERM, the resource at work is finished, for half a dpkg run is worse than a late one; no further one begins.
+Then, and on SIGTERM, the resource at work is finished, for half a dpkg run is worse than a late one; no other begins.
 """
 
 from __future__ import annotations

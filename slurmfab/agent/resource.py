@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Optional, Sequence
 
+from slurmfab.agent.differences import difference, text
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -15,9 +17,6 @@ CHANGED = "changed"
 WOULD_CHANGE = "would change"
 FAILED = "failed"
 SKIPPED = "skipped"
-
-DIFF_LINES = 200
-"""How much of a difference a report carries: enough to judge it, little enough to read it."""
 
 State = Mapping[str, Any]
 """One side of a comparison: JSON values by name; `None` stands for what is absent."""
@@ -123,8 +122,14 @@ class Context:
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": SYSTEM_PATH, **(env or {})}
         try:
             return subprocess.run(
-                argv, input=stdin, capture_output=True, timeout=seconds, env=environment, check=False,
-                start_new_session=True, **identity(account),
+                argv,
+                input=stdin,
+                capture_output=True,
+                timeout=seconds,
+                env=environment,
+                check=False,
+                start_new_session=True,
+                **identity(account),
             )
         except FileNotFoundError as error:
             raise ResourceFailed("%s is not installed" % argv[0]) from error
@@ -283,31 +288,6 @@ def describe(name: str, actual: Any, wanted: Any) -> Change:
     if "\n" in before or "\n" in after:
         return Change(name, diff=difference(before, after))
     return Change(name, before, after)
-
-
-def difference(before: str, after: str) -> str:
-    """A unified diff of two texts of several lines, cut where it gets too long."""
-    import difflib  # noqa: PLC0415 - most requests find no difference
-
-    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), "actual", "wanted", lineterm="", n=2))
-    if not lines:
-        return "only the line ends differ"
-    if len(lines) > DIFF_LINES:
-        lines = [*lines[:DIFF_LINES], "... and %d lines more" % (len(lines) - DIFF_LINES)]
-    return "\n".join(lines)
-
-
-UNPRINTABLE = {number: "\\x%02x" % number for number in (*range(9), *range(11, 32), 127)}
-"""Control characters but tab and newline: a host's file must not steer the terminal that shows the difference."""
-
-
-def text(value: Any) -> str:
-    """A state's value as reports show it: modes in octal by their callers, lists with commas, nothing for `None`."""
-    if value is None:
-        return ""
-    if isinstance(value, (list, tuple)):
-        value = ",".join(str(item) for item in value)
-    return str(value).encode("utf-8", "backslashreplace").decode().translate(UNPRINTABLE)
 
 
 def as_request(resource: Resource) -> dict[str, Any]:

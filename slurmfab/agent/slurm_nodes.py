@@ -24,6 +24,7 @@ RESUMABLE = ("Not responding", "Node unexpectedly rebooted")
 HINTS = {
     "down": "is slurmd running there, and can it reach the controller's SlurmctldPort?",
     "unk": "is slurmd running there, and can it reach the controller's SlurmctldPort?",
+    "n/a": "slurmctld leaves out nodes whose names do not resolve when it starts; see slurmctld.log",
     "inval": "its hardware is less than slurm.conf says; compare with `slurmd -C` there",
     "drain": "when the reason is mended: scontrol update NodeName=%s State=RESUME",
 }
@@ -59,6 +60,9 @@ class NodeState(NamedTuple):
         return "%s (%s)" % (state, self.reason) if self.reason not in ("", "none") else state
 
 
+MISSING = NodeState("n/a", True, "slurmctld does not know it")
+
+
 @dataclass(frozen=True)
 class SlurmNodes(Resource):
     """Nodes that take jobs; those that somebody has drained stay drained and count as right.
@@ -88,7 +92,7 @@ class SlurmNodes(Resource):
             found = node_states(context)
         except ResourceFailed:
             return {}
-        return {node: found[node].words() if node in found else "not in slurm.conf" for node in self.nodes}
+        return {node: found.get(node, MISSING).words() for node in self.nodes}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Wait until every node is ready, and resume once those that were lost and answer again.
@@ -104,7 +108,7 @@ class SlurmNodes(Resource):
                 found = node_states(context)
             except ResourceFailed as error:
                 silence = str(error)
-            late = {node: found.get(node, NodeState("n/a", True, "not in slurm.conf")) for node in self.nodes}
+            late = {node: found.get(node, MISSING) for node in self.nodes}
             late = {node: one for node, one in late.items() if not one.is_right()}
             if not late and not silence:
                 return

@@ -73,9 +73,11 @@ class User(Resource):
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make the user by useradd(8), or set home and shell by usermod(8)."""
         if "uid" in differing:
+            # No password at all, rather than the locked one that useradd gives: without PAM, sshd refuses locked users.
             context.must(
                 ["useradd", *prefix(context), "--system", "--no-log-init", "--no-create-home", "--uid", str(self.uid),
-                 "--gid", self.group, "--home-dir", self.home, "--shell", self.shell, self.user]
+                 "--gid", self.group, "--home-dir", self.home, "--shell", self.shell,
+                 "--password", "*", self.user]
             )  # fmt: skip
             return
         done = context.run(["usermod", *prefix(context), "--home", self.home, "--shell", self.shell, self.user])

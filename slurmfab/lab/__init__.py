@@ -10,6 +10,7 @@ address, sshd and package manager. Whoever reaches it by SSH cannot tell it from
 """
 
 from slurmfab.lab.base import remove_cache
+from slurmfab.lab.command import obstacle
 from slurmfab.lab.labs import down, kill_host, load, names, run, start_host, status, up
 from slurmfab.lab.spec import Lab, LabHost, LabSpec
 
@@ -21,6 +22,7 @@ __all__ = [
     "kill_host",
     "load",
     "names",
+    "obstacle",
     "remove_cache",
     "run",
     "start_host",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slurmfab.errors import LabError
 from slurmfab.lab import sources, state
-from slurmfab.lab.command import call
+from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
 
 INSTALLED = (
@@ -144,13 +144,11 @@ def _build(suite: str, tree: Path, origin: tuple[sources.Source, ...], settings:
         file = place / "lab.sources"
         file.write_text(sources.render(origin))
         given = [str(file)]
-    # A process namespace of its own, which ends with this process: a killed build leaves no apt behind.
-    contained = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
     options = ["--mode=root", "--variant=minbase", "--quiet", "--skip=cleanup/apt", "--dpkgopt=force-unsafe-io"]
     options += [f"--aptopt={setting}" for setting in settings]
     options += [f"--include={INSTALLED.replace(' ', ',')}", f"--customize-hook={FETCH}"]
     try:
-        call([*contained, "mmdebstrap", *options, suite, str(half), *given])
+        call([*CONTAINED, "mmdebstrap", *options, suite, str(half), *given])
         _finish(half, origin)
         half.rename(tree)
     finally:

@@ -24,6 +24,13 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 """With what apt tells a Debian mirror from an impostor; Ubuntu does not have it by itself."""
 
 
+TIED = ("setpriv", "--pdeathsig", "KILL")
+"""Prefix for a program that shall end with this process, however that ends: a killed `up` leaves nothing running."""
+
+CONTAINED = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+"""Prefix for a program whose mounts and children, whatever they do, shall end with it."""
+
+
 def missing_packages() -> tuple[str, ...]:
     """The Debian packages that this machine lacks for a lab."""
     lacking = {package for program, package in PACKAGES.items() if shutil.which(program) is None}
@@ -32,17 +39,23 @@ def missing_packages() -> tuple[str, ...]:
     return tuple(sorted(lacking))
 
 
+def obstacle() -> str:
+    """Why this machine cannot have a lab at present, with what to try; empty when it can."""
+    if os.geteuid() != 0:
+        return "A lab makes network namespaces and mounts, so it needs root: run the command with sudo."
+    packages = missing_packages()
+    return f"Programs for the lab are missing. Try: apt-get install {' '.join(packages)}" if packages else ""
+
+
 def require_machine() -> None:
     """Make sure that this machine can have a lab.
 
     Raises:
         LabError: not root, or packages are missing; the text names the apt-get line.
     """
-    if os.geteuid() != 0:
-        raise LabError("A lab makes network namespaces and mounts, so it needs root: run the command with sudo.")
-    packages = missing_packages()
-    if packages:
-        raise LabError(f"Programs for the lab are missing. Try: apt-get install {' '.join(packages)}")
+    reason = obstacle()
+    if reason:
+        raise LabError(reason)
 
 
 def call(argv: Sequence[str], text: str = "") -> str:
@@ -55,7 +68,7 @@ def call(argv: Sequence[str], text: str = "") -> str:
     Raises:
         LabError: it failed; the text has the command and its last words.
     """
-    done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run([*TIED, *argv], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join(_telling((done.stderr or done.stdout).strip().splitlines()))
         raise LabError(f"`{' '.join(argv)[:300]}` failed on this machine with exit code {done.returncode}: {words}")
@@ -70,4 +83,4 @@ def _telling(lines: list[str]) -> list[str]:
 
 def succeeds(argv: Sequence[str]) -> bool:
     """Run a program of this machine whose failure is an answer too."""
-    return subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    return subprocess.run([*TIED, *argv], capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0

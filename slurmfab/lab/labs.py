@@ -173,7 +173,12 @@ def _restore_machine() -> None:
 
 
 def status(name: str = "") -> tuple[LabHost, ...]:
-    """How the hosts of one lab, or of all labs, are at this moment."""
+    """How the hosts of one lab, or of all labs, are at this moment.
+
+    Raises:
+        LabError: not root, so nothing can be seen.
+    """
+    require_machine()
     found = (state.read(one) for one in ((name,) if name else names()))
     return tuple(_look(lab, host) for lab in found if lab for host in lab.spec.host_names)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from slurmfab.errors import LabError
 from slurmfab.lab import cgroups
+from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
 
 BANNER = b"SSH-"
@@ -53,7 +54,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str) 
         environment[UNIFIED] = "1"
     with host.console.open("ab") as console:
         done = subprocess.run(
-            ["sh", "-ec", ENTER_CGROUPS, "sh", *map(str, subtrees), "--", *nspawn.split()],
+            [*TIED, "sh", "-ec", ENTER_CGROUPS, "sh", *map(str, subtrees), "--", *nspawn.split()],
             stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment, check=False,
         )  # fmt: skip
     if done.returncode:
@@ -91,7 +92,7 @@ def _forget(host: HostLayout) -> None:
         shutil.rmtree(Path(place, host.machine), ignore_errors=True)
     if host.root.exists():
         seen = host.root.stat()
-        Path(f"/run/systemd/nspawn/locks/inode-{seen.st_dev:x}:{seen.st_ino}").unlink(missing_ok=True)
+        Path(f"/run/systemd/nspawn/locks/inode-{seen.st_dev}:{seen.st_ino}").unlink(missing_ok=True)
 
 
 def init_pid(subtrees: Iterable[Path]) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slurmfab.lab import mounts, standins
-from slurmfab.lab.command import call
+from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
 from slurmfab.lab.network import resolver_text
 from slurmfab.lab.spec import LabSpec
@@ -18,7 +18,7 @@ from slurmfab.lab.state import LabState
 KEY_TYPES = {"ed25519": (), "ecdsa": (), "rsa": ("-b", "2048")}
 """Types of SSH host keys, with options for ssh-keygen: small RSA keys, as making them is what takes time."""
 
-INSIDE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "chroot")
+INSIDE = (*CONTAINED, "chroot")
 """How to run something in a root file system that is not booted."""
 
 PURGE_PYTHON = (

@@ -5,12 +5,10 @@ from __future__ import annotations
 from slurmfab.agent.packages import Packages
 from slurmfab.agent.resource import Resource
 from slurmfab.situation import Situation
-from slurmfab.slurm_versions import SlurmVersion, distribution_version, packages
+from slurmfab.slurm_versions import packages
 
 
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     """What the host's roles need, in one transaction of the package manager."""
-    fact = situation.facts[host]
-    version = SlurmVersion.parse(fact.slurm_version) if fact.slurm_version else distribution_version(fact.codename)
-    names = {name for role in situation.cluster.roles(host) for name in packages(role, version)}
+    names = {name for role in situation.cluster.roles(host) for name in packages(role)}
     return (Packages(tuple(sorted(names))),)

@@ -79,6 +79,6 @@ def number(text: str, flag: str) -> int | None:
     """
     if not text:
         return None
-    if not text.isdigit():
+    if not text.isdecimal():
         raise InputError(f"{flag} {text}: this is no number.")
     return int(text)

@@ -20,11 +20,9 @@ EVERYTHING = Cgroup("v2", ("cpuset", "memory", "devices"), swap=True)
 
 def nodes(prefix: str, count: int, hardware: Hardware, gpus: tuple[Gpu, ...] = (), **settings: str) -> tuple[Node, ...]:
     """Compute nodes prefix01, prefix02, … with addresses in a row."""
-    names = [f"{prefix}{number:02}" for number in range(1, count + 1)]
-    third = len(prefix)
-    return tuple(
-        Node(name, f"10.0.{third}.{number}", name, hardware, gpus, settings) for number, name in enumerate(names, start=1)
-    )
+    names = {number: f"{prefix}{number:02}" for number in range(1, count + 1)}
+    network = f"10.0.{len(prefix)}"
+    return tuple(Node(name, f"{network}.{number}", name, hardware, gpus, settings) for number, name in names.items())
 
 
 PLAIN = SlurmConf(
@@ -47,14 +45,13 @@ CASES: Mapping[str, SlurmConf] = {
         ),
         partitions=(("batch", "ALL", {"Default": "YES"}), ("gpu", "gpu[01-02],fast[01-02]", {"MaxTime": "1-00:00:00"})),
         cgroup=replace(EVERYTHING, version="v1", swap=False),
-        has_pmix=True,
     ),
     "no-cgroups": replace(PLAIN, cgroup=Cgroup("none")),
     "overrides": replace(
         PLAIN,
         nodes=(
             *nodes("cn", 2, SMALL, RealMemory="12000", Reason='"spare parts"'),
-            Node("odd", "odd.example.org", "machine7", SMALL, settings={"CPUs": "3"}),
+            Node("odd", "10.9.9.9", "machine7", SMALL, settings={"CPUs": "3"}),
         ),
         partitions=(("day", "cn[01-02]", {"Default": "YES", "OverSubscribe": "NO"}), ("empty", "", {"State": "DOWN"})),
         slurm_conf={

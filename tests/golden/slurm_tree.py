@@ -14,10 +14,13 @@ PACKAGES = "slurmctld slurmd slurm-client munge"
 MOUNT = """
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
 mount -t proc proc "$2/root/proc"
+mount -t sysfs -o ro sysfs "$2/root/sys"
 mount -t tmpfs tmpfs "$2/root/run"
 mount --rbind /dev "$2/root/dev"
 ip link set lo up
+ip address add 10.0.0.1/32 dev lo
 hostname mn01
+echo '10.0.0.1 mn01' >"$2/root/etc/hosts"
 """
 """$1 is the base tree and $2 the scratch directory; all of it ends with the namespaces that it is done in."""
 
@@ -61,8 +64,7 @@ def install(suite: str, scratch: Path, progress: Callable[[str], None]) -> Slurm
     tree = SlurmTree(base.ensure(suite, progress), scratch)
     for name in ("upper", "work", "root"):
         (scratch / name).mkdir(parents=True)
-    apt = "apt-get -q -y --no-download --no-install-recommends install"
-    done = tree.run(f"DEBIAN_FRONTEND=noninteractive {apt} {PACKAGES} && install -d -o munge /run/munge && mungekey -f -c"
-                    " && chown munge: /etc/munge/munge.key")
+    apt = "DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-download --no-install-recommends"
+    done = tree.run(f"{apt} install {PACKAGES} && mungekey --force --create && chown munge: /etc/munge/munge.key")
     assert done.returncode == 0, done.stdout + done.stderr
     return tree

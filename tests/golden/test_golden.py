@@ -1,6 +1,6 @@
 """The rendered files are those that were looked at, byte for byte.
 
-`SLURMFAB_REGENERATE=1 pytest tests/golden/test_golden.py` writes them anew; look at the difference before you commit it.
+`SLURMFAB_REGENERATE=1 pytest tests/golden/test_golden.py` writes them anew; look at what changed.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(("style", "ends", "settings"), product(STYLES, LINE_ENDS, SETTINGS))
+@pytest.mark.parametrize(("style", "ends", "settings"), list(product(STYLES, LINE_ENDS, SETTINGS)))
 def test_with_nodes_when_the_file_is_written_in_any_style_then_only_the_new_nodes_differ(style, ends, settings):
     text = STYLES[style].replace("\n", LINE_ENDS[ends])
     old = inventory.parse(text, "cluster.yaml")
@@ -139,6 +139,12 @@ def difference(old, new):
             ],
         ),
         ("block", ["cn17"], {}, ["+   cn17: 10.0.1.17", "+ - hosts: cn17"]),
+        (
+            "lists",
+            ["cn17"],
+            {"Weight": "10"},
+            ["+     cn17: 10.0.1.17", "+   -   hosts: cn17", "+       Weight: 10"],
+        ),
         (
             "block",
             ["cn17"],
@@ -188,7 +194,35 @@ def test_with_nodes_when_addresses_are_new_then_they_get_a_place(section, result
         f"cluster: x\n{section}{rest}", ["n3", "n4"], {"n3": "10.0.0.3", "n4": "10.0.0.4", "n9": "1.2.3.4"}
     )
 
-    assert new_text == result + 'controllers: [mn]\nnodes: [{hosts: "n1,n[3-4]"}]\n'.replace("n1,n[3-4]", "n[1,3-4]")
+    assert new_text == result + 'controllers: [mn]\nnodes: [{hosts: "n[1,3-4]"}]\n'
+
+
+@pytest.mark.parametrize(
+    ("section", "result"),
+    [
+        ("", 'cluster: x\nssh:\n  endpoints: {n2: "h:22"}\naddresses:\n  n2: 10.0.0.2\n'),
+        ("ssh:\n", 'cluster: x\nssh:\n  endpoints: {n2: "h:22"}\naddresses:\n  n2: 10.0.0.2\n'),
+        ("ssh: {port: 5}\n", 'cluster: x\nssh: {port: 5, endpoints: {n2: "h:22"}}\naddresses:\n  n2: 10.0.0.2\n'),
+        ("ssh:\n  port: 5\n", 'cluster: x\nssh:\n  port: 5\n  endpoints: {n2: "h:22"}\naddresses:\n  n2: 10.0.0.2\n'),
+        (
+            "ssh:\n  endpoints:\n    n1: me@h  # why\n",
+            "cluster: x\nssh:\n  endpoints:\n    n1: me@h  # why\n    n2: h:22\naddresses:\n  n2: 10.0.0.2\n",
+        ),
+    ],
+)
+def test_with_nodes_when_ssh_goes_elsewhere_then_endpoints_get_a_place(section, result):
+    rest = "controllers: [mn]\nnodes: [{hosts: n1}]\n"
+
+    new_text = cluster_file.with_nodes(
+        f"cluster: x\n{section}{rest}", ["n2"], {"n2": "10.0.0.2"}, endpoints={"n2": "h:22", "n1": "elsewhere"}
+    )
+
+    assert new_text.replace('"h:22"', "h:22") == result.replace('"h:22"', "h:22") + rest.replace("n1", '"n[1-2]"')
+
+
+def test_with_nodes_when_an_address_is_taken_then_it_says_by_whom():
+    with pytest.raises(ClusterFileError, match="is the address of cn01 already"):
+        cluster_file.with_nodes(STYLES["block"], ["cn17"], {"cn17": "10.0.1.1"})
 
 
 def test_with_nodes_when_like_a_node_then_they_join_its_group():
@@ -229,8 +263,7 @@ def test_with_nodes_when_the_hosts_are_no_new_ones_then_it_says_so(hosts, like, 
 
 
 def test_with_nodes_when_an_alias_would_change_two_places_then_it_refuses_and_says_what_to_do():
-    text = "cluster: x\ncontrollers: mn\nnodes:\n  - &first\n    hosts: a1\nlogin: &spare []\npartitions:\n"
-    text = text.replace("nodes:", "slurm_conf: {MailProg: &group b1}\nnodes:").replace("hosts: a1", "hosts: *group")
+    text = "cluster: x\ncontrollers: mn\nslurm_conf: {MailProg: &name a1}\nnodes:\n  - hosts: *name\n"
 
     with pytest.raises(InputError, match="Add a2 to nodes"):
         cluster_file.with_nodes(text, ["a2"], {})
@@ -259,7 +292,7 @@ def test_new_text_when_read_again_then_it_is_the_same_cluster(ssh, addresses):
 
 
 def test_new_text_when_addresses_zip_exactly_then_they_are_folded():
-    text = cluster_file.new_text("titanic", Ssh(), ADDRESSES, "mn01", ["cn01", "cn02"] + [*ADDRESSES][3:])
+    text = cluster_file.new_text("titanic", Ssh(), ADDRESSES, "mn01", [*ADDRESSES][1:])
 
     assert "  mn01: 10.0.0.1\n  cn[01-16]: 10.0.1.[1-16]\n" in text
     assert "  - hosts: cn[01-16]\n" in text

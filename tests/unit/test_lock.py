@@ -11,13 +11,15 @@ from slurmfab.lock import HostLock, Lock
 
 FULL = Lock(
     slurm="24.11.5",
-    ids={"slurm": 64030, "munge": 405},
+    ids={"slurm.uid": 64030, "munge.gid": 405},
     hosts={
         "mn01": HostLock(hostname="mn01", host_keys={"ssh-ed25519": "AAAA"}),
         "gpu01": HostLock(
             hostname="gpu01",
             host_keys={"ssh-ed25519": "BBBB", "ecdsa-sha2-nistp256": "CCCC"},
-            hardware=Hardware(CPUs=64, Boards=1, SocketsPerBoard=2, CoresPerSocket=16, ThreadsPerCore=2, RealMemory=515000),
+            hardware=Hardware(
+                CPUs=64, Boards=1, SocketsPerBoard=2, CoresPerSocket=16, ThreadsPerCore=2, RealMemory=515000
+            ),
             gpus=(Gpu("/dev/nvidia0", "a100"), Gpu("/dev/nvidia1")),
             cgroup=Cgroup("v2", ("cpuset", "memory", "devices"), swap=True),
             public_key="ssh-ed25519 DDDD slurm@gpu01",
@@ -90,7 +92,10 @@ def test_without_hosts_when_some_are_unknown_then_the_known_ones_go():
         ('{"version": 0}', 'its "version" is no number'),
         ('{"version": 1, "ids": {"slurm": "64030"}}', "ids.slurm: "),
         ('{"version": 1, "hosts": {"n1": {"hardware": {"CPUs": 1}}}}', "hosts.n1.hardware.Boards: "),
-        ('{"version": 1, "hosts": {"n1": {"gpus": [{"file": "/dev/nvidia0", "uuid": "x"}]}}}', "hosts.n1.gpus.0.uuid: "),
+        (
+            '{"version": 1, "hosts": {"n1": {"gpus": [{"file": "/dev/nvidia0", "uuid": "x"}]}}}',
+            "hosts.n1.gpus.0.uuid: ",
+        ),
         ('{"version": 1, "color": "red"}', "color: this key is unknown"),
     ],
 )

@@ -1,0 +1,219 @@
+"""The pytest plugin behind the checks: gives them their hosts, runs each on all hosts at once, keeps the results.
+
+What a check may take as arguments:
+
+    host        every host in turn          other       every host but the primary controller, in turn
+    node        every compute node in turn  gpu_node    every compute node that shall have GPUs, in turn
+    account     slurm and munge, in turn
+    controller  the primary controller, as the partner of the host in question, or alone
+    slurm       Slurm as the controller sees it, and a way to run jobs (`slurmfab.checks.slurm.Slurm`)
+    nodes       the names of all compute nodes that are looked at
+    cluster     the cluster file            lock        its lock
+
+Hosts are testinfra's (`CheckedHost`). A check on many hosts runs on all of them at the same time, in threads: it costs
+as much as its slowest host. So a check changes nothing but its own local variables.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slurmfab.checks.hosts import CheckedHost, Shells
+from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
+from slurmfab.checks.slurm import Slurm
+from slurmfab.checks.wanted import gpus_of
+from slurmfab.errors import HostError, Unreachable
+from slurmfab.inventory import Inventory
+from slurmfab.transport import FAN_OUT
+
+REACHABLE = "reachable"
+"""The group that always runs: whatever else is looked at, hosts that are not there have to be told."""
+
+ACCOUNTS = ("slurm", "munge")
+
+
+class Checks:
+    """The plugin.
+
+    Args:
+        inventory: the cluster, and what its lock holds.
+        hosts: the names of those that are looked at.
+        shells: the shells of these and of the primary controller, or why there is none.
+        only: words that choose checks: a group's name, or a part of a check's name; empty for all.
+        heard: told the results of each check as it ends.
+    """
+
+    def __init__(self, inventory: Inventory, hosts: Sequence[str], shells: Shells, only: Sequence[str] = (),
+                 heard: Callable[[tuple[Result, ...]], None] = lambda _: None) -> None:
+        cluster, lock = inventory.cluster, inventory.lock
+        self.hosts = tuple(hosts)
+        self.only = tuple(only)
+        self.heard = heard
+        self.results: dict[str, Result] = {}
+        self.groups: tuple[str, ...] = ()
+        self.errors: dict[str, BaseException] = {}
+        self.together: dict[str, list[pytest.Function]] = {}
+        self.lost = {host: shell for host, shell in shells.items() if isinstance(shell, HostError)}
+        self.known = {host: CheckedHost(host, shell) for host, shell in shells.items()
+                      if not isinstance(shell, HostError)}
+        self.controller = cluster.controller
+        nodes = tuple(host for host in self.hosts if "compute" in cluster.roles(host))
+        self.places = {
+            "host": self.hosts,
+            "node": nodes,
+            "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
+            "other": tuple(host for host in self.hosts if host != cluster.controller),
+        }
+        controller = self.known.get(cluster.controller)
+        self.slurm = Slurm(controller, cluster) if controller else None
+        self.shared = {"controller": controller, "slurm": self.slurm, "nodes": nodes, "cluster": cluster, "lock": lock}
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """One test per host, in the cluster's order."""
+        for name, hosts in {**self.places, "account": ACCOUNTS}.items():
+            if name in metafunc.fixturenames:
+                metafunc.parametrize(name, hosts, ids=hosts)
+        for name in self.shared:
+            if name in metafunc.fixturenames:
+                metafunc.parametrize(name, [None], ids=[pytest.HIDDEN_PARAM])
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        """Leave out what is not asked for, and put together what is one check on several hosts."""
+        self.groups = tuple(dict.fromkeys(group_of(item) for item in items))
+        items[:] = [item for item in items if self.is_wanted(item)]
+        for item in items:
+            self.together.setdefault(check_of(item), []).append(item)
+
+    def is_wanted(self, item: pytest.Function) -> bool:
+        """Whether a test is about hosts that are looked at, and is asked for."""
+        arguments = arguments_of(item)
+        place = next((name for name in self.places if name in arguments), None)
+        if place:
+            is_about_us = params_of(item).get(place) in self.places[place]
+        else:
+            is_about_us = self.controller in self.hosts or "nodes" in arguments
+        group, name = group_of(item), item.originalname.removeprefix("test_")
+        is_asked = group == REACHABLE or not self.only or any(word == group or word in name for word in self.only)
+        return is_about_us and is_asked
+
+    def unknown_words(self) -> tuple[str, ...]:
+        """The words of `only` that have chosen nothing."""
+        chosen = [(group_of(items[0]), items[0].originalname) for items in self.together.values()]
+        return tuple(word for word in self.only if not any(word == group or word in name for group, name in chosen))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Run the whole check when its first test comes; the others find their result there."""
+        if pyfuncitem.nodeid not in self.results:
+            self.run(self.together[check_of(pyfuncitem)])
+        if pyfuncitem.nodeid in self.errors:
+            raise self.errors[pyfuncitem.nodeid]
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        """Put our words and times in the place of tracebacks, for JUnit."""
+        report: Any = yield
+        result = self.results.get(item.nodeid)
+        if call.when == "call" and result:
+            report.duration = result.seconds
+            if report.failed:
+                repair = f" Repair: {result.repair}" if result.repair else ""
+                report.longrepr = f"{result.host}: {result.cause}{repair}"
+        return report  # type: ignore[no-any-return]
+
+    def run(self, items: Sequence[pytest.Function]) -> None:
+        """Run one check on all its hosts at the same time."""
+        pool = ThreadPoolExecutor(max_workers=min(FAN_OUT, len(items)), thread_name_prefix="check")
+        try:
+            results = tuple(pool.map(self.run_one, items))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        self.results.update({item.nodeid: result for item, result in zip(items, results, strict=True)})
+        self.heard(results)
+
+    def run_one(self, item: pytest.Function) -> Result:
+        """Run a check on one host."""
+        begin = time.monotonic()
+        error: BaseException | None = None
+        try:
+            item.obj(**self.arguments(item))
+        except (Exception, pytest.skip.Exception) as caught:  # a broken check is a result as well
+            error = self.errors[item.nodeid] = caught
+        return self.result(item, error, time.monotonic() - begin)
+
+    def arguments(self, item: pytest.Function) -> dict[str, Any]:
+        """What a check is called with.
+
+        Raises:
+            pytest.skip.Exception: a host that it needs is not there.
+        """
+        arguments, params = arguments_of(item), params_of(item)
+        hosts = {name: params[name] for name in arguments if name in self.places}
+        needed = [*hosts.values(), *([self.controller] if {"controller", "slurm"} & set(arguments) else [])]
+        for host in needed:
+            if host in self.lost:
+                if group_of(item) == REACHABLE:
+                    raise self.lost[host]
+                pytest.skip(f"{host} cannot be reached.")
+        others = {name: self.shared.get(name, params.get(name)) for name in arguments if name not in hosts}
+        return {**{name: self.known[host] for name, host in hosts.items()}, **others}
+
+    def result(self, item: pytest.Function, error: BaseException | None, seconds: float) -> Result:
+        """What a check found, in words."""
+        params = params_of(item)
+        host = next((params[name] for name in self.places if name in params), self.controller)
+        check = check_of(item).partition(".")[2]
+        found = Result(group_of(item), check, title_of(item), host, PASSED, seconds=seconds)
+        if error is None:
+            return found
+        if isinstance(error, pytest.skip.Exception):
+            return replace(found, outcome=NOT_RUN, cause=str(error.msg))
+        if isinstance(error, Unreachable):
+            self.lost.setdefault(error.host, error)
+        cause, repair = explained(error, host)
+        return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=isinstance(error, Unreachable))
+
+
+def explained(error: BaseException, host: str) -> tuple[str, str]:
+    """Cause and repair of a check that did not pass on a host."""
+    if isinstance(error, HostError):
+        return (error.reason if error.host == host else str(error)), ""
+    if isinstance(error, AssertionError):
+        return cause_and_repair(str(error))
+    return f"the check itself is broken ({type(error).__name__}: {error}); please report this.", ""
+
+
+def arguments_of(item: pytest.Function) -> tuple[str, ...]:
+    """The names of a check's arguments."""
+    return tuple(inspect.signature(item.obj).parameters)
+
+
+def params_of(item: pytest.Function) -> dict[str, str]:
+    """What pytest has chosen for a test: names of hosts and accounts."""
+    params: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    return params
+
+
+def group_of(item: pytest.Function) -> str:
+    """The name of a check's file, as in `munge` for test_munge.py."""
+    return item.path.stem.removeprefix("test_")
+
+
+def check_of(item: pytest.Function) -> str:
+    """What is one check, on however many hosts: `munge.key_is_the_controllers`, with the account where it has one."""
+    params, name = params_of(item), item.originalname.removeprefix("test_")
+    return f"{group_of(item)}.{name}" + (f".{params['account']}" if "account" in params else "")
+
+
+def title_of(item: pytest.Function) -> str:
+    """A check's sentence: the first line of its docstring, with the account's name in it where it has one."""
+    line = (inspect.getdoc(item.obj) or item.originalname).splitlines()[0].rstrip(".")
+    return line.replace("{account}", params_of(item).get("account", ""))

@@ -1,0 +1,132 @@
+"""Slurm as the controller sees it, and a way to run jobs as a user would: bounded in time, and gone afterwards."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+from collections.abc import Mapping, Sequence
+
+import pytest
+from testinfra.backend.base import CommandResult
+
+from slurmfab.checks import node_state
+from slurmfab.checks.hosts import CheckedHost, last_words
+from slurmfab.checks.wanted import partition_of
+from slurmfab.cluster import Cluster
+from slurmfab.hostlist import fold
+
+WAIT_SECONDS = 30
+"""How long a job of ours may wait for its resources: longer than the end of the job of ours before it takes."""
+
+JOB_SECONDS = 90
+"""How long all of a job of ours may take."""
+
+SMALL_MEMORY = 50
+"""MiB that an ordinary job of ours asks for."""
+
+BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority", "Resources")
+"""Words with which srun says that others have what the job would need (srun(1), --immediate)."""
+
+
+class Slurm:
+    """Slurm, asked on its controller.
+
+    Args:
+        controller: the primary controller.
+        cluster: the cluster file.
+    """
+
+    def __init__(self, controller: CheckedHost, cluster: Cluster) -> None:
+        self.controller = controller
+        self.cluster = cluster
+        self.job_name = f"slurmfab-check-{secrets.token_hex(3)}"
+        self.has_run_jobs = False
+
+    def node(self, name: str) -> Mapping[str, str]:
+        """Slurm's record of a node, by the words of `scontrol show node`."""
+        return node_state.record(self.controller.ask("scontrol --oneliner show node %s", name))
+
+    def configuration(self) -> dict[str, str]:
+        """The configuration that slurmctld runs with, by key in lower case; cgroup.conf's keys are among them."""
+        lines = self.controller.ask("scontrol show config").splitlines()
+        pairs = (line.partition("=") for line in lines if "=" in line)
+        return {key.strip().lower(): value.strip() for key, _, value in pairs}
+
+    def need_limits(self, key: str) -> None:
+        """Leave a check out where Slurm is not asked to hold jobs to their limits.
+
+        Args:
+            key: of cgroup.conf, such as `ConstrainRAMSpace`.
+        """
+        configuration = self.configuration()
+        if "task/cgroup" not in configuration.get("taskplugin", ""):
+            pytest.skip("slurm.conf has no TaskPlugin=task/cgroup, so jobs are not held to anything.")
+        if configuration.get(key.lower(), "no") != "yes":
+            pytest.skip(f"cgroup.conf says {key}=no.")
+
+    def run(self, nodes: Sequence[str], command: str, *, memory: int = SMALL_MEMORY, options: Sequence[str] = ()
+            ) -> CommandResult:
+        """Run a command in a job of one task on each of these nodes, as the slurm user.
+
+        Args:
+            nodes: their names.
+            command: for `sh -c`.
+            memory: MiB per node.
+            options: more of srun's.
+
+        Raises:
+            AssertionError: Slurm did not run the job.
+            pytest.skip.Exception: the nodes take no jobs now, or other people's jobs have all of them.
+        """
+        for node in nodes:
+            self.need_ready(node)
+        partition = partition_of(self.cluster, tuple(nodes))
+        if not partition:
+            pytest.skip(f"no partition has all of {fold(nodes)}.")
+        self.has_run_jobs = True
+        words = ["srun", "--input=none", "--mpi=none", "--chdir=/tmp", f"--job-name={self.job_name}", "--time=2",
+                 f"--immediate={WAIT_SECONDS}", f"--partition={partition}", f"--nodelist={fold(nodes)}",
+                 f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1", "--cpus-per-task=1",
+                 f"--mem={memory}M", *options, "sh", "-c", command]
+        line = f"cd /tmp && exec timeout --kill-after=5 {JOB_SECONDS} runuser -u slurm -- {shlex.join(words)}"
+        done = self.controller.run(line, seconds=JOB_SECONDS + 10)
+        self.explain(nodes, done)
+        return done
+
+    def need_ready(self, name: str) -> None:
+        """Leave a check out on a node that takes no jobs; why it does not is for the check of its state."""
+        node = self.node(name)
+        if not node_state.is_ready(node):
+            pytest.skip(f"Slurm gives {name} no jobs while it is {node.get('State', 'UNKNOWN')}.")
+        if node.get("CPUAlloc") == node.get("CPUTot") and self.others_on((name,)):
+            pytest.skip(f"all of {name} is taken by jobs.")
+
+    def explain(self, nodes: Sequence[str], done: CommandResult) -> None:
+        """Stop at a job that never began: not run where others are in the way, failed otherwise."""
+        refused = re.search(r"(Unable to (allocate resources|confirm allocation|create step)|Job allocation .* revoked|"
+                            r"Unable to contact).*", done.stderr)
+        if done.rc == 0 or (not refused and done.rc != 124):
+            return
+        words = refused[0] if refused else f"no result within {JOB_SECONDS} s"
+        jobs = self.others_on(nodes)
+        if jobs and (not refused or any(word in words for word in BUSY)):
+            pytest.skip(f"busy with other jobs ({', '.join(jobs[:5])}).")
+        raise AssertionError(f"Slurm does not run a job there: {words}. "
+                             "Repair: see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`")
+
+    def others_on(self, nodes: Sequence[str]) -> list[str]:
+        """The IDs of the jobs on these nodes, without ours."""
+        lines = self.controller.ask("squeue --noheader --format='%%i %%j' --nodelist=%s", fold(nodes)).splitlines()
+        return [line.split()[0] for line in lines if line.split()[-1] != self.job_name]
+
+    def cancel(self) -> None:
+        """End the jobs that are left of ours."""
+        if self.has_run_jobs:
+            self.controller.run("scancel --quiet --name=%s", self.job_name)
+
+
+def job_words(done: CommandResult) -> str:
+    """Why a job failed, in its own last words; srun's summary comes behind them and says less."""
+    lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("srun: ")]
+    return lines[-1].strip().rstrip(".") if lines else last_words(done)

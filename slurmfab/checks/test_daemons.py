@@ -1,0 +1,120 @@
+"""Daemons: enabled, running, listening, and with the files that are there now."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.wanted import CONFIGURATION, FILES, MUNGE_KEY, MUNGE_SOCKET, deploy, port, units_of
+from slurmfab.cluster import Cluster
+
+TICK = 0.02
+"""Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files are stamped by timer ticks."""
+
+WATCHED = {
+    "munge": (MUNGE_KEY,),
+    "slurmctld": (f"{CONFIGURATION}/slurm.conf", f"{CONFIGURATION}/gres.conf"),
+    "slurmd": tuple(f"{CONFIGURATION}/{name}" for name in FILES),
+}
+"""The files that a daemon reads when it starts."""
+
+AGES = (
+    "pid=$(systemctl show --property=MainPID --value {unit}); date +%s.%N; cat /proc/uptime; getconf CLK_TCK; "
+    "cat /proc/$pid/stat 2>/dev/null || echo; stat --format='%.9Z %n' {files} 2>/dev/null || :"
+)
+"""Prints the clock, the time since boot, ticks per second, a daemon's line in /proc, and when its files changed."""
+
+
+def test_munged_runs(host: CheckedHost) -> None:
+    """munged is running"""
+    assert_runs(host, "munge")
+
+
+def test_slurmctld_runs(controller: CheckedHost) -> None:
+    """slurmctld is running"""
+    assert_runs(controller, "slurmctld")
+
+
+def test_slurmd_runs(node: CheckedHost) -> None:
+    """slurmd is running"""
+    assert_runs(node, "slurmd")
+
+
+def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
+    """the daemons start at boot"""
+    off = [unit for unit in units_of(cluster, host.name) if not host.service(unit).is_enabled]
+    assert not off, f"{' and '.join(off)} will not start at the next boot. Repair: {deploy(host.name)}"
+
+
+def test_munge_socket_is_there(host: CheckedHost) -> None:
+    """munged listens on its socket"""
+    assert host.file(MUNGE_SOCKET).is_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
+
+
+def test_slurmctld_listens(controller: CheckedHost, cluster: Cluster) -> None:
+    """slurmctld listens on its port"""
+    assert_listens(controller, "slurmctld", port(cluster, "SlurmctldPort"))
+
+
+def test_slurmd_listens(node: CheckedHost, cluster: Cluster) -> None:
+    """slurmd listens on its port"""
+    assert_listens(node, "slurmd", port(cluster, "SlurmdPort"))
+
+
+def test_controller_answers(host: CheckedHost) -> None:
+    """slurmctld answers to Slurm's commands"""
+    done = host.run("scontrol ping")
+    assert done.rc == 0 and " is UP" in done.stdout, (  # noqa: PT018 - one question
+        f"`scontrol ping` says: {' '.join((done.stdout + done.stderr).split()) or 'nothing'}. "
+        "Repair: if slurmctld runs, look for a firewall and for other munge keys; else fab deploy"
+    )
+
+
+def test_munged_has_its_key(host: CheckedHost) -> None:
+    """munged runs with the key that is on the disk"""
+    assert_is_current(host, "munge", "munged still runs with an older key than")
+
+
+def test_slurmctld_has_its_files(controller: CheckedHost) -> None:
+    """slurmctld runs with the files that are on the disk"""
+    assert_is_current(controller, "slurmctld", "slurmctld runs since before a change of")
+
+
+def test_slurmd_has_its_files(node: CheckedHost) -> None:
+    """slurmd runs with the files that are on the disk"""
+    assert_is_current(node, "slurmd", "slurmd runs since before a change of")
+
+
+def assert_runs(host: CheckedHost, unit: str) -> None:
+    """Fail with the unit's state and its last words, unless it runs."""
+    if host.service(unit).is_running:
+        return
+    shown = dict(line.split("=", 1) for line in
+                 host.ask("systemctl show --property=LoadState,ActiveState,Result %s", unit).splitlines())
+    if shown["LoadState"] != "loaded":
+        raise AssertionError(f"{unit}.service is {shown['LoadState']}. Repair: {deploy(host.name)}")
+    state = shown["ActiveState"] + (f" ({shown['Result']})" if shown["Result"] != "success" else "")
+    words = host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip().rstrip(".")
+    said = f"; its last words: {words}" if words else ""
+    raise AssertionError(f"{unit}.service is {state}{said}. Repair: {deploy(host.name)}")
+
+
+def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
+    """Fail unless something listens on this TCP port."""
+    listening = host.socket.get_listening_sockets()
+    assert any(socket.startswith("tcp://") and socket.endswith(f":{number}") for socket in listening), (
+        f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
+    )
+
+
+def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
+    """Fail when a file of a daemon was changed after its start; one that does not run has a check of its own."""
+    clock, uptime, hertz, stat, *files = host.ask(AGES.format(unit=unit, files=" ".join(WATCHED[unit]))).splitlines()
+    if not stat:
+        pytest.skip(f"{unit} does not run.")
+    # The 22nd field of proc(5)'s stat is the start in ticks since boot; the command's name in front may hold spaces.
+    start = float(clock) - float(uptime.split()[0]) + int(stat.rpartition(")")[2].split()[19]) / int(hertz)
+    changes = ((float(when), name) for when, name in (line.split(" ", 1) for line in files))
+    # A change in the future comes from a clock that was set back, and tells nothing.
+    newer = [name for when, name in changes if start + TICK < when <= float(clock) + 1]
+    assert not newer, f"{complaint} {' and '.join(newer)}. Repair: {deploy(host.name)}"

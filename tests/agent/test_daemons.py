@@ -1,0 +1,146 @@
+"""Services, Slurm's files and nodes: the parts that need no systemd and no Slurm; the rest is tried on real hosts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from slurmfab.agent import service, slurm_files, slurm_nodes
+from slurmfab.agent.resource import Context, apply
+from slurmfab.agent.service import Service
+from slurmfab.agent.slurm_files import SlurmFiles
+from slurmfab.agent.slurm_nodes import SlurmNodes
+
+
+def test_systemctl_show_when_parsed_keeps_signs_in_values() -> None:
+    assert service.parse_show("ActiveState=active\nX=a=b\n\n") == {"ActiveState": "active", "X": "a=b"}
+
+
+def test_a_process_when_just_started_has_the_time_of_its_start() -> None:
+    before = time.time()
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        start = service.process_start(process.pid)
+        assert before - service.TICK <= start <= time.time()
+    assert service.process_start(0) == 0
+
+
+def test_a_service_when_a_watched_file_is_newer_has_to_restart(root: Path, context: Context) -> None:
+    (root / "etc/old").touch()
+    unit = Service("x", watches=("/etc/old", "/etc/new", "/etc/missing"))
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        shown = {"MainPID": str(process.pid)}
+        start = service.process_start(process.pid)
+        # The start is told in steps of 10 ms, so the new file has to be some steps away from it.
+        while service.changed_at(str(root / "etc/new")) <= start + 2 * service.TICK:
+            (root / "etc/new").touch()
+        os.utime(root / "etc/new", (0, 0))
+        words = unit.staleness(context, shown)
+    assert words is not None
+    assert words.startswith("runs since before")
+    assert "new" in words
+    assert "missing" not in words
+
+
+def test_a_service_when_a_dry_run_would_change_its_file_would_restart(root: Path) -> None:
+    (root / "etc/conf").touch()
+    context = Context(str(root), dry_run=True, touched={"/etc/conf"})
+    shown = {"MainPID": str(os.getpid())}
+    os.utime(root / "etc/conf")
+    assert Service("x", watches=("/etc/conf",)).staleness(context, shown) == "runs since before conf changed"
+    assert Service("x").staleness(context, shown) is None
+
+
+def test_a_log_when_searched_gives_its_errors() -> None:
+    assert service.complaints("debug: a\n[x] error: b\nfatal: c\n") == ["[x] error: b", "fatal: c"]
+
+
+FILES = SlurmFiles("/etc/slurm", (("slurm.conf", "a\n"), ("gres.conf", "b\n")))
+
+
+def test_slurm_files_when_some_differ_touch_only_these(root: Path) -> None:
+    (root / "etc/slurm").mkdir()
+    (root / "etc/slurm/slurm.conf").write_text("a\n")
+    (root / "etc/slurm/gres.conf").write_text("old\n")
+    context = Context(str(root), dry_run=True)
+    outcome = apply(FILES, context)
+    assert [change.name for change in outcome.changes] == ["gres.conf"]
+    assert context.touched == {"/etc/slurm/gres.conf"}
+
+
+def test_slurm_files_when_only_access_or_leftovers_differ_need_no_slurm(root: Path, context: Context) -> None:
+    folder = root / "etc/slurm"
+    (folder / ".slurmfab-dead").mkdir(parents=True)
+    for name, content in FILES.files:
+        (folder / name).write_text(content)
+    (folder / "slurm.conf").chmod(0o600)
+    outcome = apply(FILES, context)
+    assert outcome.status == "changed"
+    assert [change.name for change in outcome.changes] == ["slurm.conf access", "leftovers"]
+    assert sorted(path.name for path in folder.iterdir()) == ["gres.conf", "slurm.conf"]
+    assert (folder / "slurm.conf").stat().st_mode & 0o7777 == 0o644
+
+
+def test_slurms_complaint_when_repeated_shows_reasons_once_and_no_staging_path() -> None:
+    said = (
+        "scontrol: error: _parse_next_key: Parsing error at unrecognized key: Foo\n"
+        "scontrol: debug: reading /etc/slurm/.slurmfab-x/slurm.conf\n"
+        "slurmd: [2026-01-01T00:00:00] error: in /etc/slurm/.slurmfab-x/gres.conf\n"
+        "scontrol: fatal: Unable to process configuration file\n"
+    ) * 2
+    assert slurm_files.complaint(said, "/etc/slurm/.slurmfab-x", "/etc/slurm") == (
+        "error: _parse_next_key: Parsing error at unrecognized key: Foo | error: in /etc/slurm/gres.conf"
+        " | fatal: Unable to process configuration file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("n1|idle|none", "ready"),
+        ("n1|mix-|none", "ready"),
+        ("n1|idle~|none", "ready"),
+        ("n1|idle*|none", "idle, not responding"),
+        ("n1|down*|Not responding", "down, not responding (Not responding)"),
+        ("n1|unk*|none", "unk, not responding"),
+        ("n1|inval|gres/gpu count too low (0 < 1)", "inval (gres/gpu count too low (0 < 1))"),
+        ("n1|drain|disk swap", "ready"),
+        ("n1|drain*|power | work", "ready"),
+        ("n1|drng|Low RealMemory", "drng (Low RealMemory)"),
+        ("n1|n/a|none", "n/a"),
+    ],
+)
+def test_a_node_when_sinfo_tells_its_state_is_ready_or_not(line: str, words: str) -> None:
+    assert slurm_nodes.parse(line)["n1"].words() == words
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("n1|down|Not responding", True),
+        ("n1|down|Node unexpectedly rebooted", True),
+        ("n1|down|none", True),
+        ("n1|down*|Not responding", False),
+        ("n1|down|broken fan", False),
+        ("n1|drain|Not responding", False),
+    ],
+)
+def test_a_lost_node_when_slurmd_answers_again_may_be_resumed(line: str, expected: bool) -> None:
+    assert slurm_nodes.is_back(slurm_nodes.parse(line)["n1"]) is expected
+
+
+def test_nodes_when_late_are_named_with_one_hint_per_cause() -> None:
+    late = slurm_nodes.parse("n1|down*|Not responding\nn2|down*|Not responding\nn3|drain|Low RealMemory\n")
+    words = slurm_nodes.explain(late, 60)
+    assert words.startswith("not ready within 60 s: n1: down, not responding (Not responding); n2: ")
+    assert words.count("is slurmd running there") == 1
+    assert "scontrol update NodeName=n3 State=RESUME" in words
+
+
+def test_nodes_when_many_have_a_short_name() -> None:
+    assert SlurmNodes(("n1",)).id == "slurm-nodes:n1"
+    assert SlurmNodes(("n1", "n2", "n3")).id == "slurm-nodes:n1..n3 (3)"

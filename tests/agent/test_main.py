@@ -1,0 +1,175 @@
+"""The request loop, spoken to as the deployer does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_agent import Agent, snapshot
+
+from slurmfab.agent.main import Alive, Answers
+from slurmfab.payload import BOOT, payload
+
+SECRET = "correct horse battery staple"
+
+
+def file(path: str, content: str = "text\n", **more: Any) -> dict[str, Any]:
+    """A file resource as JSON values."""
+    return {"kind": "file", "path": path, "content": content, **more}
+
+
+def test_facts_when_asked_for_are_one_line(agent: Agent) -> None:
+    (line,) = agent.ask({"op": "facts", "users": ["root"], "packages": []})
+    assert line["facts"]["accounts"]["root"]["uid"] == 0
+
+
+def test_resources_when_applied_twice_change_once(agent: Agent, root: Path) -> None:
+    first = agent.apply(root, file("/etc/a"), file("/etc/b"))
+    before = snapshot(root / "etc")
+    second = agent.apply(root, file("/etc/a"), file("/etc/b"))
+    assert [one["status"] for one in first] == ["changed", "changed"]
+    assert [one["status"] for one in second] == ["ok", "ok"]
+    assert snapshot(root / "etc") == before
+
+
+def test_a_dry_run_when_everything_differs_writes_nothing(agent: Agent, root: Path) -> None:
+    before = snapshot(root)
+    outcomes = agent.apply(
+        root,
+        file("/etc/a"),
+        {"kind": "directory", "path": "/var/spool/x"},
+        {"kind": "block", "path": "/etc/hosts", "block": "hosts", "content": "127.0.0.1 x\n"},
+        {"kind": "absent", "path": "/etc/group"},
+        {"kind": "ssh-key", "user": "slurm", "home": "/var/lib/slurm"},
+        {"kind": "munge-key"},
+        {"kind": "group", "group": "new", "gid": 4711},
+        {"kind": "slurm-files", "directory": "/etc/slurm", "files": [["slurm.conf", "ClusterName=x\n"]]},
+        dry_run=True,
+    )
+    assert {one["status"] for one in outcomes} == {"would change"}
+    assert snapshot(root) == before
+
+
+def test_later_resources_when_one_fails_are_skipped_and_name_it(agent: Agent, root: Path) -> None:
+    outcomes = agent.apply(root, file("/missing/a"), file("/etc/b"))
+    assert [one["status"] for one in outcomes] == ["failed", "skipped"]
+    assert "/missing" in outcomes[0]["message"]
+    assert "file:/missing/a" in outcomes[1]["message"]
+    assert not (root / "etc/b").exists()
+
+
+def test_a_dry_run_when_a_resource_fails_goes_on(agent: Agent, root: Path) -> None:
+    (root / "etc/link").symlink_to("passwd")
+    outcomes = agent.apply(root, file("/etc/link"), file("/etc/b"), dry_run=True)
+    assert [one["status"] for one in outcomes] == ["failed", "would change"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"op": "nonsense"}, "nonsense"),
+        ({"op": "apply", "dry_run": True, "resources": [{"kind": "flag"}]}, "there is no resource of kind flag"),
+        ({"op": "apply", "dry_run": True, "resources": [{"kind": "file", "size": 1}]}, "size"),
+        ([], "TypeError"),
+    ],
+)
+def test_the_loop_when_a_request_crashes_says_so_and_survives(agent: Agent, request_: object, words: str) -> None:
+    (line,) = agent.ask(request_)
+    assert words in line["error"]
+    assert "slurmfab/agent/main.py" in line["traceback"]
+    assert "facts" in agent.ask({"op": "facts"})[0]
+
+
+def test_a_traceback_when_code_came_from_memory_shows_its_lines(agent: Agent) -> None:
+    (line,) = agent.ask({"op": "nonsense"})
+    assert 'OPERATIONS[request["op"]]' in line["traceback"]
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        file("/etc/key", SECRET, secret=True),
+        file("/missing/key", SECRET, secret=True),
+        file("/etc/key", SECRET, secret=True, owner="nobody-here"),
+        file("/etc/key", SECRET, secret=True, encoding="base64"),
+        file("/etc/key", SECRET, secret=True, mode=SECRET),
+        file("/etc/key", SECRET, secret=True, nonsense=SECRET),
+        {"kind": SECRET, "secret": True},
+    ],
+)
+def test_a_secret_when_its_file_changes_fails_or_crashes_is_in_no_answer(
+    agent: Agent, root: Path, resource: dict[str, Any]
+) -> None:
+    (root / "etc/key").write_text("before")
+    lines = agent.apply(root, resource, dry_run=True) + agent.apply(root, resource)
+    assert SECRET not in json.dumps(lines)
+    assert lines
+
+
+def test_the_deployer_when_it_goes_away_ends_the_agent(agent: Agent) -> None:
+    agent.ask({"op": "facts"})
+    agent.stdin.close()
+    assert agent.process.wait(10) == 0
+
+
+def test_the_deployer_when_it_goes_away_at_work_lets_the_resource_at_work_end_and_begins_no_other(
+    agent: Agent, root: Path
+) -> None:
+    # Looking at a user of this root reads its passwd: a pipe there holds the first resource until the test lets it go.
+    passwd = (root / "etc/passwd").read_text()
+    (root / "etc/passwd").unlink()
+    os.mkfifo(root / "etc/passwd")
+    user = {"kind": "user", "user": "slurm", "uid": os.getuid(), "group": "slurm", "home": "/x", "shell": "/bin/sh"}
+    request = {"op": "apply", "dry_run": True, "root": str(root), "resources": [user, file("/etc/b")]}
+    agent.send(request)
+    writer = os.open(root / "etc/passwd", os.O_WRONLY)
+    agent.stdin.close()
+    os.write(writer, passwd.encode())
+    os.close(writer)
+    lines = [json.loads(line) for line in agent.stdout.read().splitlines()]
+    assert agent.process.wait(10) == 0
+    assert [line["outcome"]["id"] for line in lines if "outcome" in line] == ["user:slurm"]
+
+
+def test_sigterm_when_idle_ends_the_agent_in_order(agent: Agent) -> None:
+    agent.ask({"op": "facts"})
+    agent.process.send_signal(signal.SIGHUP)
+    agent.ask({"op": "facts"})
+    agent.process.send_signal(signal.SIGTERM)
+    assert agent.process.wait(10) == 0
+
+
+def test_a_second_run_when_one_is_at_work_is_refused_with_its_name(
+    agent: Agent, start_agent: Callable[[], Agent], root: Path
+) -> None:
+    agent.apply(root, file("/etc/a"))
+    other = start_agent()
+    (line,) = other.apply(root, file("/etc/a"))
+    assert line["error"] == "another run is at work here: a test"
+    assert other.apply(root, file("/etc/a"), dry_run=True)[0]["status"] == "ok"
+    agent.process.kill()
+    agent.process.wait()
+    assert other.apply(root, file("/etc/a"))[0]["status"] == "ok"
+
+
+def test_an_agent_when_it_works_for_long_gives_signs_of_life() -> None:
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as stream, os.fdopen(read, "rb") as reader, Alive(Answers(stream), 0.01):
+        assert json.loads(reader.readline()) == {"alive": True}
+        assert json.loads(reader.readline()) == {"alive": True}
+
+
+def test_an_old_python_when_it_gets_the_payload_is_named() -> None:
+    old = BOOT.replace("import json,os,sys,zlib;", "import json,os,sys,zlib;sys.version_info=(3,6);")
+    sent = b"%d\n%s" % (len(payload()), payload())
+    done = subprocess.run([sys.executable, "-I", "-B", "-c", old], input=sent, capture_output=True, check=False)
+    lines = done.stdout.decode().splitlines()
+    assert json.loads(lines[1])["error"] == "this host's python3 is 3.6, and slurmfab needs 3.9 or later"
+    assert done.returncode == 3

@@ -1,0 +1,138 @@
+"""Packages: the parts that need no package manager; the rest is tried on real hosts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from slurmfab.agent import apt_words, daemon_policy, packages
+from slurmfab.agent.packages import Packages
+from slurmfab.agent.resource import Context, apply
+
+STATUS = b"""Package: munge
+Status: install ok installed
+
+Package: slurmd
+Status: install ok half-configured
+
+Package: slurmctld
+Status: deinstall ok config-files
+
+Package: libpmix2
+Architecture: i386
+Status: install ok installed
+
+Package: libpmix2
+Architecture: amd64
+Status: install ok unpacked
+"""
+
+
+@pytest.fixture
+def dpkg(root: Path) -> Path:
+    """A scratch root with a dpkg status file and the places for policies and lists."""
+    for folder in ("usr/sbin", "var/lib/dpkg/updates", "var/lib/apt/lists/partial"):
+        (root / folder).mkdir(parents=True)
+    (root / "var/lib/dpkg/status").write_bytes(STATUS)
+    return root
+
+
+def test_packages_when_dpkg_knows_them_have_its_word_for_their_state() -> None:
+    names = ("munge", "slurmd", "slurmctld", "libpmix2", "ghost")
+    assert packages.package_states(names, STATUS) == {
+        "munge": "installed", "slurmd": "half-configured", "libpmix2": "installed"
+    }  # fmt: skip
+
+
+def test_packages_when_some_are_missing_are_named_one_by_one(dpkg: Path) -> None:
+    outcome = apply(Packages(("munge", "slurmd", "ghost")), Context(str(dpkg), dry_run=True))
+    assert outcome.id == "packages:munge,slurmd,ghost"
+    assert {change.name: change.actual for change in outcome.changes} == {"slurmd": "half-configured", "ghost": ""}
+
+
+@pytest.mark.parametrize("own", [None, "#!/bin/sh\nexit 42\n"])
+def test_a_policy_when_a_run_was_killed_is_found_and_put_back(dpkg: Path, own: str | None) -> None:
+    context = Context(str(dpkg))
+    policy = dpkg / "usr/sbin/policy-rc.d"
+    if own:
+        (dpkg / "usr/sbin/.policy-rc.d.before-slurmfab").write_text(own)
+    policy.write_bytes(b"#!/bin/sh\n" + daemon_policy.SCRIPT)
+    outcome = apply(Packages(("munge",)), context)
+    assert [(change.name, change.actual) for change in outcome.changes] == [
+        ("policy-rc.d", "left by an interrupted run")
+    ]
+    assert outcome.status == "changed"
+    assert (policy.read_text() if policy.exists() else None) == own
+    assert len(os.listdir(dpkg / "usr/sbin")) == (1 if own else 0)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the policy is root's")
+@pytest.mark.parametrize("own", [None, "#!/bin/sh\nexit 42\n"])
+def test_a_policy_when_packages_are_installed_holds_back_our_daemons_alone(dpkg: Path, own: str | None) -> None:
+    policy = dpkg / "usr/sbin/policy-rc.d"
+    kept = str(dpkg) + daemon_policy.KEPT
+    if own:
+        policy.write_text(own)
+        policy.chmod(0o755)
+
+    def answer(unit: str) -> int:
+        script = policy.read_text().replace(daemon_policy.KEPT, kept)
+        return subprocess.run(["sh", "-c", script, "policy-rc.d", unit, "start"], check=False).returncode
+
+    with daemon_policy.daemons_wait(Context(str(dpkg))):
+        assert {answer(unit) for unit in ("munge", "munge.service", "slurmd", "slurmctld.service", "mariadb")} == {101}
+        assert answer("ssh.service") == (42 if own else 0)
+    assert (policy.read_text() if policy.exists() else None) == own
+
+
+def test_lists_when_missing_or_a_day_old_are_not_fresh(dpkg: Path) -> None:
+    context, lists = Context(str(dpkg)), dpkg / "var/lib/apt/lists"
+    now = lists.stat().st_mtime
+    assert not packages.lists_are_fresh(context, now)
+    (lists / "deb_dists_bookworm_main_binary-amd64_Packages.lz4").touch()
+    now = (lists / "partial").stat().st_mtime
+    assert packages.lists_are_fresh(context, now + 3600)
+    assert not packages.lists_are_fresh(context, now + 90000)
+
+
+def test_dpkg_when_killed_is_seen(dpkg: Path) -> None:
+    context = Context(str(dpkg))
+    assert packages.is_interrupted(context)
+    (dpkg / "var/lib/dpkg/status").write_bytes(STATUS.split(b"\n\n")[0])
+    assert not packages.is_interrupted(context)
+    (dpkg / "var/lib/dpkg/updates/0001").touch()
+    assert packages.is_interrupted(context)
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("E: Unable to locate package slurmdx\n", "no package slurmdx in this host's package sources"),
+        ("E: Package 'slurmd' has no installation candidate\n", "no package slurmd in"),
+        ("Err:1 x\n  Temporary failure resolving 'deb'\nE: Failed to fetch x\n", "cannot be downloaded"),
+        ("E: You don't have enough free space in /var/cache/apt/archives/.\n", "the disk is full (don't have enough"),
+        ("dpkg: error processing archive x\n cannot copy: No space left on device\n", "the disk is full"),
+        (
+            "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 77 (unattended-upgr)\n",
+            "/var/lib/dpkg/lock-frontend is held by process 77 (unattended-upgr)",
+        ),
+        ("E: Could not get lock /var/lib/apt/lists/lock - open (11: busy)\n", "lists/lock is held by another"),
+        (
+            "dpkg: error processing package slurmd (--configure):\n installed post-installation script ended with 1\n",
+            "slurmd (installed post-installation script ended with 1)",
+        ),
+        (
+            "The following packages will be REMOVED:\n  slurm-smd slurm-smd-client\nE: remove is disabled.\n",
+            "would remove slurm-smd slurm-smd-client",
+        ),
+        (" slurmd : Depends: libc6 (>= 99) but 2.36 is to be installed\n", "Depends: libc6 (>= 99)"),
+        ("W: GPG error: x InRelease: signatures: NO_PUBKEY 0123\n", "not trusted: W: GPG error"),
+        ("E: Something new\n", "apt-get failed: E: Something new"),
+        ("", "apt-get failed: no message"),
+    ],
+)
+def test_apt_when_it_fails_is_explained(output: str, words: str) -> None:
+    assert words in apt_words.explain(output)

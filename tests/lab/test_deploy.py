@@ -1,0 +1,155 @@
+"""A deployment on real hosts: what it leaves behind, what it leaves alone, and what it repairs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from lab_cluster import DeployedLab, report
+
+pytestmark = pytest.mark.lab
+
+SNAPSHOT = (
+    "find /etc /var/lib/slurm/home /usr/sbin /usr/bin -xdev -printf '%p %T@ %C@ %m %u %g\\n' 2>/dev/null | sort | sha256sum"
+)
+STARTS = "systemctl show -p ExecMainStartTimestampMonotonic slurmctld slurmd munge"
+
+
+def hosts_of(cluster: DeployedLab) -> list[str]:
+    return [host.name for host in cluster.lab.hosts]
+
+
+def test_every_node_after_a_deployment_is_idle(deployed_lab: DeployedLab) -> None:
+    deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
+
+
+def test_a_job_on_all_nodes_after_a_deployment_runs_on_each(deployed_lab: DeployedLab) -> None:
+    assert sorted(deployed_lab.on("ctl", "cd /tmp && srun -N3 hostname").split()) == ["n1", "n2", "n3"]
+
+
+def test_users_after_a_deployment_have_the_same_numbers_everywhere(deployed_lab: DeployedLab) -> None:
+    seen = {deployed_lab.on(host, "id slurm; id munge") for host in hosts_of(deployed_lab)}
+    assert len(seen) == 1
+    assert "uid=64030(slurm) gid=64030(slurm)" in seen.pop()
+
+
+def test_slurm_conf_after_a_deployment_is_byte_for_byte_the_same_everywhere(deployed_lab: DeployedLab) -> None:
+    command = "sha256sum /etc/slurm/slurm.conf /etc/slurm/cgroup.conf /etc/slurm/gres.conf"
+    assert len({deployed_lab.on(host, command) for host in hosts_of(deployed_lab)}) == 1
+
+
+def test_the_munge_key_after_a_deployment_is_the_controllers_and_munges_alone(deployed_lab: DeployedLab) -> None:
+    command = "sha256sum /etc/munge/munge.key; stat -c '%U:%G %a' /etc/munge/munge.key"
+    seen = {deployed_lab.on(host, command) for host in hosts_of(deployed_lab)}
+    assert len(seen) == 1
+    assert seen.pop().endswith("munge:munge 400")
+
+
+def test_the_slurm_user_after_a_deployment_logs_in_both_ways_without_being_asked(deployed_lab: DeployedLab) -> None:
+    ssh = "runuser -u slurm -- ssh -o BatchMode=yes -o StrictHostKeyChecking=yes"
+    for node in ("n1", "n2", "n3"):
+        assert deployed_lab.on("ctl", f"{ssh} {node} hostname") == node
+        assert deployed_lab.on(node, f"{ssh} ctl hostname") == "ctl"
+
+
+def test_a_second_deployment_changes_nothing_not_even_a_time_stamp(deployed_lab: DeployedLab) -> None:
+    hosts = hosts_of(deployed_lab)
+    deployed_lab.deploy()
+    before = {host: deployed_lab.on(host, f"{SNAPSHOT}; {STARTS}") for host in hosts}
+    told = deployed_lab.deploy()
+    assert told["steps"] == []
+    assert {host: deployed_lab.on(host, f"{SNAPSHOT}; {STARTS}") for host in hosts} == before
+
+
+def test_a_plan_of_an_untouched_cluster_says_that_nothing_would_change(deployed_lab: DeployedLab) -> None:
+    done = deployed_lab.slurmfab("plan")
+    assert (done.returncode, "nothing would be changed" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("host", "breakage", "proof", "expected"),
+    [
+        ("n1", "systemctl stop slurmd", "systemctl is-active slurmd", "active"),
+        ("n2", "systemctl disable slurmd", "systemctl is-enabled slurmd", "enabled"),
+        ("n1", "echo '# edited' >>/etc/slurm/slurm.conf", "grep -c edited /etc/slurm/slurm.conf", "0"),
+        ("ctl", "echo '# edited' >>/etc/slurm/slurm.conf", "grep -c edited /etc/slurm/slurm.conf", "0"),
+        ("n3", "systemctl stop munge", "systemctl is-active munge", "active"),
+        ("n2", "chmod 440 /etc/munge/munge.key", "stat -c %a /etc/munge/munge.key", "400"),
+        ("ctl", "systemctl stop slurmctld", "systemctl is-active slurmctld", "active"),
+        ("n1", "sed -i /slurmfab/,/slurmfab/d /etc/hosts", "getent hosts n3 | wc -l", "1"),
+        ("n3", "rm -rf /var/lib/slurm/home/.ssh", "ls /var/lib/slurm/home/.ssh | wc -l", "3"),
+    ],
+)
+def test_what_somebody_broke_is_planned_and_then_repaired(
+    deployed_lab: DeployedLab, host: str, breakage: str, proof: str, expected: str
+) -> None:
+    deployed_lab.on(host, breakage)
+    assert deployed_lab.slurmfab("plan").returncode == 4
+    deployed_lab.deploy()
+    assert deployed_lab.on(host, proof, check=False) == expected
+    assert deployed_lab.slurmfab("plan").returncode == 0
+    deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
+
+
+def test_another_munge_key_on_a_node_is_replaced_and_loaded(deployed_lab: DeployedLab) -> None:
+    deployed_lab.on("n2", "head -c 128 /dev/urandom >/etc/munge/munge.key && systemctl restart munge")
+    deployed_lab.deploy()
+    credential = deployed_lab.on("ctl", "munge -n")
+    assert "Success" in deployed_lab.on("n2", f"echo '{credential}' | unmunge")
+
+
+def test_a_changed_value_reaches_the_daemons_while_a_job_runs(deployed_lab: DeployedLab) -> None:
+    job = deployed_lab.on("ctl", "cd /tmp && sbatch --parsable -N2 -o /dev/null --wrap 'srun sleep 600'")
+    deployed_lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    text = deployed_lab.inventory_path.read_text()
+    deployed_lab.inventory_path.write_text(text + "slurm_conf: {KillWait: 42}\n")
+    try:
+        deployed_lab.deploy()
+        deployed_lab.until("ctl", "scontrol show config | awk '$1 == \"KillWait\" {print $3}'", "42")
+        assert deployed_lab.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
+        for host in hosts_of(deployed_lab):
+            assert "Match" in deployed_lab.on(host, "scontrol show config | grep HASH_VAL")
+    finally:
+        deployed_lab.inventory_path.write_text(text)
+        deployed_lab.deploy()
+        deployed_lab.on("ctl", f"scancel {job}")
+        deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
+
+
+def test_a_key_that_the_installed_slurm_refuses_stops_the_run_before_anything_is_sent(deployed_lab: DeployedLab) -> None:
+    text = deployed_lab.inventory_path.read_text()
+    deployed_lab.inventory_path.write_text(text + "slurm_conf: {HashPluginn: hash/k12}\n")
+    try:
+        done = deployed_lab.slurmfab("deploy")
+        assert done.returncode == 2
+        assert "HashPluginn" in done.stderr
+        assert "Traceback" not in done.stderr
+    finally:
+        deployed_lab.inventory_path.write_text(text)
+    assert deployed_lab.deploy()["steps"] == []
+
+
+def test_a_file_that_slurm_itself_refuses_replaces_nothing(deployed_lab: DeployedLab) -> None:
+    text = deployed_lab.inventory_path.read_text()
+    before = deployed_lab.on("ctl", "sha256sum /etc/slurm/slurm.conf")
+    deployed_lab.inventory_path.write_text(text + "slurm_conf: {SlurmdTimeout: soon}\n")
+    try:
+        done = deployed_lab.slurmfab("deploy")
+        assert done.returncode != 0
+        assert "SlurmdTimeout" in done.stdout + done.stderr
+        assert deployed_lab.on("ctl", "sha256sum /etc/slurm/slurm.conf") == before
+    finally:
+        deployed_lab.inventory_path.write_text(text)
+    assert deployed_lab.deploy()["steps"] == []
+
+
+def test_the_munge_key_during_a_deployment_is_in_no_output_record_or_argument(deployed_lab: DeployedLab) -> None:
+    key = deployed_lab.on("ctl", "base64 -w0 /etc/munge/munge.key")
+    deployed_lab.on("n1", "head -c 128 /dev/urandom >/etc/munge/munge.key")
+    done = deployed_lab.slurmfab("deploy", "--verbose", "--json", "-")
+    told = report(done)
+    records = deployed_lab.inventory_path.parent.rglob("*.json")
+    for text in (done.stdout, done.stderr, *(path.read_text() for path in records)):
+        assert key not in text
+        assert key[:24] not in text
+    assert "file:/etc/munge/munge.key" in json.dumps(told)

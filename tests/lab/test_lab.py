@@ -1,0 +1,259 @@
+"""The lab itself, for real: what its hosts are like, and that nothing of it stays behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from slurmfab import lab
+from slurmfab.errors import InputError, LabError
+from slurmfab.lab import Lab, LabSpec
+
+pytestmark = pytest.mark.lab
+
+ROUGH = LabSpec(
+    name="trough",
+    suite="trixie",
+    nodes=4,
+    gpus=("n1:2",),
+    no_python=("n2",),
+    ssh_user="admin",
+    sudo_password=True,
+    down=("n3",),
+    hanging=("n4",),
+)
+KILLED = "tkilled"
+LABS = Path("/var/lib/slurmfab/labs")
+GOES_UP = """
+import sys
+from pathlib import Path
+from slurmfab import lab
+lab.up(lab.LabSpec(name=sys.argv[1], suite="bookworm", no_python=("n1",)), Path(sys.argv[2]))
+"""
+
+
+def poll(condition: Callable[[], bool], what: str, patience: float = 60.0) -> None:
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {patience} s: {what}"
+        time.sleep(0.005)
+
+
+def leftovers(name: str) -> list[str]:
+    """Everything on this machine that carries the names of a lab, as the machine's own tools list it."""
+
+    def listing(*argv: str) -> list[str]:
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+
+    found = Path("/proc/self/mountinfo").read_text().splitlines()
+    found += listing("ip", "-o", "link") + listing("ip", "route") + listing("ip", "netns")
+    found += listing("nft", "list", "tables") + listing("ps", "-e", "-o", "pid,args")
+    found += listing(
+        "find", "/sys/fs/cgroup", "/run/systemd/nspawn", "/run/netns", "/var/lib/slurmfab", "/var/cache/slurmfab"
+    )
+    marks = (f"sf-{name}", f"sf{name}-", f"slurmfab_{name}", f"slurmfab-{name}", f"labs/{name}", f"{name}-n1")
+    return [line for line in found if any(mark in line for mark in marks)]
+
+
+def routes_into(network: str) -> list[str]:
+    """First words of the routes to exactly this network: `unreachable`, or the network itself."""
+    command = ["ip", "route", "show", "exact", network]
+    return [
+        line.split()[0]
+        for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    ]
+
+
+def ssh(made: Lab, host: str, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    options = ["-F", str(made.directory / "ssh_config"), "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
+    return subprocess.run(["ssh", *options, host, *words], input=text, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def rough(tmp_path_factory) -> Iterator[Lab]:
+    lab.down(ROUGH.name)
+    yield lab.up(ROUGH, tmp_path_factory.mktemp("rough"))
+    lab.down(ROUGH.name)
+    assert leftovers(ROUGH.name) == []
+
+
+@pytest.fixture
+def no_lab() -> Iterator[str]:
+    lab.down(KILLED)
+    yield KILLED
+    lab.down(KILLED)
+
+
+def test_host_when_reached_by_ssh_then_its_key_is_the_one_in_the_lock(rough):
+    answer = ssh(rough, "n1", "hostname")
+    assert (answer.returncode, answer.stdout) == (0, "n1\n")
+    lock = json.loads(rough.cluster_file.with_suffix(".lock.json").read_text())
+    shown = lab.run(rough, "n1", ["cat", "/etc/ssh/ssh_host_ed25519_key.pub"]).stdout.split()[1]
+    assert lock["hosts"]["n1"]["host_keys"]["ssh-ed25519"] == shown
+    assert lock["hosts"]["ctl"]["host_keys"]["ssh-ed25519"] != shown
+
+
+def test_host_when_it_is_up_then_systemd_has_nothing_to_complain_about(rough):
+    assert lab.run(rough, "n1", ["systemctl", "is-system-running", "--wait"]).stdout == "running\n"
+
+
+def test_host_when_it_is_up_then_it_knows_no_other_host_by_name(rough):
+    assert lab.run(rough, "n1", ["getent", "hosts", "n1"]).returncode == 0
+    assert lab.run(rough, "n1", ["getent", "hosts", "ctl"]).returncode == 2
+    assert lab.run(rough, "n1", ["ping", "-c1", "-W2", rough.host("ctl").address]).returncode == 0
+
+
+def test_host_when_it_is_up_then_slurm_is_not_installed_but_at_hand(rough):
+    assert lab.run(rough, "n1", ["sh", "-c", "command -v slurmd munged"]).returncode != 0
+    packages = ["munge", "slurmctld", "slurmd", "slurm-client", "slurmdbd", "mariadb-server"]
+    fetched = lab.run(rough, "ctl", ["apt-get", "install", "--yes", "--no-download", "--download-only", *packages])
+    assert fetched.returncode == 0, fetched.stderr
+
+
+def test_host_when_it_is_up_then_it_reaches_the_package_mirror(rough):
+    updated = lab.run(rough, "ctl", ["apt-get", "update", "--error-on=any"])
+    assert updated.returncode == 0, updated.stderr
+
+
+def test_host_when_controllers_are_mounted_then_it_can_make_cgroups_in_them(rough):
+    script = (
+        "for d in $(awk '$3 == \"cgroup\" {print $2}' /proc/mounts); do mkdir $d/try && rmdir $d/try || exit 1; done"
+    )
+    done = lab.run(rough, "n1", ["sh", "-c", script])
+    assert done.returncode == 0, done.stderr
+
+
+def test_host_when_asked_for_without_python_then_only_that_one_has_none(rough):
+    assert ssh(rough, "n2", "command -v python3").returncode != 0
+    assert ssh(rough, "n1", "python3 -c 'import shutil, json'").returncode == 0
+    installed = lab.run(rough, "n2", ["apt-get", "install", "--yes", "--no-download", "python3"])
+    assert installed.returncode == 0, installed.stderr
+
+
+def test_host_when_sudo_asks_for_a_password_then_the_labs_password_opens_it(rough):
+    assert ssh(rough, "n1", "sudo -n true").returncode != 0
+    file = rough.directory / "sudo_password"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert ssh(rough, "n1", "sudo -S -p '' id -u", text=file.read_text()).stdout == "0\n"
+
+
+def test_host_when_it_has_stand_in_gpus_then_devices_and_nvidia_smi_agree(rough):
+    assert len(ssh(rough, "n1", "nvidia-smi -L").stdout.splitlines()) == 2
+    devices = ssh(rough, "n1", "stat -c '%n %F %t %T' /dev/nvidia0 /dev/nvidia1").stdout.splitlines()
+    assert devices == ["/dev/nvidia0 character special file c3 0", "/dev/nvidia1 character special file c3 1"]
+    assert ssh(rough, "n2", "nvidia-smi -L").returncode == 127
+
+
+def test_status_when_hosts_are_down_and_hanging_then_it_tells_them_apart(rough):
+    states = {host.name: host.state for host in lab.status(rough.name)}
+    assert states == {"ctl": "answers", "n1": "answers", "n2": "answers", "n3": "off", "n4": "silent"}
+    assert "n3" in rough.cluster_file.read_text()
+
+
+def test_host_when_its_power_fails_and_returns_then_its_files_are_there(rough):
+    lab.run(rough, "n1", ["touch", "/root/kept"])
+    lab.kill_host(rough, "n1")
+    killed = {host.name: (host.state, host.pid) for host in lab.status(rough.name)}
+    assert killed["n1"] == ("off", None)
+    with pytest.raises(LabError, match="switched off"):
+        lab.run(rough, "n1", ["true"])
+    lab.start_host(rough, "n1")
+    assert lab.run(rough, "n1", ["test", "-e", "/root/kept"]).returncode == 0
+    assert ssh(rough, "n1", "nvidia-smi -L").returncode == 0
+
+
+def test_host_when_it_was_down_from_the_start_then_it_can_be_switched_on(rough):
+    lab.start_host(rough, "n3")
+    assert ssh(rough, "n3", "hostname").stdout == "n3\n"
+    lab.kill_host(rough, "n3")
+
+
+def test_up_when_the_lab_is_up_already_then_it_is_left_alone(rough, tmp_path):
+    with pytest.raises(LabError, match="is up already"):
+        lab.up(ROUGH, tmp_path)
+    assert ssh(rough, "ctl", "true").returncode == 0
+
+
+def test_up_when_the_cluster_file_is_somebody_elses_then_nothing_is_started(tmp_path):
+    mine = tmp_path / f"lab-{KILLED}.yaml"
+    mine.write_text("cluster: mine\n")
+    with pytest.raises(InputError, match="was not written by a lab"):
+        lab.up(LabSpec(name=KILLED, suite="bookworm"), tmp_path)
+    assert mine.read_text() == "cluster: mine\n"
+    assert leftovers(KILLED) == []
+
+
+def test_labs_when_two_are_up_then_removing_one_leaves_the_other(rough, no_lab, tmp_path):
+    other = lab.up(LabSpec(name=no_lab, suite="bookworm", nodes=1), tmp_path)
+    assert not {host.address for host in other.hosts} & {host.address for host in rough.hosts}
+    assert "12" in lab.run(other, "ctl", ["cat", "/etc/debian_version"]).stdout
+    network = json.loads((other.directory / "state.json").read_text())["network"]
+    assert sorted(routes_into(network)) == [network, "unreachable"]
+    root = (other.directory / "hosts/n1/root").stat()
+    nspawn_lock = Path(f"/run/systemd/nspawn/locks/inode-{root.st_dev}:{root.st_ino}")
+    assert nspawn_lock.exists()
+    lab.down(no_lab)
+    assert leftovers(no_lab) == []
+    assert not nspawn_lock.exists()
+    assert routes_into(network) == []
+    assert not other.cluster_file.exists()
+    assert ssh(rough, "ctl", "true").returncode == 0
+
+
+def test_down_when_there_is_no_lab_then_it_is_done(no_lab):
+    lab.down(no_lab)
+    assert no_lab not in lab.names()
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        LABS / KILLED,
+        LABS / KILLED / "state.json",
+        Path("/sys/class/net", f"sf-{KILLED}"),
+        LABS / KILLED / "hosts/n1/root/etc/hostname",
+        LABS / KILLED / "ssh_config",
+        Path("/sys/class/net", f"sf{KILLED}-n1"),
+        LABS / KILLED / "hosts/ctl/console.log",
+        LABS / KILLED / "hosts/n2/console.log",
+    ],
+    ids=lambda path: "-".join(path.parts[-2:]),
+)
+def test_down_when_up_was_killed_then_nothing_is_left(no_lab, tmp_path, moment):
+    process = subprocess.Popen([sys.executable, "-c", GOES_UP, no_lab, str(tmp_path)], start_new_session=True)
+    poll(lambda: os.path.lexists(moment) or process.poll() is not None, f"{moment} exists")
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    lab.down(no_lab)
+    assert leftovers(no_lab) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_down_when_a_base_tree_was_half_built_then_neither_it_nor_its_builder_is_left(no_lab, tmp_path):
+    other_recipe = "from slurmfab.lab import base\nbase.MASKED += ' unheard-of.service'\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", other_recipe + GOES_UP, no_lab, str(tmp_path)], start_new_session=True
+    )
+    half = Path(f"/var/cache/slurmfab/.building-bookworm-{process.pid}")
+    poll((half / "tree/usr/bin/dpkg").exists, "packages are being unpacked")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    lab.down(no_lab)
+    assert not half.exists()
+    arguments = subprocess.run(["ps", "-e", "-o", "args"], check=True, capture_output=True, text=True).stdout
+    assert half.name not in arguments
+
+
+def test_up_when_an_earlier_up_was_killed_then_it_starts_anew(no_lab, tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", GOES_UP, no_lab, str(tmp_path)], start_new_session=True)
+    poll((LABS / no_lab / "hosts/ctl/console.log").exists, "the controller boots")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    made = lab.up(LabSpec(name=no_lab, suite="bookworm", nodes=1), tmp_path)
+    assert [host.state for host in lab.status(made.name)] == ["answers", "answers"]

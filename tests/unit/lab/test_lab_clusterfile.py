@@ -1,0 +1,59 @@
+"""The cluster file that a lab writes, and whose file it is."""
+
+import json
+
+import pytest
+
+from slurmfab.errors import InputError
+from slurmfab.lab import clusterfile
+from slurmfab.lab.spec import LabHost, LabSpec
+
+ADDRESSES = {"ctl": "10.1.2.10", "n1": "10.1.2.11"}
+
+
+def test_render_when_root_logs_in_then_the_file_is_ready_for_a_deployment(tmp_path):
+    assert clusterfile.render(LabSpec(name="x", nodes=1), ADDRESSES, tmp_path / "key").splitlines()[1:] == [
+        "cluster: x",
+        f"ssh: {{user: root, key: {tmp_path}/key}}",
+        "addresses: {ctl: 10.1.2.10, n1: 10.1.2.11}",
+        "controllers: [ctl]",
+        "nodes:",
+        "  - hosts: n1",
+        "partitions:",
+        "  - {PartitionName: main, Nodes: ALL, Default: YES, MaxTime: 1-00:00:00}",
+    ]
+
+
+def test_render_when_another_user_logs_in_then_sudo_makes_root(tmp_path):
+    text = clusterfile.render(LabSpec(ssh_user="admin"), ADDRESSES, tmp_path / "key")
+    assert f"ssh: {{user: admin, key: {tmp_path}/key, become: sudo}}" in text
+    assert "hosts: n[1-2]" in text
+
+
+def test_render_lock_when_keys_are_known_then_they_are_pinned():
+    host = LabHost("x", "ctl", "10.1.2.10", "controller", {"ssh-ed25519": "AAAAexample"})
+    lock = json.loads(clusterfile.render_lock([host]))
+    assert lock == {"version": 1, "hosts": {"ctl": {"host_keys": {"ssh-ed25519": "AAAAexample"}}}}
+
+
+def test_files_when_the_lab_wrote_them_then_they_may_be_written_again_and_are_removed(tmp_path):
+    path = tmp_path / "configs" / "lab-x.yaml"
+    clusterfile.write(path, clusterfile.render(LabSpec(name="x"), ADDRESSES, tmp_path), "{}")
+    clusterfile.require_ours(path)
+    clusterfile.remove(path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_files_when_somebody_else_wrote_them_then_they_are_refused_and_kept(tmp_path):
+    path = tmp_path / "lab-x.yaml"
+    clusterfile.write(path, "cluster: mine\n", "{}")
+    with pytest.raises(InputError, match="was not written by a lab"):
+        clusterfile.require_ours(path)
+    clusterfile.remove(path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lab-x.lock.json", "lab-x.yaml"]
+
+
+def test_files_when_there_is_a_lock_alone_then_it_is_refused(tmp_path):
+    (tmp_path / "lab-x.lock.json").write_text("{}")
+    with pytest.raises(InputError, match="without its cluster file"):
+        clusterfile.require_ours(tmp_path / "lab-x.yaml")

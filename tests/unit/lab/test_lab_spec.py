@@ -1,0 +1,51 @@
+"""What makes a lab, and what does not."""
+
+import pytest
+
+from slurmfab.errors import InputError
+from slurmfab.lab.layout import HostLayout
+from slurmfab.lab.spec import MOST_NODES, LabSpec
+
+MOST_CHARACTERS_OF_AN_INTERFACE = 15
+
+
+def test_spec_when_nothing_is_said_then_it_is_one_controller_and_two_compute_nodes():
+    assert LabSpec().host_names == ("ctl", "n1", "n2")
+
+
+def test_spec_when_gpus_are_asked_for_then_counts_are_known_by_host():
+    assert LabSpec(gpus=("n1:2", "n2:4")).gpu_counts == {"n1": 2, "n2": 4}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"name": "Lab"}, 'lab name "Lab"'),
+        ({"name": "much2long"}, 'lab name "much2long"'),
+        ({"name": ""}, 'lab name ""'),
+        ({"suite": "woody"}, "bookworm, trixie, sid"),
+        ({"nodes": 0}, "1 to 200"),
+        ({"nodes": 201}, "1 to 200"),
+        ({"gpus": ("n1",)}, "HOST:COUNT"),
+        ({"gpus": ("n1:0",)}, "HOST:COUNT"),
+        ({"gpus": ("n9:1",)}, 'gpus names "n9": the lab has ctl and n1 to n2'),
+        ({"no_python": ("n3",)}, 'no_python names "n3"'),
+        ({"down": ("n1",), "hanging": ("n1",)}, "n1 cannot be down and hanging at once"),
+        ({"ssh_user": "no body"}, 'user "no body"'),
+        ({"sudo_password": True}, "root needs no sudo"),
+    ],
+)
+def test_spec_when_a_value_makes_no_lab_then_the_complaint_names_it(wrong, complaint):
+    with pytest.raises(InputError, match="(?s)" + complaint.replace("(", r"\(")):
+        LabSpec(**wrong)
+
+
+def test_spec_when_several_values_are_wrong_then_all_are_said_at_once():
+    with pytest.raises(InputError) as caught:
+        LabSpec(name="X", suite="woody", down=("n7",))
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_layout_when_names_are_as_long_as_allowed_then_interfaces_fit_into_what_linux_takes():
+    host = HostLayout("eightchr", LabSpec(name="eightchr", nodes=MOST_NODES).host_names[-1])
+    assert len(host.link) <= MOST_CHARACTERS_OF_AN_INTERFACE

@@ -1,0 +1,40 @@
+"""Who may work on a lab at one time."""
+
+import shutil
+
+import pytest
+
+from slurmfab.errors import LabError
+from slurmfab.lab import state
+
+
+def test_lock_when_another_holder_has_it_then_the_second_one_is_told(tmp_path):
+    with state.locked(tmp_path), pytest.raises(LabError, match="Another process"), state.locked(tmp_path, patience=0):
+        pass
+
+
+def test_lock_when_its_holder_is_done_then_the_next_one_gets_it(tmp_path):
+    with state.locked(tmp_path / "lab"):
+        pass
+    with state.locked(tmp_path / "lab", patience=0):
+        assert (tmp_path / "lab").is_dir()
+
+
+def test_lock_when_its_holder_removed_the_directory_then_a_new_one_is_made(tmp_path):
+    with state.locked(tmp_path / "lab"):
+        shutil.rmtree(tmp_path / "lab")
+        with state.locked(tmp_path / "lab", patience=0):
+            assert (tmp_path / "lab").is_dir()
+
+
+def test_lock_when_there_is_nothing_to_hold_then_nothing_is_made(tmp_path):
+    with state.locked(tmp_path / "lab", make=False):
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_json_when_written_and_read_then_it_is_the_same_and_no_other_file_is_left(tmp_path):
+    file = tmp_path / "state.json"
+    assert state.read_json(file) is None
+    state.write_json(file, {"phase": "up"})
+    assert state.read_json(file) == {"phase": "up"}
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]

@@ -1,0 +1,30 @@
+"""What people type for a lab, and what they are told when it makes no sense."""
+
+import pytest
+from invoke import Context
+
+from slurmfab.errors import InputError
+from slurmfab.tasks import lab as tasks
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        ({"nodes": "many"}, '--nodes "many"'),
+        ({"nodes": "-1"}, '--nodes "-1"'),
+        ({"gpus": "n1"}, '--gpus "n1"'),
+        ({"gpus": "n[1-2]:two"}, 'gpus "n1:two"'),
+        ({"down": "n7"}, 'down names "n7"'),
+        ({"no_python": "n[1-"}, r"n\[1-"),
+        ({"suite": "woody"}, 'suite "woody"'),
+        ({"name": "My-Lab"}, 'lab name "My-Lab"'),
+    ],
+)
+def test_lab_up_when_something_typed_is_wrong_then_nothing_starts_and_the_complaint_names_it(typed, complaint):
+    with pytest.raises(InputError, match=complaint):
+        tasks.lab_up(Context(), **typed)
+
+
+def test_lab_down_when_the_name_cannot_be_a_labs_then_the_complaint_names_it():
+    with pytest.raises(InputError, match=r'lab name "\.\./etc"'):
+        tasks.lab_down(Context(), name="../etc")
