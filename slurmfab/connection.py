@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import fabric
@@ -62,19 +61,19 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
 
 def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
     """The arguments of paramiko's `SSHClient.connect` for a host: what to log in with, and how long to wait."""
-    keys = [load_key(path) for path in route.keys]
     arguments: dict[str, Any] = {
         "banner_timeout": BANNER_SECONDS,
         "auth_timeout": LOGIN_SECONDS,
         "channel_timeout": LOGIN_SECONDS,
         "transport_factory": without_delay,
-        "allow_agent": not keys,
-        "look_for_keys": not keys,
+        "allow_agent": not route.key,
+        "look_for_keys": not route.key and not route.keys,
         "disabled_algorithms": {"keys": refused_types(policy.pinned)},
     }
-    if keys:
-        arguments["pkey"] = keys[0]
-    return arguments
+    if route.key:
+        return {**arguments, "pkey": load_key(route.key)}
+    # Files with a passphrase are passed over by paramiko; as a rule an agent holds their keys.
+    return {**arguments, "key_filename": list(route.keys)}
 
 
 @cache
@@ -112,7 +111,7 @@ def explained(error: Exception, route: Route) -> Unreachable:
     """Why a connection failed, in words, with what to try."""
     where = f"{route.address} port {route.port}"
     if isinstance(error, paramiko.AuthenticationException):
-        offered = f"the key {Path(route.keys[0])}" if route.keys else "the agent's and the default keys"
+        offered = f"the key {route.key}" if route.key else f"the agent's keys and {', '.join(route.keys) or 'the default ones'}"
         return LoginRefused(route.host, f"{where} does not let {route.user} in with {offered}. "
                                         "Put the public key into its authorized_keys, or name another user or key.")
     if isinstance(error, socket.gaierror):

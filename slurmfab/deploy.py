@@ -195,6 +195,7 @@ def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
     fit = {host: fact for host, fact in facts.items() if host not in run.lost}
     run.inventory = replace(run.inventory, lock=pin(cluster, run.inventory.lock, fit))
     situation = Situation(cluster, run.inventory.lock, fit)
+    situation.refuse_other_cluster()
     situation.refuse_unknown_keys()
     return situation
 

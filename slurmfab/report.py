@@ -76,7 +76,7 @@ class Report:
         return LEFT_OUT if self.lost else DONE
 
     def as_json(self) -> dict[str, Any]:
-        """The run as JSON values, for records and `--json`; exported values and secrets are in none of it."""
+        """The run as JSON values, for records and `--json`; no secret is in it, since none is in an outcome."""
         return {
             "command": self.command,
             "cluster": self.cluster,

@@ -113,7 +113,7 @@ class Session:
             if line.get("done"):
                 return tuple(answer)
             if "error" in line:
-                raise AgentFailed(self.host, str(line["error"]))
+                raise AgentFailed(self.host, f"{line['error']}.")
             if "alive" not in line:
                 answer.append(line)
                 heard(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -55,6 +56,24 @@ class Situation:
         """The controller's installed Slurm, or before it is installed the one of its distribution."""
         installed = self.controller_facts.slurm_version
         return SlurmVersion.parse(installed) if installed else distribution_version(self.controller_facts.codename)
+
+    def refuse_other_cluster(self) -> None:
+        """Refuse another ClusterName than the controller's state was made under.
+
+        slurmctld ends with CLUSTER NAME MISMATCH when its state directory is of another cluster, and the jobs in it
+        would be lost (slurm.conf(5), ClusterName).
+
+        Raises:
+            InputError: the names differ; nothing was changed.
+        """
+        found = re.search(r"^ClusterName=(\S+)", self.controller_facts.slurm_conf, re.IGNORECASE | re.MULTILINE)
+        if found and found[1] != self.cluster.name:
+            raise InputError(
+                f"{self.cluster.controller} is the controller of the cluster {found[1]}, and the cluster file says "
+                f"{self.cluster.name}. Slurm's jobs and accounts hang on that name. Set `cluster: {found[1]}`; or, if the "
+                "old cluster is really no more, stop slurmctld there and remove /etc/slurm/slurm.conf and "
+                "/var/lib/slurm/slurmctld/clustername."
+            )
 
     def refuse_unknown_keys(self) -> None:
         """Refuse settings that the installed Slurm would refuse, before any of it is sent anywhere.
@@ -123,13 +142,15 @@ class Situation:
 
 
 def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
-    """What all compute nodes have in common, since Slurm's process tracking is one setting for the whole cluster."""
+    """What all compute nodes have in common, since Slurm's process tracking is one setting for the whole cluster.
+
+    Each slurmd finds out for itself whether it has v1 or v2 (cgroup.conf(5), CgroupPlugin), so both may be in a cluster.
+    """
     if not cgroups:
         return Cgroup("none")
-    versions = {cgroup.version for cgroup in cgroups}
     shared = set(cgroups[0].controllers).intersection(*(cgroup.controllers for cgroup in cgroups))
     return Cgroup(
-        version=versions.pop() if len(versions) == 1 else "none",
+        version=cgroups[0].version if all(cgroup.is_usable for cgroup in cgroups) else "none",
         controllers=tuple(sorted(shared)),
         swap=all(cgroup.swap for cgroup in cgroups),
     )

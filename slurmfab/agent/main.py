@@ -194,9 +194,11 @@ def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
 
 
 def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Tell what this host is."""
+    """Tell what this host is; only root can tell it all, and whoever is not would fail at the first change."""
     from slurmfab.agent import facts  # noqa: PLC0415 - only what a request needs is imported
 
+    if os.geteuid() != 0 and request.get("root", "/") == "/":
+        raise Refused("this login is not root there; log in as root, or become root: ssh: {become: sudo}")
     answers.send(facts=facts.read(request))
 
 

@@ -62,7 +62,3 @@ class MungeKey(Resource):
             replace.put(path, os.urandom(NEW_SIZE), uid, gid, 0o400)
         else:
             replace.change_access(path, uid, gid, 0o400)
-
-    def exports(self, context: Context) -> Mapping[str, str]:
-        """`munge_key`: the key in base64."""
-        return {"munge_key": base64.b64encode(replace.read(context.path(self.path)) or b"").decode()}

@@ -27,21 +27,6 @@ class ResourceFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Made:
-    """A value that one host makes or holds and others need, such as a public key.
-
-    The plan names it; the deployer puts the value in its place, in memory, when the maker has told it.
-
-    Args:
-        host: who makes it.
-        name: which of that host's exports.
-    """
-
-    host: str
-    name: str
-
-
-@dataclass(frozen=True)
 class Change:
     """One difference between a host and what is wanted there.
 
@@ -67,7 +52,6 @@ class Outcome:
         status: `ok`, `changed`, `would change`, `failed` or `skipped`.
         changes: the differences that were found.
         message: why it failed or was skipped, and what to try.
-        exports: values for other hosts, by name; they never enter a report.
         seconds: how long it took on the host.
     """
 
@@ -75,7 +59,6 @@ class Outcome:
     status: str
     changes: tuple[Change, ...] = ()
     message: str = ""
-    exports: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -172,7 +155,7 @@ class Resource:
     """The base of every resource type.
 
     A type is a frozen dataclass whose fields are the wanted state. It MUST define `kind`, `name()`, `wanted()`,
-    `actual()` and `converge()`; it MAY name fields whose values are secret, touch paths, and export values.
+    `actual()` and `converge()`; it MAY name fields whose values are secret, and touch paths.
     """
 
     kind: ClassVar[str] = ""
@@ -218,10 +201,6 @@ class Resource:
         """
         return ()
 
-    def exports(self, context: Context) -> Mapping[str, str]:  # noqa: ARG002 - part of the contract
-        """Values of this host that others need, once the state is the wanted one."""
-        return {}
-
 
 def apply(resource: Resource, context: Context) -> Outcome:
     """Read a resource's state, compare, converge unless this is a dry run, and read again.
@@ -237,7 +216,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
     try:
         changes = compare(resource, context)
         if not changes:
-            return Outcome(resource.id, OK, exports=resource.exports(context))
+            return Outcome(resource.id, OK)
         differing = frozenset(change.name for change in changes)
         context.touched.update(resource.touches(differing))
         if context.dry_run:
@@ -247,7 +226,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
         if remaining:
             still = ", ".join("%s is %s" % (change.name, change.actual or "not as wanted") for change in remaining)
             return Outcome(resource.id, FAILED, changes, "after the change, %s" % still)
-        return Outcome(resource.id, CHANGED, changes, exports=resource.exports(context))
+        return Outcome(resource.id, CHANGED, changes)
     except (ResourceFailed, OSError) as error:
         return Outcome(resource.id, FAILED, changes, reason(error))
 

@@ -15,6 +15,9 @@ ENABLED = ("enabled", "enabled-runtime", "alias")
 WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
 """States of units that systemctl cannot enable: others pull them in."""
 
+RUNS = ("active", "reloading")
+"""ActiveStates of a unit whose daemon is at work."""
+
 START_SECONDS = 30.0
 """How long a started daemon may take until it is active."""
 
@@ -64,14 +67,14 @@ class Service(Resource):
         shown = show(context, self.unit)
         has_switch = shown.get("UnitFileState") not in WITHOUT_SWITCH
         enabled = "yes" if shown.get("UnitFileState") in ENABLED else "no"
-        is_active = shown.get("ActiveState") in ("active", "reloading")
+        runs = shown.get("ActiveState") in RUNS
         if not self.running:
             is_down = shown.get("ActiveState") in ("inactive", "failed", None)
             return {"enabled": enabled if has_switch else "no", "running": "no" if is_down else "yes"}
         return {
             "enabled": enabled if has_switch else self.wanted(context)["enabled"],
-            "running": "yes" if is_active else shown.get("ActiveState", "unknown"),
-            "restart": self.staleness(context, shown) if is_active else None,
+            "running": "yes" if runs else shown.get("ActiveState", "unknown"),
+            "restart": self.staleness(context, shown) if runs else None,
         }
 
     def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
@@ -168,6 +171,11 @@ def show(context: Context, unit: str) -> Dict[str, str]:
     """The properties of a unit that matter here, by name; empty where systemd does not run."""
     shown = context.run(["systemctl", "show", "--property=" + PROPERTIES, unit]).stdout.decode(errors="replace")
     return parse_show(shown)
+
+
+def is_active(context: Context, unit: str) -> bool:
+    """Whether a unit runs."""
+    return show(context, unit).get("ActiveState") in RUNS
 
 
 def parse_show(shown: str) -> Dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Dict, NamedTuple, Set, Tuple
 
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.service import is_active
 
 READY = "ready"
 
@@ -89,8 +90,11 @@ class SlurmNodes(Resource):
     def actual(self, context: Context) -> State:
         """Every node's state; nothing while slurmctld does not answer, or is not there yet."""
         try:
-            found = node_states(context)
+            # sinfo tries for half a minute to reach a slurmctld that is not there.
+            found = node_states(context) if is_active(context, "slurmctld") else {}
         except ResourceFailed:
+            found = {}
+        if not found:
             return {}
         return {node: found.get(node, MISSING).words() for node in self.nodes}
 

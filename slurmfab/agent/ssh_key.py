@@ -97,10 +97,6 @@ class SshKey(Resource):
         replace.change_access(key, *account, 0o600)
         replace.change_access(key + ".pub", *account, 0o644)
 
-    def exports(self, context: Context) -> Mapping[str, str]:
-        """`public_key`: the line for authorized_keys."""
-        return {"public_key": (replace.read(self.paths(context)[2] + ".pub") or b"").decode(errors="replace").strip()}
-
     def paths(self, context: Context) -> Tuple[str, str, str]:
         """Home, `.ssh` and the private key."""
         home = context.path(self.home)

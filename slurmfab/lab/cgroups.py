@@ -6,6 +6,7 @@ everything that runs in a host is found by its subtree, whoever started it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -58,9 +59,10 @@ def processes(directories: Iterable[Path]) -> frozenset[int]:
     """All processes in these subtrees."""
     found: set[int] = set()
     for directory in directories:
-        for file in sorted(directory.rglob("cgroup.procs")):
+        # os.walk passes over groups that go away meanwhile, where rglob() stops.
+        for folder, _, _ in os.walk(directory):
             try:
-                found.update(int(line) for line in file.read_text().split())
+                found.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
             except OSError:
                 # The cgroup went away, or it is a threaded one, whose processes its parent lists.
                 continue
@@ -72,7 +74,7 @@ def remove(directory: Path) -> bool:
     """Remove a subtree from below; tells whether it is gone."""
     if not directory.is_dir():
         return True
-    below = sorted((path for path in directory.rglob("*") if path.is_dir()), reverse=True)
+    below = sorted((Path(folder, name) for folder, names, _ in os.walk(directory) for name in names), reverse=True)
     for path in (*below, directory):
         try:
             path.rmdir()

@@ -53,7 +53,7 @@ def up(
     layout = LabLayout(spec.name)
     with state.locked(layout.directory):
         before = state.read(spec.name)
-        if before and before.phase == "up":
+        if before and _is_up(before):
             raise LabError(f"Lab {spec.name} is up already. Try lab-down --name {spec.name} first.")
         _remove_things(spec.name, before)
         try:
@@ -167,7 +167,7 @@ def _remove_things(name: str, remembered: LabState | None) -> None:
 
 def _restore_machine() -> None:
     """Give this machine its settings back when no lab is left."""
-    with state.locked(LABS):
+    with state.locked(LABS, make=False):
         if not names():
             machine.restore()
 
@@ -190,7 +190,7 @@ def load(name: str) -> Lab:
         InputError: there is no such lab, or it is not up.
     """
     remembered = state.read(name)
-    if remembered is None or remembered.phase != "up":
+    if remembered is None or not _is_up(remembered):
         raise InputError(f"There is no lab {name} that is up (known: {' '.join(names()) or 'none'}). Try lab-up.")
     hosts = tuple(_look(remembered, host, ask=False) for host in remembered.spec.host_names)
     layout, spec = remembered.layout, remembered.spec
@@ -236,6 +236,11 @@ def start_host(lab: Lab, host: str) -> None:
         if _look(remembered, name, ask=False).pid is None:
             roots.prepare(remembered, name, _address(remembered, name))
             _switch_on(remembered, (name,), lambda _: None)
+
+
+def _is_up(remembered: LabState) -> bool:
+    """Whether the lab was started to the end, and this machine was not started anew since."""
+    return remembered.phase == "up" and network.has_bridge(remembered.layout)
 
 
 def _state_of(lab: Lab) -> LabState:

@@ -59,6 +59,11 @@ def make_network(lab: LabLayout, network: IPv4Network) -> None:
     call(["nft", "-f", "-"], f"table ip {lab.table} {{\n{chain}\n}}\n")
 
 
+def has_bridge(lab: LabLayout) -> bool:
+    """Whether the lab's bridge is there; without it, packets for its hosts would go elsewhere."""
+    return (DEVICES / lab.bridge).exists()
+
+
 def plug_in(host: HostLayout, address: str, network: IPv4Network) -> None:
     """Give a host its namespace and its cable; a cable that was only unplugged is plugged in again."""
     if (DEVICES / host.link).exists() and succeeds(["ip", "-n", host.namespace, "address", "show", "to", address]):

@@ -7,13 +7,10 @@ nodes may only change while slurmctld is stopped: stop it, replace the files, re
 
 from __future__ import annotations
 
-import re
-
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_nodes import SlurmNodes
-from slurmfab.errors import HostlistError
-from slurmfab.hostlist import expand
+from slurmfab.node_lines import node_names
 from slurmfab.phases.slurm_conf import CONFIGURATION, WATCHED
 from slurmfab.situation import Situation
 from slurmfab.slurm_versions import adds_nodes_by_reconfigure
@@ -21,15 +18,6 @@ from slurmfab.slurm_versions import adds_nodes_by_reconfigure
 RECONFIGURE = ("scontrol", "reconfigure")
 READY_SECONDS = 90
 """How long nodes may take to register: a slurmd that found no controller tries again within half a minute."""
-
-
-def node_names(slurm_conf: str) -> frozenset[str]:
-    """The names of all compute nodes in the text of a slurm.conf; none that cannot be read."""
-    lists = re.findall(r"^\s*NodeName=(\S+)", slurm_conf, re.IGNORECASE | re.MULTILINE)
-    try:
-        return frozenset(name for hostlist in lists for name in expand(hostlist) if name.upper() != "DEFAULT")
-    except HostlistError:
-        return frozenset()
 
 
 def must_stop(situation: Situation) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from slurmfab.agent.absent import Absent
 from slurmfab.agent.directory import Directory
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.situation import Situation
 
 CONFIGURATION = "/etc/slurm"
-WATCHED = tuple(f"{CONFIGURATION}/{name}" for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
+GRES = "gres.conf"
+WATCHED = tuple(f"{CONFIGURATION}/{name}" for name in ("slurm.conf", GRES, "cgroup.conf"))
 """The files that slurmd reads once, when it starts."""
 
 STATE = "/var/lib/slurm/slurmctld"
@@ -19,7 +21,7 @@ LOGS = "/var/log/slurm"
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     """The directories that the host's daemons write to, and the files, parsed by the installed Slurm beforehand.
 
-    Job scripts lie in the state directory, so it is the slurm user's alone; jobs read theirs in the spool directory.
+    A gres.conf that describes nothing any more goes. Job scripts lie in the state directory, so it is the slurm user's alone; jobs read theirs in the spool directory.
     """
     roles = situation.cluster.roles(host)
     node = host if "compute" in roles and host in situation.compute_nodes else ""
@@ -28,4 +30,5 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
         *((Directory(STATE, "slurm", "slurm", 0o700),) if "controller" in roles else ()),
         *((Directory(SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
         SlurmFiles(CONFIGURATION, situation.files, node),
+        *(() if GRES in dict(situation.files) else (Absent(f"{CONFIGURATION}/{GRES}"),)),
     )

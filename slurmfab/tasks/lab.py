@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke.context import Context
-from invoke.tasks import task
 
 from slurmfab.errors import InputError
+from slurmfab.tasks.command import command
 
 if TYPE_CHECKING:
     from slurmfab.lab import Lab
 
 
-@task(
-    auto_shortflags=False,
+@command(
     help={
         "name": "name of the lab: one to eight of a-z and 0-9, a letter first",
         "nodes": "number of compute nodes",
@@ -69,8 +68,7 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
     _say(_summary(made))
 
 
-@task(
-    auto_shortflags=False,
+@command(
     help={
         "name": "name of the lab",
         "all": "every lab on this machine",
@@ -98,7 +96,7 @@ def lab_down(_c: Context, name: str = "lab", all: bool = False, cache: bool = Fa
         _say("base trees that no lab uses: removed")
 
 
-@task(auto_shortflags=False)
+@command()
 def lab_status(_c: Context) -> None:
     """Show the labs on this machine: hosts, addresses, and whether they answer on SSH.
 

@@ -52,19 +52,16 @@ class Lamp(Resource):
         if not self.broken:
             self.state["light"] = self.light
 
-    def exports(self, context: Context) -> dict[str, str]:
-        return {"watts": "5"}
 
-
-def test_a_resource_when_it_is_right_is_ok_and_exports() -> None:
+def test_a_resource_when_it_is_right_is_ok() -> None:
     outcome = apply(Lamp("on", {"light": "on"}), Context())
-    assert (outcome.status, outcome.changes, outcome.exports) == ("ok", (), {"watts": "5"})
+    assert (outcome.status, outcome.changes) == ("ok", ())
 
 
 def test_a_resource_when_it_differs_is_changed_and_touches_what_differs() -> None:
     context, lamp = Context(), Lamp("on")
     outcome = apply(lamp, context)
-    assert (outcome.id, outcome.status, outcome.exports) == ("lamp:desk", "changed", {"watts": "5"})
+    assert (outcome.id, outcome.status) == ("lamp:desk", "changed")
     assert lamp.state == {"light": "on"}
     assert context.touched == {"/lamp/light"}
 
@@ -72,7 +69,7 @@ def test_a_resource_when_it_differs_is_changed_and_touches_what_differs() -> Non
 def test_a_resource_when_only_looked_at_stays_and_touches_what_would_differ() -> None:
     context, lamp = Context(dry_run=True), Lamp("on")
     outcome = apply(lamp, context)
-    assert (outcome.status, outcome.exports, lamp.state) == ("would change", {}, {})
+    assert (outcome.status, lamp.state) == ("would change", {})
     assert context.touched == {"/lamp/light"}
 
 

@@ -206,6 +206,26 @@ def test_labs_when_two_are_up_then_removing_one_leaves_the_other(rough, no_lab, 
     assert ssh(rough, "ctl", "true").returncode == 0
 
 
+def test_host_when_it_is_as_an_installer_leaves_it_then_it_has_no_package_lists_and_a_loopback_name(no_lab, tmp_path):
+    spec = LabSpec(name=no_lab, suite="bookworm", nodes=1, ssh_user="admin", apt_lists=False, loopback_name=True)
+    made = lab.up(spec, tmp_path)
+    assert ssh(made, "n1", "sudo -n id -u").stdout == "0\n"
+    assert ssh(made, "n1", "getent ahostsv4 n1").stdout.startswith("127.0.1.1 ")
+    assert "Candidate: 22.05" not in ssh(made, "n1", "apt-cache policy slurmd").stdout
+    assert ssh(made, "n1", "sudo apt-get update").returncode == 0
+    assert "Candidate: 22.05" in ssh(made, "n1", "apt-cache policy slurmd").stdout
+
+
+def test_up_when_the_bridge_is_gone_then_the_lab_counts_as_down_and_starts_anew(no_lab, tmp_path):
+    spec = LabSpec(name=no_lab, suite="bookworm", nodes=1)
+    lab.up(spec, tmp_path)
+    subprocess.run(["ip", "link", "delete", f"sf-{no_lab}"], check=True)
+    with pytest.raises(InputError, match="There is no lab"):
+        lab.load(no_lab)
+    made = lab.up(spec, tmp_path)
+    assert ssh(made, "n1", "hostname").stdout == "n1\n"
+
+
 def test_down_when_there_is_no_lab_then_it_is_done(no_lab):
     lab.down(no_lab)
     assert no_lab not in lab.names()

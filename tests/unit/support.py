@@ -1,0 +1,189 @@
+"""Clusters, facts and locks to test with, and hosts that answer from memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slurmfab import inventory
+from slurmfab.agent.kinds import build
+from slurmfab.cluster import Cluster
+from slurmfab.deploy import Run
+from slurmfab.errors import AgentFailed, HostError, PythonMissing
+from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
+from slurmfab.inventory import Inventory
+from slurmfab.lock import Lock
+from slurmfab.progress import Progress
+from slurmfab.session import Line
+from slurmfab.situation import Situation, pin
+
+SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
+USABLE = Cgroup("v2", ("cpuset", "devices", "memory"), swap=True)
+MUNGE_KEY = "bXVuZ2UgbXVuZ2UgbXVuZ2UgbXVuZ2UgbXVuZ2UgbXVuZ2U="
+
+THREE_HOSTS = """\
+cluster: lab
+addresses: {c1: 10.0.0.1, "n[1-2]": "10.0.0.[2-3]"}
+controllers: [c1]
+nodes: [{hosts: "n[1-2]"}]
+"""
+
+
+def cluster(text: str = THREE_HOSTS) -> Cluster:
+    """The cluster that the text of a cluster file describes."""
+    return inventory.parse(text, "cluster.yaml")
+
+
+def host_facts(name: str, **differing: Any) -> HostFacts:
+    """A healthy Debian 13 host that nobody has touched yet, but for what is said to differ."""
+    fresh = HostFacts(
+        name=name,
+        hostname=name,
+        os_id="debian",
+        codename="trixie",
+        uids={0: "root", 1000: "admin"},
+        gids={0: "root", 1000: "admin"},
+        hardware=SMALL,
+        cgroup=USABLE,
+        ssh_host_keys={"ssh-ed25519": f"host+key+of+{name}"},
+    )
+    return dataclasses.replace(fresh, **differing)
+
+
+def prepared(name: str, slurm: str = "24.11.5", **differing: Any) -> HostFacts:
+    """The same host after a deployment."""
+    done: dict[str, Any] = {
+        "codename": {"22.05": "bookworm", "24.11": "trixie"}[slurm[:5]],
+        "accounts": {"slurm": Account(64030, 64030, "/var/lib/slurm/home", "/bin/bash"),
+                     "munge": Account(450, 450, "/nonexistent", "/usr/sbin/nologin")},
+        "groups": {"slurm": 64030, "munge": 450},
+        "uids": {0: "root", 450: "munge", 1000: "admin", 64030: "slurm"},
+        "gids": {0: "root", 450: "munge", 1000: "admin", 64030: "slurm"},
+        "packages": {"slurm-client": f"{slurm}-1", "munge": "0.5.16-1"},
+        "public_key": f"ssh-ed25519 key+of+{name} slurm@{name}",
+    }
+    return host_facts(name, **{**done, **differing})
+
+
+def facts_of(cluster: Cluster, make: Callable[..., HostFacts] = host_facts, **differing: Any) -> dict[str, HostFacts]:
+    """The same facts of all hosts of a cluster."""
+    return {host: make(host, **differing) for host in cluster.hosts}
+
+
+def situation(cluster: Cluster, facts: Mapping[str, HostFacts], known: Mapping[str, HostFacts] | None = None) -> Situation:
+    """What a plan is made from.
+
+    Args:
+        cluster: the cluster file.
+        facts: of the hosts that answer this time.
+        known: of the hosts that have answered before; those that answer now where left out.
+    """
+    return Situation(cluster, pin(cluster, pin(cluster, Lock(), known or facts), facts), facts)
+
+
+def as_answer(facts: HostFacts) -> dict[str, Any]:
+    """Facts as an agent's JSON has them."""
+    answer = dataclasses.asdict(facts)
+    del answer["name"], answer["clock_offset"]
+    return answer
+
+
+@dataclass
+class FakeHosts:
+    """Hosts that answer requests from memory; a transport.
+
+    Args:
+        facts: what each host says of itself; a host without facts cannot be reached.
+        wrong: by host, the ids of resources that are not as wanted until they are converged.
+        failing: by host, the ids of resources that cannot be converged.
+        without_python: hosts that lack python3 until it is installed.
+        losing: by host, the number of the request at which its connection breaks, counted from 1.
+        when_changed: called with host and resource id after each change, to alter facts.
+    """
+
+    facts: dict[str, HostFacts]
+    wrong: dict[str, set[str]] = field(default_factory=dict)
+    failing: dict[str, set[str]] = field(default_factory=dict)
+    without_python: set[str] = field(default_factory=set)
+    losing: dict[str, int] = field(default_factory=dict)
+    when_changed: Callable[[str, str], None] = lambda _host, _id: None
+    requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    installed: list[str] = field(default_factory=list)
+
+    def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
+        if host in self.without_python:
+            raise PythonMissing(host, "there is no python3.")
+        self.requests.append((host, request))
+        if host not in self.facts:
+            from slurmfab.errors import Unreachable
+
+            raise Unreachable(host, "nothing listens at port 22.")
+        if len(self.of(host)) == self.losing.get(host):
+            raise AgentFailed(host, "the connection was lost.")
+        if request["op"] == "facts":
+            answer = as_answer(self.facts[host])
+            if not request["with_munge_key"]:
+                answer["munge_key"] = ""
+            return ({"facts": answer},)
+        lines = tuple({"outcome": outcome} for outcome in self.outcomes(host, request))
+        for line in lines:
+            heard(line)
+        return lines
+
+    def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+        stopped = False
+        for wanted in request["resources"]:
+            name = build(wanted).id
+            if stopped:
+                status = "skipped"
+            elif name not in self.wrong.get(host, ()):
+                status = "ok"
+            elif request["dry_run"]:
+                status = "would change"
+            elif name in self.failing.get(host, ()):
+                status, stopped = "failed", True
+            else:
+                status = "changed"
+                self.wrong[host].discard(name)
+                self.when_changed(host, name)
+            message = {"failed": "it cannot be done", "skipped": "not tried"}.get(status, "")
+            changes = [] if status == "ok" else [{"name": "state", "actual": "", "wanted": "right", "diff": ""}]
+            yield {"id": name, "status": status, "changes": changes, "message": message,
+                   "exports": {"munge_key": MUNGE_KEY}, "seconds": 0.0}
+
+    def install_python(self, host: str) -> None:
+        self.installed.append(host)
+        self.without_python.discard(host)
+
+    def close(self) -> None:
+        pass
+
+    def of(self, host: str) -> list[str]:
+        """What a host was asked, in order: `facts`, `compare`, or the kinds of resources that it was to converge."""
+        words = []
+        for asked, request in self.requests:
+            if asked != host:
+                continue
+            if request["op"] == "facts":
+                words.append("facts")
+            elif request["dry_run"]:
+                words.append("compare")
+            else:
+                words.append("apply " + ",".join(dict.fromkeys(wanted["kind"] for wanted in request["resources"])))
+        return words
+
+
+def run_over(hosts: FakeHosts, cluster: Cluster, chosen: Iterable[str] = (), lock: Lock | None = None, **more: Any) -> Run:
+    """A run over a cluster's hosts, told to nobody."""
+    known = Inventory(cluster, lock or Lock(), Path("cluster.yaml"))
+    quiet = Progress(io.StringIO(), quiet=True)
+    return Run("deploy", known, hosts, quiet, tuple(chosen) or cluster.hosts, **more)
+
+
+def lost_words(lost: Mapping[str, HostError]) -> dict[str, str]:
+    """The reasons of lost hosts, by name."""
+    return {host: error.reason for host, error in lost.items()}
