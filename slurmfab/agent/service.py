@@ -15,6 +15,9 @@ ENABLED = ("enabled", "enabled-runtime", "alias")
 WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
 """States of units that systemctl cannot enable: others pull them in."""
 
+LOADED, AS_ON_DISK = "loaded", "as on disk"
+"""What a daemon has read: the name of that in a state, and how it should be."""
+
 RUNS = ("active", "reloading")
 """ActiveStates of a unit whose daemon is at work."""
 
@@ -57,10 +60,10 @@ class Service(Resource):
         return self.unit
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Enabled, running, and no restart due; or neither."""
+        """Enabled, running, and with the files that are on the disk; or neither."""
         if not self.running:
             return {"enabled": "no", "running": "no"}
-        return {"enabled": "yes" if self.enabled else "no", "running": "yes", "restart": None}
+        return {"enabled": "yes" if self.enabled else "no", "running": "yes", LOADED: AS_ON_DISK}
 
     def actual(self, context: Context) -> State:
         """The same as it is; a unit that does not run is shown by systemd's word, such as `failed`."""
@@ -74,7 +77,7 @@ class Service(Resource):
         return {
             "enabled": enabled if has_switch else self.wanted(context)["enabled"],
             "running": "yes" if runs else shown.get("ActiveState", "unknown"),
-            "restart": self.staleness(context, shown) if runs else None,
+            LOADED: (self.staleness(context, shown) if runs else None) or AS_ON_DISK,
         }
 
     def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
@@ -85,7 +88,7 @@ class Service(Resource):
             for path in self.watches
             if (context.dry_run and path in context.touched) or changed_at(context.path(path)) > start + TICK
         ]
-        return "runs since before %s changed" % ", ".join(newer) if newer and start else None
+        return "older %s" % ", ".join(newer) if newer and start else None
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Enable and start, or renew; or stop and disable.
@@ -108,7 +111,7 @@ class Service(Resource):
         if "running" in differing:
             context.run(["systemctl", "reset-failed", self.unit])
             self.start(context, "start")
-        elif "restart" in differing and not self.reloaded(context):
+        elif LOADED in differing and not self.reloaded(context):
             self.start(context, "restart")
 
     def reloaded(self, context: Context) -> bool:

@@ -77,7 +77,7 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
 
 def last_words(done: CommandResult) -> str:
     """The last line that a command left, or its exit code where it left none; without a full stop at its end."""
-    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    lines: list[str] = (done.stderr.strip() or done.stdout.strip()).splitlines()
     return lines[-1].strip().rstrip(".") if lines else f"exit code {done.rc}"
 
 

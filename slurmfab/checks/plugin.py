@@ -7,11 +7,14 @@ What a check may take as arguments:
     account     slurm and munge, in turn
     controller  the primary controller, as the partner of the host in question, or alone
     slurm       Slurm as the controller sees it, and a way to run jobs (`slurmfab.checks.slurm.Slurm`)
-    nodes       the names of all compute nodes that are looked at
+    nodes       the names of all compute nodes that are looked at, as far as nothing is wrong with them
     cluster     the cluster file            lock        its lock
 
 Hosts are testinfra's (`CheckedHost`). A check on many hosts runs on all of them at the same time, in threads: it costs
 as much as its slowest host. So a check changes nothing but its own local variables.
+
+Checks with the mark `foundation` are what jobs rest on: where one has failed, no job is sent. Slurm would not know
+better than to start it there, and a job on a node without a daemon hangs, and takes the node out of service.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ REACHABLE = "reachable"
 """The group that always runs: whatever else is looked at, hosts that are not there have to be told."""
 
 ACCOUNTS = ("slurm", "munge")
+JOBS = ("jobs", "limits", "gpus")
+"""The groups that send jobs."""
 
 
 class Checks:
@@ -59,6 +64,7 @@ class Checks:
         self.results: dict[str, Result] = {}
         self.groups: tuple[str, ...] = ()
         self.errors: dict[str, BaseException] = {}
+        self.unsound: dict[str, str] = {}
         self.together: dict[str, list[pytest.Function]] = {}
         self.lost = {host: shell for host, shell in shells.items() if isinstance(shell, HostError)}
         self.known = {host: CheckedHost(host, shell) for host, shell in shells.items()
@@ -73,7 +79,12 @@ class Checks:
         }
         controller = self.known.get(cluster.controller)
         self.slurm = Slurm(controller, cluster) if controller else None
-        self.shared = {"controller": controller, "slurm": self.slurm, "nodes": nodes, "cluster": cluster, "lock": lock}
+        self.shared: dict[str, Any] = {"controller": controller, "slurm": self.slurm, "nodes": (), "cluster": cluster,
+                                       "lock": lock}
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Make our mark known."""
+        config.addinivalue_line("markers", "foundation: jobs are not sent where this has failed")
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test per host, in the cluster's order."""
@@ -159,12 +170,22 @@ class Checks:
         hosts = {name: params[name] for name in arguments if name in self.places}
         needed = [*hosts.values(), *([self.controller] if {"controller", "slurm"} & set(arguments) else [])]
         for host in needed:
-            if host in self.lost:
-                if group_of(item) == REACHABLE:
-                    raise self.lost[host]
-                pytest.skip(f"{host} cannot be reached.")
+            self.need(item, host)
+        if "slurm" in arguments and self.slurm and not self.slurm.answers:
+            pytest.skip(f"slurmctld does not answer on {self.controller}.")
         others = {name: self.shared.get(name, params.get(name)) for name in arguments if name not in hosts}
+        if "nodes" in others:
+            others["nodes"] = tuple(node for node in self.places["node"] if node not in {*self.lost, *self.unsound})
         return {**{name: self.known[host] for name, host in hosts.items()}, **others}
+
+    def need(self, item: pytest.Function, host: str) -> None:
+        """Leave a check out that needs a host which is not there, or that would send jobs to an unsound one."""
+        if host in self.lost:
+            if group_of(item) == REACHABLE:
+                raise self.lost[host]
+            pytest.skip(f"{host} cannot be reached.")
+        if host in self.unsound and group_of(item) in JOBS and "slurm" in arguments_of(item):
+            pytest.skip(f"this has failed on {host}: {self.unsound[host]}.")
 
     def result(self, item: pytest.Function, error: BaseException | None, seconds: float) -> Result:
         """What a check found, in words."""
@@ -178,6 +199,8 @@ class Checks:
             return replace(found, outcome=NOT_RUN, cause=str(error.msg))
         if isinstance(error, Unreachable):
             self.lost.setdefault(error.host, error)
+        if item.get_closest_marker("foundation"):
+            self.unsound.setdefault(host, title_of(item))
         cause, repair = explained(error, host)
         return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=isinstance(error, Unreachable))
 

@@ -6,6 +6,7 @@ import re
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import pytest
 from testinfra.backend.base import CommandResult
@@ -42,6 +43,12 @@ class Slurm:
         self.cluster = cluster
         self.job_name = f"slurmfab-check-{secrets.token_hex(3)}"
         self.has_run_jobs = False
+        self.busy: dict[str, str] = {}
+
+    @cached_property
+    def answers(self) -> bool:
+        """Whether slurmctld answers; commands wait half a minute each for one that does not."""
+        return ping(self.controller).endswith("is UP")
 
     def node(self, name: str) -> Mapping[str, str]:
         """Slurm's record of a node, by the words of `scontrol show node`."""
@@ -80,7 +87,7 @@ class Slurm:
             pytest.skip.Exception: the nodes take no jobs now, or other people's jobs have all of them.
         """
         for node in nodes:
-            self.need_ready(node)
+            self.need_room(node)
         partition = partition_of(self.cluster, tuple(nodes))
         if not partition:
             pytest.skip(f"no partition has all of {fold(nodes)}.")
@@ -94,9 +101,11 @@ class Slurm:
         self.explain(nodes, done)
         return done
 
-    def need_ready(self, name: str) -> None:
-        """Leave a check out on a node that takes no jobs; why it does not is for the check of its state."""
+    def need_room(self, name: str) -> None:
+        """Leave a check out on a node that takes no jobs now; why it does not is for the check of its state."""
         node = self.node(name)
+        if name in self.busy:
+            pytest.skip(self.busy[name])
         if not node_state.is_ready(node):
             pytest.skip(f"Slurm gives {name} no jobs while it is {node.get('State', 'UNKNOWN')}.")
         if node.get("CPUAlloc") == node.get("CPUTot") and self.others_on((name,)):
@@ -111,7 +120,9 @@ class Slurm:
         words = refused[0] if refused else f"no result within {JOB_SECONDS} s"
         jobs = self.others_on(nodes)
         if jobs and (not refused or any(word in words for word in BUSY)):
-            pytest.skip(f"busy with other jobs ({', '.join(jobs[:5])}).")
+            reason = f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {WAIT_SECONDS} s."
+            self.busy.update(dict.fromkeys(nodes, reason))
+            pytest.skip(reason)
         raise AssertionError(f"Slurm does not run a job there: {words}. "
                              "Repair: see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`")
 
@@ -126,7 +137,22 @@ class Slurm:
             self.controller.run("scancel --quiet --name=%s", self.job_name)
 
 
+def ping(host: CheckedHost) -> str:
+    """What `scontrol ping` says on a host, in one line that ends in `is UP` or `is DOWN` where there is an answer."""
+    done = host.run("scontrol ping")
+    lines: list[str] = (done.stdout + done.stderr).strip().splitlines()
+    return next((line.strip() for line in lines if "slurmctld(primary)" in line.lower()), last_words(done))
+
+
+def need_answer(host: CheckedHost) -> None:
+    """Leave a check out on a host that slurmctld does not answer; that it does not is for a check of its own."""
+    if not ping(host).endswith("is UP"):
+        pytest.skip(f"slurmctld does not answer to {host.name}.")
+
+
 def job_words(done: CommandResult) -> str:
-    """Why a job failed, in its own last words; srun's summary comes behind them and says less."""
-    lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("srun: ")]
-    return lines[-1].strip().rstrip(".") if lines else last_words(done)
+    """Why a job failed: its own last words, or srun's first error where it has none; what follows says less."""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith("srun: ")]
+    errors = [line.removeprefix("srun: error: ") for line in lines if line.startswith("srun: error: ")]
+    return (own[-1:] or errors[:1] or [last_words(done)])[0].rstrip(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.slurm import need_answer
 from slurmfab.checks.wanted import CONFIGURATION, FILES, deploy
 
 HASHES = f"cd {CONFIGURATION} && sha256sum {' '.join(FILES)} 2>/dev/null || :"
@@ -28,6 +29,7 @@ def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) 
 
 def test_slurmctld_runs_with_this_file(host: CheckedHost) -> None:
     """slurm.conf is the one that slurmctld runs with"""
+    need_answer(host)
     shown = host.ask("scontrol show config")
     value = next((line.partition("=")[2] for line in shown.splitlines() if line.startswith("HASH_VAL")), "missing")
     assert value.strip() == "Match", (

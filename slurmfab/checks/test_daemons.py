@@ -25,16 +25,19 @@ AGES = (
 """Prints the clock, the time since boot, ticks per second, a daemon's line in /proc, and when its files changed."""
 
 
+@pytest.mark.foundation
 def test_munged_runs(host: CheckedHost) -> None:
     """munged is running"""
     assert_runs(host, "munge")
 
 
+@pytest.mark.foundation
 def test_slurmctld_runs(controller: CheckedHost) -> None:
     """slurmctld is running"""
     assert_runs(controller, "slurmctld")
 
 
+@pytest.mark.foundation
 def test_slurmd_runs(node: CheckedHost) -> None:
     """slurmd is running"""
     assert_runs(node, "slurmd")
@@ -51,38 +54,31 @@ def test_munge_socket_is_there(host: CheckedHost) -> None:
     assert host.file(MUNGE_SOCKET).is_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
 
 
+@pytest.mark.foundation
 def test_slurmctld_listens(controller: CheckedHost, cluster: Cluster) -> None:
     """slurmctld listens on its port"""
     assert_listens(controller, "slurmctld", port(cluster, "SlurmctldPort"))
 
 
+@pytest.mark.foundation
 def test_slurmd_listens(node: CheckedHost, cluster: Cluster) -> None:
     """slurmd listens on its port"""
     assert_listens(node, "slurmd", port(cluster, "SlurmdPort"))
 
 
-def test_controller_answers(host: CheckedHost) -> None:
-    """slurmctld answers to Slurm's commands"""
-    done = host.run("scontrol ping")
-    assert done.rc == 0 and " is UP" in done.stdout, (  # noqa: PT018 - one question
-        f"`scontrol ping` says: {' '.join((done.stdout + done.stderr).split()) or 'nothing'}. "
-        "Repair: if slurmctld runs, look for a firewall and for other munge keys; else fab deploy"
-    )
-
-
 def test_munged_has_its_key(host: CheckedHost) -> None:
     """munged runs with the key that is on the disk"""
-    assert_is_current(host, "munge", "munged still runs with an older key than")
+    assert_is_current(host, "munge", "munged was started before the last change of")
 
 
 def test_slurmctld_has_its_files(controller: CheckedHost) -> None:
     """slurmctld runs with the files that are on the disk"""
-    assert_is_current(controller, "slurmctld", "slurmctld runs since before a change of")
+    assert_is_current(controller, "slurmctld", "slurmctld was started before the last change of")
 
 
 def test_slurmd_has_its_files(node: CheckedHost) -> None:
     """slurmd runs with the files that are on the disk"""
-    assert_is_current(node, "slurmd", "slurmd runs since before a change of")
+    assert_is_current(node, "slurmd", "slurmd was started before the last change of")
 
 
 def assert_runs(host: CheckedHost, unit: str) -> None:
@@ -100,7 +96,9 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
 
 
 def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
-    """Fail unless something listens on this TCP port."""
+    """Fail unless something listens on this TCP port; a daemon that does not run has a check of its own."""
+    if not host.service(daemon).is_running:
+        pytest.skip(f"{daemon} does not run on {host.name}.")
     listening = host.socket.get_listening_sockets()
     assert any(socket.startswith("tcp://") and socket.endswith(f":{number}") for socket in listening), (
         f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
@@ -111,7 +109,7 @@ def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
     """Fail when a file of a daemon was changed after its start; one that does not run has a check of its own."""
     clock, uptime, hertz, stat, *files = host.ask(AGES.format(unit=unit, files=" ".join(WATCHED[unit]))).splitlines()
     if not stat:
-        pytest.skip(f"{unit} does not run.")
+        pytest.skip(f"{unit} does not run on {host.name}.")
     # The 22nd field of proc(5)'s stat is the start in ticks since boot; the command's name in front may hold spaces.
     start = float(clock) - float(uptime.split()[0]) + int(stat.rpartition(")")[2].split()[19]) / int(hertz)
     changes = ((float(when), name) for when, name in (line.split(" ", 1) for line in files))

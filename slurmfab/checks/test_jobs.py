@@ -26,7 +26,7 @@ def test_job_runs_on_many_nodes(slurm: Slurm, nodes: tuple[str, ...], cluster: C
     """one job runs on all nodes at once"""
     ready = tuple(name for name in widest_partition(cluster, nodes) if is_ready(slurm.node(name)))
     if len(ready) < 2:
-        pytest.skip("it takes two nodes of one partition that take jobs.")
+        pytest.skip("there are no two sound nodes in one partition.")
     done = slurm.run(ready, "uname -n")
     assert done.rc == 0, f"the job on {fold(ready)} failed: {job_words(done)}. {LOGS}"
     seen = {line.split(".")[0] for line in done.stdout.split()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.wanted import MUNGE_KEY, deploy
 
@@ -29,11 +31,13 @@ def test_key_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> 
     assert same, f"its munge key is another one than {controller.name}'s. Repair: {deploy(other.name)}"
 
 
+@pytest.mark.foundation
 def test_credential_of_the_controller_is_believed(other: CheckedHost, controller: CheckedHost) -> None:
     """a credential made on the controller is decoded"""
     assert_believed(controller, other, other)
 
 
+@pytest.mark.foundation
 def test_controller_believes_the_credential(other: CheckedHost, controller: CheckedHost) -> None:
     """a credential is decoded on the controller"""
     assert_believed(other, controller, other)

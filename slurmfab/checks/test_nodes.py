@@ -15,6 +15,7 @@ from slurmfab.facts import Hardware
 from slurmfab.lock import Lock
 
 
+@pytest.mark.foundation
 def test_node_takes_jobs(node: CheckedHost, slurm: Slurm) -> None:
     """Slurm has the node idle or at work"""
     complaint = node_state.complaint(node.name, slurm.node(node.name))

@@ -149,12 +149,9 @@ def _remove_things(name: str, remembered: LabState | None) -> None:
     # Without a state nothing was made yet, or everything is gone; looking again costs nothing.
     groups = tuple(map(Path, remembered.cgroups)) if remembered else cgroups.lab_directories(layout)
     hosts = remembered.spec.host_names if remembered else ()
-    power.switch_off(map(layout.host, hosts), groups)
+    power.switch_off(tuple(map(layout.host, hosts)), groups, remove=True)
     network.remove_network(layout, remembered.network if remembered else "")
     mounts.unmount_all(layout.directory)
-    stubborn = [str(group) for group in groups if not cgroups.remove(group)]
-    if stubborn:
-        raise LabError(f"These cgroups cannot be removed: {' '.join(stubborn)}. Try lab-down again.")
     if remembered:
         clusterfile.remove(Path(remembered.cluster_file))
     for entry in layout.directory.iterdir() if layout.directory.is_dir() else ():

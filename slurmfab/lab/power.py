@@ -61,26 +61,37 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str) 
         raise LabError(f"{host.name}: it could not be started: {console_tail(host)}")
 
 
-def switch_off(hosts: Iterable[HostLayout], cgroup_directories: Iterable[Path], patience: float = 20.0) -> None:
+def switch_off(
+    hosts: Iterable[HostLayout], cgroup_directories: Iterable[Path], remove: bool = False, patience: float = 20.0
+) -> None:
     """End everything that runs in these cgroup subtrees, as if the power had failed.
 
     First go the PID 1 of the hosts, which the kernel lets take all their processes along; then what is left, such as
     systemd-nspawn itself. The other way round, hosts would live on without their systemd-nspawn.
+
+    Args:
+        hosts: the hosts that run there.
+        cgroup_directories: the subtrees.
+        remove: remove the subtrees too, which proves that nobody is in them any more.
+        patience: seconds for all together.
 
     Raises:
         LabError: processes did not go away in time.
     """
     directories = tuple(cgroup_directories)
     deadline = time.monotonic() + patience
-    while running := cgroups.processes(directories):
+    # A dying process keeps its cgroup busy for a moment after it is no longer listed.
+    while (running := cgroups.processes(directories)) or (remove and not all(map(cgroups.remove, directories))):
         for pid in frozenset(filter(_is_init, running)) or running:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         if time.monotonic() > deadline:
-            some = sorted(running)[:5]
-            raise LabError(f"Processes of the lab do not end: {some}. Look at them with ps, then try again.")
+            some = f"Processes: {sorted(running)[:5]}; cgroups: {directories[0]} and its like."
+            raise LabError(
+                f"The lab's processes do not end, or its cgroups stay busy. {some} Look with ps, then try again."
+            )
         time.sleep(0.02)
     for host in hosts:
         _forget(host)

@@ -10,12 +10,21 @@ from typing import Any
 
 from invoke.context import Context
 from invoke.exceptions import Exit
-from invoke.tasks import task
+from invoke.tasks import Task, task
 
 from slurmfab.errors import InputError, SlurmfabError
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells count it: 128 and the signal's number."""
+
+
+class Command(Task):  # type: ignore[type-arg]
+    """A task whose only short flag is `-v`; Invoke's own way with letters takes `-h` from help."""
+
+    def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
+        """How one of the function's parameters becomes a flag."""
+        options: dict[str, Any] = super().arg_opts(name, default, taken_names)
+        return {**options, "names": (*options["names"], "v")} if name == "verbose" else options
 
 
 def command(**options: Any) -> Callable[[Callable[..., int | None]], Any]:
@@ -33,7 +42,7 @@ def command(**options: Any) -> Callable[[Callable[..., int | None]], Any]:
             if code:
                 raise Exit(code=code)
 
-        return task(auto_shortflags=False, **options)(run)
+        return task(klass=Command, auto_shortflags=False, **options)(run)
 
     return decorate
 

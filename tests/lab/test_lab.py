@@ -49,14 +49,15 @@ def leftovers(name: str) -> list[str]:
     """Everything on this machine that carries the names of a lab, as the machine's own tools list it."""
 
     def listing(*argv: str) -> list[str]:
-        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+        # No check: `find` fails when things of other labs go while it looks.
+        return subprocess.run(argv, check=False, capture_output=True, text=True).stdout.splitlines()
 
+    assert listing("ip", "-o", "link")
     found = Path("/proc/self/mountinfo").read_text().splitlines()
     found += listing("ip", "-o", "link") + listing("ip", "route") + listing("ip", "netns")
     found += listing("nft", "list", "tables") + listing("ps", "-e", "-o", "pid,args")
-    found += listing(
-        "find", "/sys/fs/cgroup", "/run/systemd/nspawn", "/run/netns", "/var/lib/slurmfab", "/var/cache/slurmfab"
-    )
+    places = ("/sys/fs/cgroup", "/run/systemd/nspawn", "/run/netns", "/var/lib/slurmfab", "/var/cache/slurmfab")
+    found += listing("find", *places, "-maxdepth", "5")
     marks = (f"sf-{name}", f"sf{name}-", f"slurmfab_{name}", f"slurmfab-{name}", f"labs/{name}", f"{name}-n1")
     return [line for line in found if any(mark in line for mark in marks)]
 

@@ -153,7 +153,7 @@ class FakeHosts:
             message = {"failed": "it cannot be done", "skipped": "not tried"}.get(status, "")
             changes = [] if status == "ok" else [{"name": "state", "actual": "", "wanted": "right", "diff": ""}]
             yield {"id": name, "status": status, "changes": changes, "message": message,
-                   "exports": {"munge_key": MUNGE_KEY}, "seconds": 0.0}
+                   "seconds": 0.0}
 
     def install_python(self, host: str) -> None:
         self.installed.append(host)

@@ -1,7 +1,8 @@
 """What people type for a lab, and what they are told when it makes no sense."""
 
 import pytest
-from invoke import Context
+from invoke.context import Context
+from invoke.exceptions import Exit
 
 from slurmfab.errors import InputError
 from slurmfab.tasks import lab as tasks
@@ -21,10 +22,11 @@ from slurmfab.tasks import lab as tasks
     ],
 )
 def test_lab_up_when_something_typed_is_wrong_then_nothing_starts_and_the_complaint_names_it(typed, complaint):
-    with pytest.raises(InputError, match=complaint):
+    with pytest.raises(Exit, match=complaint) as caught:
         tasks.lab_up(Context(), **typed)
+    assert caught.value.code == InputError.exit_code
 
 
 def test_lab_down_when_the_name_cannot_be_a_labs_then_the_complaint_names_it():
-    with pytest.raises(InputError, match=r'lab name "\.\./etc"'):
+    with pytest.raises(Exit, match=r'lab name "\.\./etc"'):
         tasks.lab_down(Context(), name="../etc")

@@ -1,0 +1,183 @@
+"""First contact: addresses on a command line, an empty directory, and hosts that nobody has touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_cluster import DeployedLab
+from lab_user import Person, running_lab, snapshots, words_of
+
+from slurmfab.host_keys import fingerprint
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+SPEC = LabSpec(
+    name="hfirst", suite="trixie", nodes=4, no_python=("n2",), down=("n4",), apt_lists=False, loopback_name=True
+)  # fmt: skip
+UP = ("ctl", "n1", "n2", "n3")
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+    """Hosts as an installer leaves them: no package lists, their own name on a loopback address, one without python3."""
+    with running_lab(SPEC, tmp_path_factory.mktemp("first")) as hosts:
+        yield hosts
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    return Person.at(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def met(bare: DeployedLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Person, subprocess.CompletedProcess[str]]:
+    """Whoever made a cluster of all hosts by one command, and what that command said."""
+    founder = Person.at(tmp_path_factory.mktemp("met"))
+    return founder, contact(founder, bare, *UP, "n4", accept=True)
+
+
+def contact(
+    person: Person, hosts: DeployedLab, *names: str, accept: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """The command of first contact, with addresses alone."""
+    addresses = ",".join(hosts.lab.host(name).address for name in names)
+    words = ["deploy", "--hosts", addresses, "--user", "root", "--key", str(hosts.lab.ssh_key)]
+    return person.slurmfab(*words, *(["--accept-new-host-keys"] if accept else []))
+
+
+def shown_key(hosts: DeployedLab, name: str) -> str:
+    """The fingerprint of the key that a host shows first."""
+    return fingerprint(hosts.lab.host(name).host_keys["ssh-ed25519"])
+
+
+def test_hosts_that_nobody_vouches_for_are_shown_with_fingerprints_and_nothing_is_touched(
+    bare: DeployedLab, person: Person
+) -> None:
+    before = snapshots(bare, *UP)
+    done = contact(person, bare, *UP)
+    assert done.returncode == 2
+    for name in UP:
+        assert f"{bare.lab.host(name).address}: ssh-ed25519 {shown_key(bare, name)}" in words_of(done)
+    assert "--accept-new-host-keys" in done.stderr
+    assert list(person.directory.iterdir()) == []
+    assert snapshots(bare, *UP) == before
+
+
+def test_hosts_of_which_some_are_in_known_hosts_when_met_then_only_the_others_are_shown_and_none_is_touched(
+    bare: DeployedLab, person: Person
+) -> None:
+    person.has_seen(bare.lab, "ctl", "n2")
+    before = snapshots(bare, *UP)
+    done = contact(person, bare, *UP)
+    assert done.returncode == 2
+    assert shown_key(bare, "n1") in words_of(done)
+    assert shown_key(bare, "ctl") not in done.stderr
+    assert shown_key(bare, "n2") not in done.stderr
+    assert list(person.directory.iterdir()) == []
+    assert snapshots(bare, *UP) == before
+
+
+def test_a_first_host_that_does_not_answer_when_met_then_nothing_is_written_or_touched(
+    bare: DeployedLab, person: Person
+) -> None:
+    before = snapshots(bare, *UP)
+    done = contact(person, bare, "n4", *UP, accept=True)
+    assert done.returncode == 1
+    assert f"{bare.lab.host('n4').address} would be the controller and cannot be reached" in words_of(done)
+    assert list(person.directory.iterdir()) == []
+    assert snapshots(bare, *UP) == before
+
+
+def test_two_hosts_of_one_name_when_met_then_both_are_named_and_nothing_is_written(
+    bare: DeployedLab, person: Person
+) -> None:
+    bare.on("n3", "hostname n1")
+    try:
+        done = contact(person, bare, "ctl", "n1", "n3", accept=True)
+    finally:
+        bare.on("n3", "hostname n3")
+    assert done.returncode == 2
+    both = f"{bare.lab.host('n1').address}, {bare.lab.host('n3').address}: these hosts are all called n1"
+    assert both in words_of(done)
+    assert "hostnamectl set-hostname" in done.stderr
+    assert list(person.directory.iterdir()) == []
+
+
+def test_a_host_that_does_not_answer_when_met_then_it_is_named_and_left_out_and_the_exit_code_is_3(
+    bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]]
+) -> None:
+    founder, done = met
+    address = bare.lab.host("n4").address
+    assert done.returncode == 3, words_of(done)
+    assert f"{address}: " in words_of(done)
+    assert f"fab add-node {address}" in done.stderr
+    assert address not in founder.cluster_file.read_text()
+
+
+def test_hosts_that_were_met_then_have_a_cluster_file_and_a_lock_with_their_keys_and_hardware(
+    bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]]
+) -> None:
+    founder, _ = met
+    assert "controllers: [ctl]" in founder.cluster_file.read_text()
+    lock = json.loads((founder.cluster_file.parent / "cluster.lock.json").read_text())
+    assert sorted(lock["hosts"]) == sorted(UP)
+    for name in UP:
+        assert lock["hosts"][name]["host_keys"] == dict(bare.lab.host(name).host_keys)
+        assert lock["hosts"][name]["hardware"]
+
+
+def test_hosts_that_were_met_then_run_a_job_together(
+    bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]]
+) -> None:
+    bare.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
+    assert sorted(bare.on("ctl", "cd /tmp && srun -N3 hostname").split()) == ["n1", "n2", "n3"]
+
+
+def test_a_cluster_from_first_contact_when_deployed_again_then_nothing_is_changed(
+    bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]]
+) -> None:
+    founder, _ = met
+    before = snapshots(bare, *UP)
+    done = founder.slurmfab("deploy")
+    assert (done.returncode, "nothing changed on 4 hosts" in words_of(done)) == (0, True)
+    assert snapshots(bare, *UP) == before
+
+
+def test_a_cluster_when_somebody_who_knows_its_host_keys_meets_it_anew_then_nothing_is_changed(
+    bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]], person: Person
+) -> None:
+    person.has_seen(bare.lab, *UP)
+    before = snapshots(bare, *UP)
+    done = contact(person, bare, *UP)
+    assert done.returncode == 0, words_of(done)
+    assert "nothing changed" in done.stdout
+    assert "accepted its host key" not in done.stderr
+    assert person.cluster_file.exists()
+    assert snapshots(bare, *UP) == before
+
+
+def test_a_host_whose_key_has_changed_when_deployed_to_then_it_is_refused_and_the_others_are_not(
+    bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]]
+) -> None:
+    founder, _ = met
+    bare.on(
+        "n3",
+        "mkdir /root/kept && mv /etc/ssh/ssh_host_* /root/kept/ &&"
+        " ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key && systemctl restart ssh",
+    )
+    try:
+        done = founder.slurmfab("deploy")
+        changed = fingerprint(bare.on("n3", "cut -d' ' -f2 /etc/ssh/ssh_host_ed25519_key.pub"))
+    finally:
+        bare.on("n3", "mv /root/kept/* /etc/ssh/ && rmdir /root/kept && systemctl restart ssh")
+    assert done.returncode == 3
+    said = words_of(done)
+    assert f"n3: it shows another SSH host key ({changed})" in said
+    assert shown_key(bare, "n3") in said
+    assert "lock" in said
+    assert founder.slurmfab("deploy").returncode == 0

@@ -1,0 +1,112 @@
+"""Stand-ins for hosts: shells whose answers are rules, and a cluster of one controller and two compute nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurmfab import inventory as inventories
+from slurmfab.checks.hosts import Shells
+from slurmfab.checks.results import Verdict
+from slurmfab.checks.shell import Answer
+from slurmfab.errors import HostError
+from slurmfab.facts import Cgroup, Gpu, Hardware
+from slurmfab.inventory import Inventory
+from slurmfab.lock import HostLock, Lock
+from slurmfab.verify import verify
+
+CLUSTER = """
+cluster: tiny
+addresses: {ctl: 10.0.0.1, "n[1-2]": "10.0.0.[2-3]"}
+controllers: [ctl]
+nodes:
+  - hosts: n[1-2]
+"""
+HARDWARE = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=8000)
+RECORD = (
+    "NodeName={name} CoresPerSocket=2 CPUAlloc=0 CPUTot=4 Gres=gpu:2 OS=Linux 6.1 #1 SMP RealMemory=7700 Sockets=1 Boards=1 "
+    "State={state} ThreadsPerCore=2 Partitions=main{reason}"
+)
+CONFIGURATION = """TaskPlugin = task/cgroup,task/affinity
+SelectTypeParameters = CR_CORE_MEMORY
+HASH_VAL = Match
+ConstrainCores = yes
+ConstrainDevices = yes
+ConstrainRAMSpace = yes
+"""
+Rule = str | Answer | Callable[[str], str | Answer]
+
+
+class RuledShell:
+    """A shell that answers by rules: the first regular expression that is found in a command decides."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self.rules = dict(rules)
+        self.commands: list[str] = []
+        self.inputs: list[str] = []
+
+    def run(self, command: str, stdin: str = "", seconds: float = 0) -> Answer:
+        self.commands.append(command)
+        self.inputs.append(stdin)
+        for pattern, rule in self.rules.items():
+            if re.search(pattern, command):
+                answer = rule if isinstance(rule, str | Answer) else rule(command)
+                return Answer(0, answer.encode()) if isinstance(answer, str) else answer
+        return Answer(127, b"", f"sh: {command.split()[0]}: not found\n".encode())
+
+
+def sound(name: str) -> dict[str, Rule]:
+    """What a host answers to the checks that do not depend on testinfra's modules."""
+    return {
+        "^true$": "",
+        "scontrol ping": "Slurmctld(primary) at ctl is UP\n",
+        "scontrol show config": CONFIGURATION,
+        "scontrol --oneliner show node": lambda command: RECORD.format(name=command.split()[-1], state="IDLE", reason=""),
+        "scontrol --version": "slurm-wlm 24.11.5\n",
+        "^date ": lambda _: "1700000000.5\n",
+        "sha256sum slurm.conf": "aa  slurm.conf\nbb  cgroup.conf\n",
+        "munge --no-input": "MUNGE:x:\n",
+        "unmunge": "STATUS:           Success (0)\n",
+        "ssh -o BatchMode": "",
+        "squeue": "",
+        "slurmd -C": f"NodeName={name} CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=8000\n",
+        "srun .*uname -n": lambda command: "n1\nn2\n" if "n[1-2]" in command else re.findall(r"--nodelist=(\w+)", command)[0] + "\n",
+    }
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Inventory:
+    """The cluster, deployed once."""
+    usable = Cgroup("v2", ("cpuset", "memory", "devices"))
+    node = HostLock("", {}, HARDWARE, (Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")), usable)
+    hosts = {"ctl": HostLock("ctl"), "n1": replace(node, hostname="n1"), "n2": replace(node, hostname="n2")}
+    ids = {"slurm.uid": 64030, "slurm.gid": 64030, "munge.uid": 64031, "munge.gid": 64031}
+    return Inventory(inventories.parse(CLUSTER, "tiny.yaml"), Lock(slurm="24.11.5", ids=ids, hosts=hosts), tmp_path / "tiny.yaml")
+
+
+@pytest.fixture
+def shells() -> dict[str, RuledShell | HostError]:
+    """A shell for each host, all sound."""
+    return {name: RuledShell(sound(name)) for name in ("ctl", "n1", "n2")}
+
+
+Look = Callable[..., Verdict]
+
+
+@pytest.fixture
+def look(known: Inventory, shells: dict[str, RuledShell | HostError]) -> Look:
+    """Runs the checks on the stand-ins."""
+
+    @contextmanager
+    def opener(_: Inventory, hosts: Sequence[str]) -> Iterator[Shells]:
+        yield {host: shells[host] for host in hosts}
+
+    def run(*only: str, hosts: Sequence[str] = ("ctl", "n1", "n2"), junit: Path | None = None) -> Verdict:
+        return verify(known, hosts, only, opener=opener, junit=junit)
+
+    return run

@@ -1,0 +1,71 @@
+"""What people see of the checks: lines or a table, hosts folded, causes and repairs once."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from slurmfab.checks.display import Display
+from slurmfab.checks.results import Result, Verdict
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def result(host: str, outcome: str, cause: str = "", repair: str = "", check: str = "key") -> Result:
+    return Result("munge", check, f"the {check} is right", host, outcome, cause, repair, 0.1)  # type: ignore[arg-type]
+
+
+def shown(out: io.StringIO, *results: Result, verbose: bool = False) -> str:
+    display = Display(out, verbose=verbose)
+    display.heard(results)
+    display.end()
+    display.show(Verdict("tiny", results, 2.0))
+    return out.getvalue()
+
+
+def test_plain_output_has_a_line_per_outcome_with_hosts_folded() -> None:
+    text = shown(io.StringIO(), result("n1", "passed"), result("n2", "passed"), result("n3", "failed", "it differs."))
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[0] == "✓ ok munge the key is right n[1-2] 0.1 s"
+    assert lines[1] == "✗ FAILED munge the key is right n3 0.1 s"
+    assert lines[-1] == "tiny: 2 checks passed, 1 failed in 2.0 s."
+    assert "\x1b" not in text
+
+
+def test_equal_trouble_on_many_hosts_is_told_once_with_one_repair_for_all() -> None:
+    results = [result(host, "failed", f"the key of {host} differs.", f"fab deploy --hosts {host}") for host in ("n1", "n2", "n10")]
+    text = shown(io.StringIO(), *results)
+    assert "  n[1-2,10]: the key of n[1-2,10] differs.\n    repair: fab deploy --hosts n[1-2,10]\n" in text
+
+
+def test_equal_trouble_is_told_host_by_host_when_verbose() -> None:
+    results = [result(host, "failed", "it differs.", f"fab deploy --hosts {host}") for host in ("n1", "n2")]
+    text = shown(io.StringIO(), *results, verbose=True)
+    assert "  n1: it differs.\n    repair: fab deploy --hosts n1\n  n2: it differs.\n" in text
+
+
+def test_checks_left_out_for_one_reason_are_one_line() -> None:
+    results = [result("n2", "not run", "n2 cannot be reached.", check=check) for check in ("key", "mode", "owner")]
+    assert "not run n2: 3 checks, because n2 cannot be reached.\n" in shown(io.StringIO(), *results)
+
+
+def test_terminal_gets_a_table_that_leaves_brackets_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    text = shown(Terminal(), result("n1", "passed"), result("n2", "passed"), result("n3", "failed", "see [all] of it."))
+    assert "Check" in text
+    assert "n[1-2]" in text
+    assert "see [all] of it." in text
+    assert "\x1b[" in text
+
+
+def test_terminal_without_colours_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in shown(Terminal(), result("n1", "passed"))

@@ -1,0 +1,134 @@
+"""A run of the checks over stand-in hosts: what runs where, what is left out, and what comes of it."""
+
+from __future__ import annotations
+
+import threading
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurmfab.checks.results import Verdict
+from slurmfab.checks.shell import Answer
+from slurmfab.errors import InputError, Unreachable
+from slurmfab.inventory import Inventory
+from slurmfab.lock import Lock
+from slurmfab.verify import ORDER, CHECKS, verify
+
+Look = Callable[..., Verdict]
+GONE = "no answer from 10.0.0.3 port 22 within 10 s."
+
+
+def outcomes(verdict: Verdict, check: str) -> dict[str, str]:
+    return {result.host: result.outcome for result in verdict.results if result.check == check}
+
+
+def test_run_when_all_is_well_passes_on_every_host_and_exits_0(look: Look) -> None:
+    verdict = look("ssh", "configuration", "nodes", "jobs")
+    assert [result for result in verdict.results if result.outcome != "passed"] == []
+    assert outcomes(verdict, "job_runs") == {"n1": "passed", "n2": "passed"}
+    assert outcomes(verdict, "files_are_the_controllers") == {"n1": "passed", "n2": "passed"}
+    assert outcomes(verdict, "job_runs_on_many_nodes") == {"ctl": "passed"}
+    assert verdict.exit_code == 0
+
+
+def test_run_when_a_node_is_unreachable_tells_it_once_and_leaves_its_other_checks_out(look: Look, shells: dict) -> None:
+    shells["n2"] = Unreachable("n2", GONE)
+    verdict = look("ssh", "configuration", "jobs")
+    failed = verdict.having("failed")
+    assert [(result.host, result.check, result.cause) for result in failed] == [("n2", "host_is_reachable", GONE)] * 1 + [
+        ("n2", "controller_answers", GONE)
+    ] * 0
+    left = {result.cause for result in verdict.having("not run") if result.host == "n2"}
+    assert left == {"n2 cannot be reached."}
+    assert outcomes(verdict, "job_runs")["n1"] == "passed"
+    assert verdict.exit_code == 3
+
+
+def test_run_when_the_controller_is_unreachable_runs_nothing_that_needs_it(look: Look, shells: dict) -> None:
+    shells["ctl"] = Unreachable("ctl", "nothing listens at 10.0.0.1 port 22.")
+    verdict = look("ssh", "nodes", "jobs")
+    assert {result.outcome for result in verdict.results if result.group in ("ssh", "nodes", "jobs")} == {"not run"}
+    assert {result.cause for result in verdict.results if result.group == "nodes"} == {"ctl cannot be reached."}
+    assert verdict.exit_code == 3
+
+
+def test_run_when_slurmctld_is_down_fails_there_and_waits_for_no_command(look: Look, shells: dict) -> None:
+    shells["ctl"].rules["scontrol ping"] = Answer(1, b"Slurmctld(primary) at ctl is DOWN\n*****\n")
+    verdict = look("nodes", "jobs")
+    assert outcomes(verdict, "controller_answers")["ctl"] == "failed"
+    assert {result.cause for result in verdict.results if result.group == "nodes"} == {"slurmctld does not answer on ctl."}
+    assert not any("show node" in command or "srun" in command for command in shells["ctl"].commands)
+    assert verdict.exit_code == 1
+
+
+def test_run_when_a_node_is_unsound_sends_no_job_there(look: Look, shells: dict) -> None:
+    shells["n2"].rules["unmunge"] = Answer(15, b"STATUS:           Invalid credential (15)\n")
+    verdict = look("credential", "jobs")
+    assert outcomes(verdict, "credential_of_the_controller_is_believed") == {"n1": "passed", "n2": "failed"}
+    assert outcomes(verdict, "job_runs") == {"n1": "passed", "n2": "not run"}
+    assert not any("srun" in command and "n2" in command for command in shells["ctl"].commands)
+
+
+def test_run_when_the_connection_breaks_midway_fails_once_and_goes_on_elsewhere(look: Look, shells: dict) -> None:
+    def breaks(_: str) -> str:
+        raise Unreachable("n1", "the connection was lost.")
+
+    shells["n1"].rules["ssh -o BatchMode"] = breaks
+    verdict = look("ssh", "configuration")
+    causes = [(result.host, result.cause) for result in verdict.having("failed")]
+    assert causes == [("n1", "the connection was lost.")]
+    assert outcomes(verdict, "files_are_the_controllers") == {"n1": "not run", "n2": "passed"}
+
+
+def test_run_when_jobs_ran_cancels_what_is_left_of_them_by_name(look: Look, shells: dict) -> None:
+    look("job_runs")
+    names = {word for command in shells["ctl"].commands for word in command.split() if word.startswith("--job-name=")}
+    assert len(names) == 1
+    assert f"scancel --quiet --name={names.pop().removeprefix('--job-name=')}" in shells["ctl"].commands
+
+
+def test_check_on_many_hosts_runs_on_all_of_them_at_the_same_time(look: Look, shells: dict) -> None:
+    meeting = threading.Barrier(3, timeout=20)
+
+    def waits_for_the_others(_: str) -> str:
+        meeting.wait()
+        return ""
+
+    for shell in shells.values():
+        shell.rules["^true$"] = waits_for_the_others
+    verdict = look("ssh")
+    assert outcomes(verdict, "host_is_reachable") == {"ctl": "passed", "n1": "passed", "n2": "passed"}
+
+
+def test_run_limited_to_a_node_looks_at_it_alone_with_the_controller_as_partner(look: Look) -> None:
+    verdict = look("ssh", "jobs", hosts=("n2",))
+    assert {result.host for result in verdict.results if result.check != "job_runs_on_many_nodes"} == {"n2"}
+
+
+def test_run_when_a_word_chooses_nothing_is_wrong_input_that_names_the_groups(look: Look) -> None:
+    with pytest.raises(InputError, match=r"--only mungo: no check is called that\. Groups of checks: .*munge"):
+        look("mungo", "ssh")
+
+
+def test_run_when_the_cluster_was_never_deployed_is_wrong_input(known: Inventory) -> None:
+    with pytest.raises(InputError, match="never been deployed"):
+        verify(replace(known, lock=Lock()), ("ctl",), opener=lambda *_: pytest.fail("nobody shall be asked"))
+
+
+def test_junit_file_has_one_case_per_check_and_host_with_our_words(look: Look, shells: dict, tmp_path: Path) -> None:
+    shells["n1"].rules["sha256sum slurm.conf"] = "ee  slurm.conf\nbb  cgroup.conf\n"
+    shells["n2"] = Unreachable("n2", GONE)
+    look("files_are", junit=tmp_path / "checks.xml")
+    suite = ElementTree.parse(tmp_path / "checks.xml").getroot()[0]  # noqa: S314 - our own file
+    cases = {case.get("name"): case for case in suite}
+    failure = cases["test_files_are_the_controllers[n1]"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "n1: slurm.conf differs from ctl's. Repair: fab deploy --hosts n1"
+    assert cases["test_files_are_the_controllers[n2]"].find("skipped") is not None
+
+
+def test_every_file_of_checks_has_its_place_in_the_order() -> None:
+    assert sorted(ORDER) == sorted(path.stem.removeprefix("test_") for path in CHECKS.glob("test_*.py"))

@@ -1,0 +1,48 @@
+"""Slurm's words about a node, and what to do about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.checks.node_state import complaint, flags, is_ready, record
+
+
+@pytest.mark.parametrize("state", ["IDLE", "MIXED", "ALLOCATED", "IDLE+CLOUD", "MIXED+PLANNED", "ALLOCATED+COMPLETING", "IDLE-"])
+def test_node_that_takes_jobs_is_no_trouble(state: str) -> None:
+    assert is_ready({"State": state})
+    assert complaint("n1", {"State": state}) == ""
+
+
+@pytest.mark.parametrize(("state", "reason", "words"), [
+    ("DOWN*", "Not responding", "slurmctld gets no answer from its slurmd"),
+    ("IDLE*", "", "Repair: fab deploy --hosts n1"),
+    ("IDLE+NOT_RESPONDING", "", "a firewall is in between"),
+    ("IDLE+DRAIN", "Low RealMemory (reported:7000 < 90.00% of configured:8000)", "less than slurm.conf promises"),
+    ("INVAL", "gres/gpu count reported lower than configured (0 < 2)", "less than slurm.conf promises"),
+    ("DOWN+INVALID_REG", "", "does not fit slurm.conf"),
+    ("DOWN", "Node unexpectedly rebooted", "Repair: scontrol update NodeName=n1 State=RESUME"),
+    ("IDLE+DRAIN", "fan is broken [root@2026-01-01T00:00:00]", "fan is broken"),
+    ("MIXED+DRAIN", "fan", "when the reason is settled, scontrol update NodeName=n1 State=RESUME"),
+    ("UNKNOWN*", "", "no answer from its slurmd"),
+    ("UNKNOWN", "", "has not registered since slurmctld started"),
+    ("IDLE+POWERED_DOWN", "", "wait until it is back"),
+    ("DOWN", "", "slurmctld.log"),
+])
+def test_node_that_takes_no_jobs_is_told_with_state_cause_and_repair(state: str, reason: str, words: str) -> None:
+    told = complaint("n1", {"State": state, "Reason": reason})
+    assert told.startswith(f"Slurm has it {state}")
+    assert words in told
+    assert " Repair: " in told
+
+
+def test_flags_are_read_from_words_and_from_signs() -> None:
+    assert flags("IDLE*+DRAIN") == {"IDLE", "NOT_RESPONDING", "DRAIN"}
+
+
+def test_record_keeps_values_with_spaces_in_them_whole() -> None:
+    line = "NodeName=n1 OS=Linux 6.1.0 #1 SMP  Gres=gpu:a100:4(S:0-1) CPUTot=4 Reason=Not responding [slurm@2026-01-01T00:00:00]"
+    fields = record(line)
+    assert fields["OS"] == "Linux 6.1.0 #1 SMP"
+    assert fields["Gres"] == "gpu:a100:4(S:0-1)"
+    assert fields["CPUTot"] == "4"
+    assert fields["Reason"] == "Not responding [slurm@2026-01-01T00:00:00]"

@@ -1,0 +1,54 @@
+"""The small rules inside the phases; which resources they make is told by the tables of test_plan."""
+
+from __future__ import annotations
+
+import pytest
+from support import cluster, facts_of, prepared, situation
+
+from slurmfab.agent.kinds import KINDS
+from slurmfab.phases import daemons, hosts_file, slurm_conf, ssh
+from slurmfab.plan import make_plan
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", set()),
+        ("NodeName=n[1-3],m1 CPUs=4\nNodeName=o1\n", {"n1", "n2", "n3", "m1", "o1"}),
+        ("  nodename=n1 CPUs=4\n# NodeName=n2\n", {"n1"}),
+        ("NodeName=DEFAULT State=UNKNOWN\nNodeName=n1\n", {"n1"}),
+        ("NodeName=n[1- CPUs=4\n", set()),
+    ],
+)
+def test_node_names_are_read_from_a_slurm_conf_and_none_from_a_damaged_one(text: str, names: set[str]) -> None:
+    assert daemons.node_names(text) == names
+
+
+@pytest.mark.parametrize(
+    ("address", "numeric"),
+    [("10.0.0.1", True), ("fd00::1", True), ("n1.example.org", False), ("n1", False), ("", False)],
+)
+def test_only_ip_addresses_go_into_the_hosts_file(address: str, numeric: bool) -> None:
+    assert hosts_file.is_numeric(address) is numeric
+
+
+def test_logins_go_between_the_controller_and_everybody_else_and_no_further() -> None:
+    wanted = situation(cluster(), facts_of(cluster(), prepared))
+    assert ssh.others(wanted, "c1") == ("n1", "n2")
+    assert ssh.others(wanted, "n1") == ("c1",)
+
+
+def test_a_key_that_is_let_in_may_forward_nothing() -> None:
+    wanted = situation(cluster(), facts_of(cluster(), prepared))
+    assert ssh.authorized(wanted, "n1").split()[0] == "restrict,pty"
+
+
+def test_the_state_directory_with_job_scripts_is_the_slurm_users_alone() -> None:
+    wanted = situation(cluster(), facts_of(cluster(), prepared))
+    (state,) = (one for one in slurm_conf.resources(wanted, "c1") if one.id == "directory:/var/lib/slurm/slurmctld")
+    assert (vars(state)["owner"], vars(state)["mode"]) == ("slurm", 0o700)
+
+
+def test_every_planned_resource_is_of_a_kind_that_the_agent_knows() -> None:
+    plan = make_plan(situation(cluster(), facts_of(cluster(), prepared)), cluster().hosts)
+    assert {resource.kind for host in plan.hosts for _, resource in plan.of_host(host)} <= set(KINDS)

@@ -1,0 +1,80 @@
+"""What a plan is made from: what the lock takes up and keeps, and what Slurm's files are rendered from."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from support import SMALL, USABLE, cluster, facts_of, host_facts, prepared, situation
+
+from slurmfab.errors import InputError
+from slurmfab.facts import Cgroup, Gpu
+from slurmfab.lock import HostLock, Lock
+from slurmfab.situation import pin, weakest
+
+
+def test_the_lock_takes_up_what_is_found_out_for_the_first_time() -> None:
+    lock = pin(cluster(), Lock(), facts_of(cluster(), prepared))
+    assert lock.hosts["n1"] == HostLock(
+        "n1", {"ssh-ed25519": "host+key+of+n1"}, SMALL, (), USABLE, "ssh-ed25519 key+of+n1 slurm@n1")
+    assert lock.slurm == "24.11.5"
+    assert lock.ids["slurm.uid"] == 64030
+
+
+def test_hardware_that_has_changed_since_does_not_change_the_lock() -> None:
+    before = pin(cluster(), Lock(), facts_of(cluster(), gpus=(Gpu("/dev/nvidia0"),)))
+    smaller = dataclasses.replace(SMALL, RealMemory=8000)
+    after = pin(cluster(), before, facts_of(cluster(), hardware=smaller, gpus=(), cgroup=Cgroup("none"), hostname="other"))
+    assert after.hosts == before.hosts
+
+
+def test_gpus_that_come_later_are_no_discovery_either() -> None:
+    before = pin(cluster(), Lock(), facts_of(cluster()))
+    assert pin(cluster(), before, facts_of(cluster(), gpus=(Gpu("/dev/nvidia0"),))).hosts["n1"].gpus == ()
+
+
+def test_a_slurm_users_new_public_key_replaces_the_old_one() -> None:
+    before = pin(cluster(), Lock(), facts_of(cluster(), prepared))
+    assert pin(cluster(), before, facts_of(cluster(), prepared, public_key="new")).hosts["n1"].public_key == "new"
+    assert pin(cluster(), before, facts_of(cluster())).hosts["n1"].public_key == "ssh-ed25519 key+of+n1 slurm@n1"
+
+
+def test_the_one_host_key_of_first_contact_is_completed_and_a_full_set_is_kept() -> None:
+    shown = Lock(hosts={"n1": HostLock(host_keys={"ssh-ed25519": "A"})})
+    keys = {"ssh-ed25519": "A", "ssh-rsa": "B"}
+    completed = pin(cluster(), shown, {"n1": host_facts("n1", ssh_host_keys=keys)})
+    assert completed.hosts["n1"].host_keys == keys
+    assert pin(cluster(), completed, {"n1": host_facts("n1", ssh_host_keys={"ssh-rsa": "C"})}).hosts["n1"].host_keys == keys
+
+
+def test_a_host_that_does_not_answer_keeps_its_entry() -> None:
+    before = pin(cluster(), Lock(), facts_of(cluster(), prepared))
+    assert pin(cluster(), before, {"c1": prepared("c1")}) == before
+
+
+def test_the_version_is_the_installed_one_or_else_the_distributions() -> None:
+    assert str(situation(cluster(), facts_of(cluster(), prepared, slurm="22.05.8")).slurm_version) == "22.05"
+    assert str(situation(cluster(), facts_of(cluster(), codename="bookworm")).slurm_version) == "22.05"
+
+
+def test_a_key_that_the_installed_slurm_does_not_know_is_refused_with_its_place() -> None:
+    wanted = cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\nslurm_conf: {HashPlugin: hash/sha3}\n")
+    with pytest.raises(InputError, match=r"slurm_conf\.HashPlugin: Slurm 22\.05 does not know") as refused:
+        situation(wanted, facts_of(wanted, codename="bookworm")).refuse_unknown_keys()
+    assert "nothing was changed on any host" in str(refused.value)
+    situation(wanted, facts_of(wanted, codename="trixie")).refuse_unknown_keys()
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "common"),
+    [
+        ((), Cgroup("none")),
+        ((USABLE, USABLE), USABLE),
+        ((USABLE, dataclasses.replace(USABLE, swap=False)), dataclasses.replace(USABLE, swap=False)),
+        ((USABLE, Cgroup("v1", USABLE.controllers, swap=True)), Cgroup("none", USABLE.controllers, swap=True)),
+        ((USABLE, Cgroup("v2", ("memory",), swap=True)), Cgroup("v2", ("memory",), swap=True)),
+        ((USABLE, Cgroup("none")), Cgroup("none")),
+    ],
+)
+def test_the_weakest_node_decides_on_control_groups(cgroups: tuple[Cgroup, ...], common: Cgroup) -> None:
+    assert weakest(cgroups) == common
