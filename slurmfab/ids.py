@@ -33,18 +33,20 @@ def choose(facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: 
     """
     chosen: dict[str, int] = {}
     for user in SYSTEM_USERS:
-        uid, gid = pick(user, facts, declared, pinned)
+        uid, gid = pick(user, facts, declared, pinned, frozenset(chosen.values()))
         chosen |= {f"{user}.uid": uid, f"{user}.gid": gid}
     complaints = [line for user in SYSTEM_USERS for line in conflicts(user, chosen, facts)]
+    complaints += [f"{kind.upper()} {chosen[f'slurm.{kind}']} is wanted for both slurm and munge."
+                   for kind in ("uid", "gid") if chosen[f"slurm.{kind}"] == chosen[f"munge.{kind}"]]
     if complaints:
         raise IdConflict("\n".join([*complaints, "Nothing was changed. Free the number on those hosts, or choose others: "
                                     "ids: {slurm: NUMBER, munge: NUMBER} in the cluster file."]))
     return chosen
 
 
-def pick(user: str, facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: Mapping[str, int]
-         ) -> tuple[int, int]:
-    """The UID and GID that a system user should have, free or not."""
+def pick(user: str, facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: Mapping[str, int],
+         others: frozenset[int]) -> tuple[int, int]:
+    """The UID and GID that a system user should have, free or not; `others` are those that another one has got."""
     if user in declared:
         return declared[user], declared[user]
     if f"{user}.uid" in pinned:
@@ -55,7 +57,7 @@ def pick(user: str, facts: Mapping[str, HostFacts], declared: Mapping[str, int],
     if user in DEFAULTS:
         return DEFAULTS[user], DEFAULTS[user]
     taken = {number for fact in facts.values() for number in (*fact.uids, *fact.gids)}
-    free = next((number for number in CANDIDATES if number not in taken), CANDIDATES.stop)
+    free = next((number for number in CANDIDATES if number not in taken | others), CANDIDATES.stop)
     return free, free
 
 

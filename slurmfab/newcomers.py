@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slurmfab.deploy import ask_facts
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
@@ -18,6 +18,8 @@ from slurmfab.transport import SshTransport, on_each
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Ssh
+
+Answer = TypeVar("Answer")
 
 NO_NAMES = ("localhost", "debian", "ubuntu", "")
 """What freshly installed machines call themselves, which tells none from another."""
@@ -61,8 +63,10 @@ class Meeting:
 
 
 def meet(hostlist: str, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[], str] | None,
-         progress: Callable[[str], None]) -> Meeting:
+         progress: Callable[[str], None], refuse: Callable[[Mapping[str, HostError]], None]) -> Meeting:
     """Connect to hosts that nobody knows yet and ask them who they are.
+
+    Nobody is asked anything, and no python3 is installed, before all connections are made and judged.
 
     Args:
         hostlist: Slurm's hostlist of names, addresses or `user@address:port`.
@@ -70,6 +74,7 @@ def meet(hostlist: str, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[]
         accept_new: whether host keys that nobody has vouched for are believed.
         ask_password: asks for the sudo password.
         progress: told a line now and then.
+        refuse: raises an error if one cannot go on without the hosts that it is given.
 
     Raises:
         HostlistError: the text is no hostlist.
@@ -80,28 +85,41 @@ def meet(hostlist: str, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[]
     policies = {text: PinnedKey(text, vouched(endpoints[text], route), accept_new=accept_new)
                 for text, route in routes.items()}
     transport = SshTransport(routes, policies, ask_password)
-    facts: dict[str, HostFacts] = {}
-    lost: dict[str, HostError] = {}
     try:
-        for text, answer in on_each(routes, lambda text: introduce(transport, text)):
-            if isinstance(answer, HostError):
-                lost[text] = answer
-            elif isinstance(answer, SlurmfabError):
-                raise answer
-            else:
-                facts[text] = answer
-        lost = {text: lost[text] for text in routes if text in lost}
+        lost = on_all(routes, transport.connection)[1]
         refuse_unknown_keys(lost)
+        refuse(lost)
+        facts, silent = on_all((text for text in routes if text not in lost), lambda text: introduce(transport, text))
+        lost = {text: error for text in routes if (error := lost.get(text) or silent.get(text))}
+        refuse(lost)
         names = name_all({text: (endpoints[text], fact) for text, fact in facts.items()})
-        newcomers = tuple(newcomer(names[text], endpoints[text], routes[text], facts[text], transport, policies[text],
-                                   ssh)
-                          for text in endpoints if text in facts)
+        newcomers = tuple(newcomer(names[text], endpoints[text], routes[text], fact, transport, policies[text], ssh)
+                          for text, fact in facts.items())
     finally:
         transport.close()
     for text, policy in policies.items():
         if policy.shown and text in names and not policy.pinned:
             progress(f"{names[text]}: accepted its host key {policy.shown[0]} {fingerprint(policy.shown[1])}.")
     return Meeting(newcomers, lost, transport.password)
+
+
+def on_all(hosts: Iterable[str], function: Callable[[str], Answer]) -> tuple[dict[str, Answer], dict[str, HostError]]:
+    """What a function returns for each host, and the errors of the others; both in the order of the hosts.
+
+    Raises:
+        SlurmfabError: an error that is not about one host.
+    """
+    named = tuple(hosts)
+    answers: dict[str, Answer] = {}
+    lost: dict[str, HostError] = {}
+    for host, answer in on_each(named, function):
+        if isinstance(answer, HostError):
+            lost[host] = answer
+        elif isinstance(answer, SlurmfabError):
+            raise answer
+        else:
+            answers[host] = answer
+    return ({host: answers[host] for host in named if host in answers}, {host: lost[host] for host in named if host in lost})
 
 
 def introduce(transport: SshTransport, text: str) -> HostFacts:

@@ -111,11 +111,11 @@ def deploy(cluster: str, hosts: str, contact: Contact, output: Output) -> int:
     if hosts and not path.exists():
         ssh = contact.ssh(hosts)
         progress = output.progress()
-        meeting = newcomers.meet(hosts, ssh, accept_new=contact.accept_new, ask_password=output.asker(), progress=progress.line)
+        meeting = newcomers.meet(hosts, ssh, accept_new=contact.accept_new, ask_password=output.asker(),
+                                 progress=progress.line, refuse=lambda lost: refuse_without_controller(hosts, lost))
         lost, password = meeting.lost, meeting.password
         for error in lost.values():
             progress.line(str(error))
-        refuse_without_controller(hosts, meeting)
         known = membership.found(path, contact.name or "cluster", ssh, meeting.newcomers)
         progress.line(f"Wrote {path}: {known.cluster.controller} is the controller, "
                       f"{fold(known.cluster.compute_nodes)} compute.")
@@ -131,16 +131,26 @@ def deploy(cluster: str, hosts: str, contact: Contact, output: Output) -> int:
     return code or (3 if lost else 0)
 
 
-def refuse_without_controller(hosts: str, meeting: newcomers.Meeting) -> None:
-    """Stop at first contact if the host that would be the controller did not answer.
+def refuse_without_controller(hosts: str, lost: Mapping[str, HostError]) -> None:
+    """Stop at first contact if the host that would be the controller is lost.
 
     Raises:
-        SlurmfabError: it did not.
+        SlurmfabError: it is.
     """
     first = newcomers.text_of(expand_endpoints(hosts)[0])
-    if first in meeting.lost:
-        raise SlurmfabError(f"{first} would be the controller and cannot be reached, so nothing was written or changed. "
+    if first in lost:
+        raise SlurmfabError(f"{lost[first]}\n{first} would be the controller, so nothing was written or changed. "
                             "Name another host first, or mend that.")
+
+
+def refuse_incomplete(lost: Mapping[str, HostError]) -> None:
+    """Stop if any host is lost.
+
+    Raises:
+        SlurmfabError: with what is wrong with each.
+    """
+    if lost:
+        raise SlurmfabError("\n".join([*map(str, lost.values()), "Nothing was changed."]))
 
 
 def converge(known: Inventory, hosts: str, output: Output, password: str = "", *, accept_new: bool = False,
@@ -183,9 +193,8 @@ def add_node(cluster: str, hosts: str, like: str, accept_new: bool, output: Outp
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
     membership.refuse_known(known, hosts)
     progress = output.progress()
-    meeting = newcomers.meet(hosts, known.cluster.ssh, accept_new=accept_new, ask_password=output.asker(), progress=progress.line)
-    if meeting.lost:
-        raise SlurmfabError("\n".join([*map(str, meeting.lost.values()), "Nothing was changed."]))
+    meeting = newcomers.meet(hosts, known.cluster.ssh, accept_new=accept_new, ask_password=output.asker(),
+                             progress=progress.line, refuse=refuse_incomplete)
     grown = membership.joined(known, meeting.newcomers, {}, like or None)
     progress.line(f"{known.path}: added {fold(newcomer.name for newcomer in meeting.newcomers)}.")
     return converge(grown, "", output, meeting.password, command="add-node")

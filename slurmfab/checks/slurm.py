@@ -152,7 +152,7 @@ def need_answer(host: CheckedHost) -> None:
 
 def job_words(done: CommandResult) -> str:
     """Why a job failed: its own last words, or srun's first error where it has none; what follows says less."""
-    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    lines: list[str] = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     own = [line for line in lines if not line.startswith("srun: ")]
     errors = [line.removeprefix("srun: error: ") for line in lines if line.startswith("srun: error: ")]
     return (own[-1:] or errors[:1] or [last_words(done)])[0].rstrip(".")

@@ -15,7 +15,7 @@ from slurmfab import lab
 from slurmfab.lab import Lab, LabSpec
 
 SNAPSHOT = (
-    "find /etc /usr/bin /usr/sbin /var/lib/dpkg /var/lib/slurm /var/lib/munge /var/log/slurm /home /root -xdev"
+    "find /etc /usr/bin /usr/sbin /var/lib/dpkg /var/lib/slurm/home /home /root -xdev"
     " -printf '%p %T@ %C@ %m %U %G %s\\n' 2>/dev/null | sort | sha256sum"
 )
 """Tells two states of a host apart: names, times, modes, owners and sizes of all that a deployment could touch."""

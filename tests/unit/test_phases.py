@@ -6,22 +6,8 @@ import pytest
 from support import cluster, facts_of, prepared, situation
 
 from slurmfab.agent.kinds import KINDS
-from slurmfab.phases import daemons, hosts_file, slurm_conf, ssh
+from slurmfab.phases import hosts_file, slurm_conf, ssh
 from slurmfab.plan import make_plan
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("", set()),
-        ("NodeName=n[1-3],m1 CPUs=4\nNodeName=o1\n", {"n1", "n2", "n3", "m1", "o1"}),
-        ("  nodename=n1 CPUs=4\n# NodeName=n2\n", {"n1"}),
-        ("NodeName=DEFAULT State=UNKNOWN\nNodeName=n1\n", {"n1"}),
-        ("NodeName=n[1- CPUs=4\n", set()),
-    ],
-)
-def test_node_names_are_read_from_a_slurm_conf_and_none_from_a_damaged_one(text: str, names: set[str]) -> None:
-    assert daemons.node_names(text) == names
 
 
 @pytest.mark.parametrize(

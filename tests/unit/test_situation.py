@@ -71,10 +71,24 @@ def test_a_key_that_the_installed_slurm_does_not_know_is_refused_with_its_place(
         ((), Cgroup("none")),
         ((USABLE, USABLE), USABLE),
         ((USABLE, dataclasses.replace(USABLE, swap=False)), dataclasses.replace(USABLE, swap=False)),
-        ((USABLE, Cgroup("v1", USABLE.controllers, swap=True)), Cgroup("none", USABLE.controllers, swap=True)),
-        ((USABLE, Cgroup("v2", ("memory",), swap=True)), Cgroup("v2", ("memory",), swap=True)),
+        ((USABLE, Cgroup("v2", ("memory",), swap=True)), Cgroup("none", ("memory",), swap=True)),
         ((USABLE, Cgroup("none")), Cgroup("none")),
     ],
 )
 def test_the_weakest_node_decides_on_control_groups(cgroups: tuple[Cgroup, ...], common: Cgroup) -> None:
     assert weakest(cgroups) == common
+
+
+def test_v1_and_v2_may_be_in_one_cluster() -> None:
+    assert weakest((USABLE, dataclasses.replace(USABLE, version="v1"))).is_usable
+
+
+def test_another_clusters_controller_is_refused_with_both_names() -> None:
+    facts = facts_of(cluster(), prepared) | {"c1": prepared("c1", slurm_conf="ClusterName=old\nNodeName=n1\n")}
+    with pytest.raises(InputError, match="c1 is the controller of the cluster old, and the cluster file says lab"):
+        situation(cluster(), facts).refuse_other_cluster()
+
+
+def test_its_own_name_in_the_controllers_slurm_conf_is_fine() -> None:
+    facts = facts_of(cluster(), prepared) | {"c1": prepared("c1", slurm_conf="ClusterName=lab\n")}
+    situation(cluster(), facts).refuse_other_cluster()

@@ -1,0 +1,3 @@
+"""Tasks for nodes that come and go, and for a look at how they are."""
+
+from __future__ import annotations

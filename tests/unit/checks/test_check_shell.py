@@ -1,0 +1,153 @@
+"""A shell over SSH: both streams, exit codes, deadlines, and sudo's question answered only where it is asked."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import paramiko
+import pytest
+
+from slurmfab.checks.shell import PROMPT, READY, Answer, NoAnswer, SshShell
+from slurmfab.errors import BecomeRefused, SudoPasswordNeeded, Unreachable
+
+Reaction = Callable[["Channel"], None]
+
+
+class Channel:
+    """An SSH channel to a program that is a function of what it is sent."""
+
+    def __init__(self, started: Reaction, answered: Reaction = lambda _: None) -> None:
+        self.started, self.answered = started, answered
+        self.output, self.error, self.sent = b"", b"", b""
+        self.eof_received = self.closed = False
+        self.command = ""
+        self.status_event = threading.Event()
+        self.exit_status = -1
+        # Always readable, so that nobody waits: a real channel's pipe has a byte in it while there is something to read.
+        self.reading, writing = os.pipe()
+        os.write(writing, b"x")
+        os.close(writing)
+
+    def says(self, output: bytes = b"", error: bytes = b"") -> None:
+        self.output += output
+        self.error += error
+
+    def ends(self, code: int) -> None:
+        self.exit_status, self.eof_received = code, True
+        self.status_event.set()
+
+    def settimeout(self, seconds: float) -> None:
+        assert seconds > 0
+
+    def fileno(self) -> int:
+        return self.reading
+
+    def exec_command(self, command: str) -> None:
+        self.command = command
+        self.started(self)
+
+    def sendall(self, data: bytes) -> None:
+        self.sent += data
+        self.answered(self)
+
+    def shutdown_write(self) -> None:
+        """Nothing to tell the stand-in."""
+
+    def recv_ready(self) -> bool:
+        return bool(self.output)
+
+    def recv_stderr_ready(self) -> bool:
+        return bool(self.error)
+
+    def recv(self, size: int) -> bytes:
+        taken, self.output = self.output[:size], self.output[size:]
+        return taken
+
+    def recv_stderr(self, size: int) -> bytes:
+        taken, self.error = self.error[:size], self.error[size:]
+        return taken
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            os.close(self.reading)
+
+
+def shell_over(channel: Channel, *, become: bool = False, password: str = "") -> SshShell:
+    transport = SimpleNamespace(open_session=lambda timeout: channel)
+    return SshShell("n1", SimpleNamespace(transport=transport), become=become, password=password)
+
+
+def test_command_when_it_fills_both_streams_is_read_to_the_end() -> None:
+    def program(channel: Channel) -> None:
+        channel.says(b"o" * 200_000, b"e" * 200_000)
+        channel.ends(3)
+
+    assert shell_over(Channel(program)).run("x", "in") == Answer(3, b"o" * 200_000, b"e" * 200_000)
+
+
+def test_command_when_it_never_ends_is_no_answer_in_time() -> None:
+    with pytest.raises(NoAnswer, match=r"n1: `sleep 99` gave no answer within 0 s\."):
+        shell_over(Channel(lambda _: None)).run("sleep 99", seconds=0.05)
+
+
+def test_command_when_the_connection_breaks_is_an_unreachable_host() -> None:
+    def breaks(_: Channel) -> None:
+        raise paramiko.SSHException("SSH session not active")
+
+    with pytest.raises(Unreachable, match=r"n1: the connection was lost \(SSH session not active\)"):
+        shell_over(Channel(breaks)).run("true")
+
+
+def asks_for_password(channel: Channel) -> None:
+    channel.says(error=PROMPT)
+
+
+def takes_password(channel: Channel) -> None:
+    if channel.sent == b"secret\n":
+        channel.says(error=b"\nlecture\n" + READY)
+    elif channel.sent == b"secret\ninput":
+        channel.says(b"done")
+        channel.ends(0)
+
+
+def test_sudo_when_it_asks_gets_the_password_and_the_command_only_its_input() -> None:
+    channel = Channel(asks_for_password, takes_password)
+    assert shell_over(channel, become=True, password="secret").run("cat", "input") == Answer(0, b"done", b"")
+    assert "secret" not in channel.command
+
+
+def test_sudo_when_it_does_not_ask_is_sent_no_password() -> None:
+    def lets_in(channel: Channel) -> None:
+        channel.says(error=READY)
+
+    def takes_input(channel: Channel) -> None:
+        channel.ends(0)
+
+    channel = Channel(lets_in, takes_input)
+    shell_over(channel, become=True, password="secret").run("cat", "input")
+    assert channel.sent == b"input"
+
+
+def test_sudo_when_it_asks_and_no_password_is_known_says_how_to_give_one() -> None:
+    with pytest.raises(SudoPasswordNeeded, match="--ask-sudo-password"):
+        shell_over(Channel(asks_for_password), become=True).run("true")
+
+
+def test_sudo_when_it_asks_twice_has_refused_the_password() -> None:
+    channel = Channel(asks_for_password, asks_for_password)
+    with pytest.raises(BecomeRefused, match="does not accept the password") as caught:
+        shell_over(channel, become=True, password="secret").run("true")
+    assert "secret" not in str(caught.value)
+
+
+def test_sudo_when_it_refuses_is_told_in_its_own_words() -> None:
+    def refuses(channel: Channel) -> None:
+        channel.says(error=b"admin is not in the sudoers file.\n")
+        channel.ends(1)
+
+    with pytest.raises(BecomeRefused, match="sudo refuses: admin is not in the sudoers file"):
+        shell_over(Channel(refuses), become=True).run("true")
