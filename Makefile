@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUITE ?= trixie
-LAB_PACKAGES := systemd-container mmdebstrap iproute2 nftables procps openssh-client
+LAB_PACKAGES := systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
 

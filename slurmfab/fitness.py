@@ -29,6 +29,23 @@ def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
     return reasons
 
 
+def unfit_newcomers(facts: Mapping[str, HostFacts], expected: SlurmVersion | None) -> dict[str, str]:
+    """The hosts that cannot become compute nodes of a cluster, with the reason for each.
+
+    Args:
+        facts: of hosts that are not in the cluster yet.
+        expected: the cluster's Slurm; `None` before its first deployment.
+    """
+    found = {
+        host: wrong_system(fact)
+        or wrong_clock(fact)
+        or wrong_node(fact)
+        or (wrong_version(fact, expected) if expected else "")
+        for host, fact in facts.items()
+    }
+    return {host: reason for host, reason in found.items() if reason}
+
+
 def wrong_system(fact: HostFacts) -> str:
     """Why the host's distribution is not supported, empty when it is."""
     if not fact.is_debian:
@@ -50,10 +67,18 @@ def wrong_clock(fact: HostFacts) -> str:
 
 
 def wrong_hardware(cluster: Cluster, host: str, fact: HostFacts) -> str:
-    """Why the host cannot be a compute node, empty when it can or need not."""
-    if "compute" in cluster.roles(host) and fact.hardware is None:
-        return "its processors and memory could not be read from /sys/devices/system/cpu and /proc/meminfo; are they mounted there?"
-    return ""
+    """Why the host cannot have the part that the cluster file gives it, empty when it can."""
+    return wrong_node(fact) if "compute" in cluster.roles(host) else ""
+
+
+def wrong_node(fact: HostFacts) -> str:
+    """Why the host cannot be a compute node, empty when it can."""
+    if fact.hardware is not None:
+        return ""
+    return (
+        "its processors and memory could not be read from /sys/devices/system/cpu and /proc/meminfo; "
+        "are they mounted there?"
+    )
 
 
 def wrong_version(fact: HostFacts, expected: SlurmVersion) -> str:

@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab import cluster_file, inventory
+from slurmfab import cluster_file, ids, inventory
 from slurmfab import lock as locks
-from slurmfab.errors import InputError
+from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.fitness import unfit_newcomers
 from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock, Lock
 from slurmfab.newcomers import Newcomer
+from slurmfab.slurm_versions import SlurmVersion
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Ssh
@@ -108,6 +110,21 @@ def with_newcomers(lock: Lock, newcomers: Sequence[Newcomer]) -> Lock:
         kind, key = newcomer.host_key
         lock = locks.with_host(lock, newcomer.name, replace(old, host_keys={**old.host_keys, kind: key}))
     return lock
+
+
+def refuse_unfit(known: Inventory, newcomers: Sequence[Newcomer]) -> None:
+    """Refuse hosts that could not be nodes of this cluster, before any file says that they are.
+
+    Raises:
+        SlurmfabError: with what is wrong with each.
+        IdConflict: somebody there has the cluster's UIDs or GIDs.
+    """
+    facts = {newcomer.name: newcomer.facts for newcomer in newcomers}
+    expected = SlurmVersion.parse(known.lock.slurm) if known.lock.slurm else None
+    reasons = unfit_newcomers(facts, expected)
+    if reasons:
+        raise SlurmfabError("\n".join([*(f"{host}: {reason}" for host, reason in reasons.items()), "Nothing was changed."]))
+    ids.choose(facts, known.cluster.ids, known.lock.ids)
 
 
 def refuse_known(known: Inventory, hostlist: str) -> None:

@@ -188,13 +188,15 @@ def add_node(cluster: str, hosts: str, like: str, accept_new: bool, output: Outp
     """Meet new hosts, write them into the cluster file, and deploy.
 
     Raises:
-        InputError: a host is in the cluster already, or one did not answer.
+        InputError: a host is in the cluster already.
+        SlurmfabError: one did not answer, or cannot be a node of this cluster; nothing was changed.
     """
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
     membership.refuse_known(known, hosts)
     progress = output.progress()
     meeting = newcomers.meet(hosts, known.cluster.ssh, accept_new=accept_new, ask_password=output.asker(),
                              progress=progress.line, refuse=refuse_incomplete)
+    membership.refuse_unfit(known, meeting.newcomers)
     grown = membership.joined(known, meeting.newcomers, {}, like or None)
     progress.line(f"{known.path}: added {fold(newcomer.name for newcomer in meeting.newcomers)}.")
     return converge(grown, "", output, meeting.password, command="add-node")

@@ -12,7 +12,7 @@ from slurmfab import ids, render
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, HostFacts
 from slurmfab.lock import HostLock, Lock, with_host
-from slurmfab.node_lines import Node
+from slurmfab.node_lines import Node, node_names
 from slurmfab.slurm_versions import SlurmVersion, complaints, distribution_version
 
 if TYPE_CHECKING:
@@ -44,7 +44,27 @@ class Situation:
     @cached_property
     def compute_nodes(self) -> tuple[str, ...]:
         """The compute nodes that slurm.conf can name: those whose hardware is known."""
-        return tuple(host for host in self.cluster.compute_nodes if host in self.members and self.host(host).hardware)
+        known = frozenset(self.members)
+        return tuple(host for host in self.cluster.compute_nodes if host in known and self.host(host).hardware)
+
+    @cached_property
+    def _compute_nodes(self) -> frozenset[str]:
+        return frozenset(self.compute_nodes)
+
+    def is_compute_node(self, host: str) -> bool:
+        """Whether slurm.conf names the host as a compute node."""
+        return host in self._compute_nodes
+
+    @cached_property
+    def changes_nodes(self) -> bool:
+        """Whether the new slurm.conf names other compute nodes than the controller's present one."""
+        return node_names(self.controller_facts.slurm_conf) != node_names(dict(self.files)["slurm.conf"])
+
+    @cached_property
+    def names_and_addresses(self) -> str:
+        """The lines of /etc/hosts for all hosts whose address is a number; a name as address is left to DNS."""
+        return "".join(f"{self.address(name)} {' '.join(self.names(name))}\n"
+                       for name in self.members if is_numeric(self.address(name)))
 
     @cached_property
     def controller_facts(self) -> HostFacts:
@@ -138,7 +158,12 @@ class Situation:
         """A partition's `Nodes=`, without those that nobody has seen yet."""
         from slurmfab.hostlist import fold  # noqa: PLC0415 - ClusterShell is slow to import
 
-        return nodes if isinstance(nodes, str) else fold(node for node in nodes if node in self.compute_nodes)
+        return nodes if isinstance(nodes, str) else fold(node for node in nodes if self.is_compute_node(node))
+
+
+def is_numeric(address: str) -> bool:
+    """Whether an address is an IP address, which alone /etc/hosts can hold."""
+    return ":" in address or address.replace(".", "").isdigit()
 
 
 def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -123,23 +124,25 @@ def left_out(verdict: Verdict) -> tuple[str, ...]:
     """What was not looked at, reason by reason."""
     reasons: dict[str, list[Result]] = {}
     for result in verdict.having(NOT_RUN):
-        reasons.setdefault(result.cause, []).append(result)
+        reasons.setdefault(without(result.host, result.cause), []).append(result)
     lines = []
     for reason, results in reasons.items():
         titles = tuple(dict.fromkeys(f"{result.group}: {result.title}" for result in results))
-        hosts = fold(dict.fromkeys(result.host for result in results))
+        hosts = tuple(dict.fromkeys(result.host for result in results))
         what = titles[0] if len(titles) == 1 else f"{len(titles)} checks"
-        lines.append(f"not run {hosts}: {what}, because {reason}")
+        lines.append(f"not run  {fold(hosts)}: {what}, because {with_hosts(hosts, reason)}")
     return ("", *lines) if lines else ()
 
 
 def folded(results: Sequence[Result], *, apart: bool = False) -> tuple[tuple[str, str, str], ...]:
     """(hosts, cause, repair) of one check; hosts that differ in nothing but their names are put together."""
     alike: dict[tuple[str, str, str], list[str]] = {}
+    said = Counter((result.cause, result.repair) for result in results)
     for result in results:
-        place = result.host if apart else ""
-        key = (without(result.host, result.cause), without(result.host, result.repair), place)
-        alike.setdefault(key, []).append(result.host)
+        place, words = result.host if apart else "", (result.cause, result.repair)
+        if said[words] == 1:
+            words = (without(result.host, result.cause), without(result.host, result.repair))
+        alike.setdefault((*words, place), []).append(result.host)
     return tuple((fold(hosts), with_hosts(hosts, cause), with_hosts(hosts, repair))
                  for (cause, repair, _), hosts in alike.items())
 

@@ -69,10 +69,23 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         Raises:
             AssertionError: it does not; the text has its last words.
         """
-        done = self.run(command, *args, stdin=stdin, seconds=seconds)
-        text = self.backend.quote(command, *args)
-        assert done.rc == 0, f"`{shortened(text)}` fails on {self.name}: {last_words(done)}."
+        done = self.run_expect([0], command, *args, stdin=stdin, seconds=seconds)
         return str(done.stdout).strip()
+
+    def run_expect(self, expected: list[int], command: str, *args: str, **kwargs: Any) -> CommandResult:
+        """What a command left that has to end with one of these exit codes; testinfra's modules use it as well.
+
+        Raises:
+            AssertionError: it does not; the text has its last words.
+        """
+        done = self.run(command, *args, **kwargs)
+        text = self.backend.quote(command, *args)
+        assert done.rc in expected, f"`{shortened(text)}` fails on {self.name}: {last_words(done)}."
+        return done
+
+    def check_output(self, command: str, *args: str, **kwargs: Any) -> str:
+        """The output of a command that has to succeed, for testinfra's modules."""
+        return str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
 
 
 def last_words(done: CommandResult) -> str:

@@ -13,8 +13,7 @@ What a check may take as arguments:
 Hosts are testinfra's (`CheckedHost`). A check on many hosts runs on all of them at the same time, in threads: it costs
 as much as its slowest host. So a check changes nothing but its own local variables.
 
-Checks with the mark `foundation` are what jobs rest on: where one has failed, no job is sent. Slurm would not know
-better than to start it there, and a job on a node without a daemon hangs, and takes the node out of service.
+A check that is marked as a `foundation` is what jobs rest on: where it has failed, none is sent.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from typing import Any
 
 import pytest
 
+from slurmfab.checks.foundation import is_foundation
 from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
 from slurmfab.checks.slurm import Slurm
@@ -36,11 +36,8 @@ from slurmfab.errors import HostError, Unreachable
 from slurmfab.inventory import Inventory
 from slurmfab.transport import FAN_OUT
 
-REACHABLE = "reachable"
-"""The group that always runs: whatever else is looked at, hosts that are not there have to be told."""
-
-FIRST = "test_host_is_reachable"
-"""The one check that fails on a host which is not there; all others are left out on it."""
+ALWAYS = ("test_host_is_reachable", "test_controller_answers")
+"""The checks that always run: whatever is asked for, it has to be told when somebody does not answer."""
 
 ACCOUNTS = ("slurm", "munge")
 JOBS = ("jobs", "limits", "gpus")
@@ -85,10 +82,6 @@ class Checks:
         self.shared: dict[str, Any] = {"controller": controller, "slurm": self.slurm, "nodes": (), "cluster": cluster,
                                        "lock": lock}
 
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Make our mark known."""
-        config.addinivalue_line("markers", "foundation: jobs are not sent where this has failed")
-
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test per host, in the cluster's order."""
         for name, hosts in {**self.places, "account": ACCOUNTS}.items():
@@ -114,7 +107,8 @@ class Checks:
         else:
             is_about_us = self.controller in self.hosts or "nodes" in arguments
         group, name = group_of(item), item.originalname.removeprefix("test_")
-        is_asked = group == REACHABLE or not self.only or any(word == group or word in name for word in self.only)
+        is_chosen = not self.only or any(word == group or word in name for word in self.only)
+        is_asked = is_chosen or item.originalname in ALWAYS
         return is_about_us and is_asked
 
     def unknown_words(self) -> tuple[str, ...]:
@@ -182,9 +176,12 @@ class Checks:
         return {**{name: self.known[host] for name, host in hosts.items()}, **others}
 
     def need(self, item: pytest.Function, host: str) -> None:
-        """Leave a check out that needs a host which is not there, or that would send jobs to an unsound one."""
+        """Leave a check out that needs a host which is not there, or that would send jobs to an unsound one.
+
+        That a host is not there fails once, in the first check of all.
+        """
         if host in self.lost:
-            if item.originalname == FIRST:
+            if item.originalname == ALWAYS[0]:
                 raise self.lost[host]
             pytest.skip(f"{host} cannot be reached.")
         if host in self.unsound and group_of(item) in JOBS and "slurm" in arguments_of(item):
@@ -202,7 +199,7 @@ class Checks:
             return replace(found, outcome=NOT_RUN, cause=str(error.msg))
         if isinstance(error, Unreachable):
             self.lost.setdefault(error.host, error)
-        if item.get_closest_marker("foundation"):
+        if is_foundation(item.obj):
             self.unsound.setdefault(host, title_of(item))
         cause, repair = explained(error, host)
         return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=isinstance(error, Unreachable))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.slurm import ping
 from slurmfab.checks.wanted import CONFIGURATION, FILES, MUNGE_KEY, MUNGE_SOCKET, deploy, port, units_of
 from slurmfab.cluster import Cluster
 
@@ -25,19 +27,19 @@ AGES = (
 """Prints the clock, the time since boot, ticks per second, a daemon's line in /proc, and when its files changed."""
 
 
-@pytest.mark.foundation
+@foundation
 def test_munged_runs(host: CheckedHost) -> None:
     """munged is running"""
     assert_runs(host, "munge")
 
 
-@pytest.mark.foundation
+@foundation
 def test_slurmctld_runs(controller: CheckedHost) -> None:
     """slurmctld is running"""
     assert_runs(controller, "slurmctld")
 
 
-@pytest.mark.foundation
+@foundation
 def test_slurmd_runs(node: CheckedHost) -> None:
     """slurmd is running"""
     assert_runs(node, "slurmd")
@@ -51,19 +53,30 @@ def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
 
 def test_munge_socket_is_there(host: CheckedHost) -> None:
     """munged listens on its socket"""
+    need_running(host, "munge")
     assert host.file(MUNGE_SOCKET).is_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
 
 
-@pytest.mark.foundation
+@foundation
 def test_slurmctld_listens(controller: CheckedHost, cluster: Cluster) -> None:
     """slurmctld listens on its port"""
     assert_listens(controller, "slurmctld", port(cluster, "SlurmctldPort"))
 
 
-@pytest.mark.foundation
+@foundation
 def test_slurmd_listens(node: CheckedHost, cluster: Cluster) -> None:
     """slurmd listens on its port"""
     assert_listens(node, "slurmd", port(cluster, "SlurmdPort"))
+
+
+@foundation
+def test_controller_answers(host: CheckedHost) -> None:
+    """slurmctld answers to Slurm's commands"""
+    says = ping(host)
+    assert says.endswith("is UP"), (
+        f"`scontrol ping` says: {says}. Repair: fab deploy; if slurmctld runs already, look for a firewall, other "
+        "clocks and other munge keys"
+    )
 
 
 def test_munged_has_its_key(host: CheckedHost) -> None:
@@ -79,6 +92,12 @@ def test_slurmctld_has_its_files(controller: CheckedHost) -> None:
 def test_slurmd_has_its_files(node: CheckedHost) -> None:
     """slurmd runs with the files that are on the disk"""
     assert_is_current(node, "slurmd", "slurmd was started before the last change of")
+
+
+def need_running(host: CheckedHost, unit: str) -> None:
+    """Leave a check out where a daemon does not run; that it does not is for a check of its own."""
+    if not host.service(unit).is_running:
+        pytest.skip(f"{unit} does not run on {host.name}.")
 
 
 def assert_runs(host: CheckedHost, unit: str) -> None:
@@ -97,8 +116,7 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
 
 def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
     """Fail unless something listens on this TCP port; a daemon that does not run has a check of its own."""
-    if not host.service(daemon).is_running:
-        pytest.skip(f"{daemon} does not run on {host.name}.")
+    need_running(host, daemon)
     listening = host.socket.get_listening_sockets()
     assert any(socket.startswith("tcp://") and socket.endswith(f":{number}") for socket in listening), (
         f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"

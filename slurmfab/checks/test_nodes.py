@@ -7,15 +7,16 @@ import re
 import pytest
 
 from slurmfab.checks import node_state
+from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import counts, deploy
+from slurmfab.checks.wanted import counts, deploy, gpu_count, gpus_of
 from slurmfab.cluster import Cluster
 from slurmfab.facts import Hardware
 from slurmfab.lock import Lock
 
 
-@pytest.mark.foundation
+@foundation
 def test_node_takes_jobs(node: CheckedHost, slurm: Slurm) -> None:
     """Slurm has the node idle or at work"""
     complaint = node_state.complaint(node.name, slurm.node(node.name))
@@ -46,6 +47,13 @@ def test_slurm_counts_the_hardware(node: CheckedHost, lock: Lock, cluster: Clust
     off = [f"{key} is {record.get(key)} instead of {value}" for key, value in wanted.items()
            if record.get(key) != str(value)]
     assert not off, f"in slurmctld's eyes {', '.join(off)}. Repair: fab deploy"
+
+
+def test_slurm_counts_the_gpus(gpu_node: CheckedHost, slurm: Slurm, cluster: Cluster, lock: Lock) -> None:
+    """Slurm counts the node's GPUs"""
+    wanted = gpus_of(cluster, lock, gpu_node.name)
+    counted = gpu_count(slurm.node(gpu_node.name).get("Gres", ""))
+    assert counted == wanted, f"Slurm counts {counted} GPUs there instead of {wanted}. Repair: fab deploy"
 
 
 def hardware_in(lock: Lock, node: str) -> Hardware:

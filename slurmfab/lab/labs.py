@@ -209,7 +209,8 @@ def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.
     pid = _look(_state_of(lab), lab.host(host).name, ask=False).pid
     if pid is None:
         raise LabError(f"{host}: the host is switched off.")
-    command = ["nsenter", "--target", str(pid), *ENTER, "env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", *argv]
+    clock = ("--time",) if power.TIME_NAMESPACE.exists() else ()
+    command = ["nsenter", "--target", str(pid), *ENTER, *clock, "env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", *argv]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
 

@@ -19,6 +19,25 @@ from slurmfab.lab.layout import HostLayout
 BANNER = b"SSH-"
 """How an SSH server begins to speak, RFC 4253 section 4.2."""
 
+REBOOT = 133
+"""What systemd-nspawn ends with when its host wants to be started anew, as `reboot` does (systemd-nspawn(1), --keep-unit)."""
+
+TIME_NAMESPACE = Path("/proc/self/ns/time")
+"""There where the kernel has time namespaces (Linux 5.6); without them hosts believe that they booted when this machine did."""
+
+BOOT = f"""
+while :; do
+    if [ -e {TIME_NAMESPACE} ]; then
+        read -r up _ </proc/uptime
+        unshare --time --boottime "-${{up%.*}}" --fork "$@"
+    else
+        "$@"
+    fi
+    [ $? = {REBOOT} ] || break
+done
+"""
+"""Shell text: runs systemd-nspawn, and again when its host was rebooted, with a clock that counts from this boot on."""
+
 ENTER_CGROUPS = """
 while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done
 shift
@@ -54,7 +73,8 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str) 
         environment[UNIFIED] = "1"
     with host.console.open("ab") as console:
         done = subprocess.run(
-            [*TIED, "sh", "-ec", ENTER_CGROUPS, "sh", *map(str, subtrees), "--", *nspawn.split()],
+            [*TIED, "sh", "-ec", ENTER_CGROUPS, "sh", *map(str, subtrees), "--", "sh", "-c", BOOT, "power",
+             *nspawn.split()],
             stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment, check=False,
         )  # fmt: skip
     if done.returncode:

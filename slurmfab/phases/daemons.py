@@ -10,7 +10,6 @@ from __future__ import annotations
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_nodes import SlurmNodes
-from slurmfab.node_lines import node_names
 from slurmfab.phases.slurm_conf import CONFIGURATION, WATCHED
 from slurmfab.situation import Situation
 from slurmfab.slurm_versions import adds_nodes_by_reconfigure
@@ -22,11 +21,10 @@ READY_SECONDS = 90
 
 def must_stop(situation: Situation) -> bool:
     """Whether slurmctld has to be down while the files change."""
-    before = situation.controller_facts.slurm_conf
     return (
         not adds_nodes_by_reconfigure(situation.slurm_version)
         and situation.controller_facts.services.get("slurmctld") == "active"
-        and node_names(before) != node_names(dict(situation.files)["slurm.conf"])
+        and situation.changes_nodes
     )
 
 
@@ -43,7 +41,7 @@ def slurmctld(situation: Situation, host: str) -> tuple[Resource, ...]:
 
 def slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmd with the new files; after a reconfigure it has them already."""
-    return (Service("slurmd", watches=WATCHED),) if host in situation.compute_nodes else ()
+    return (Service("slurmd", watches=WATCHED),) if situation.is_compute_node(host) else ()
 
 
 def start(situation: Situation, host: str) -> tuple[Resource, ...]:
@@ -62,5 +60,7 @@ def controller_service(situation: Situation, host: str) -> tuple[Resource, ...]:
 
 def nodes(situation: Situation, host: str) -> tuple[Resource, ...]:
     """Every compute node that answers is ready for jobs, as slurmctld sees it."""
+    if host != situation.cluster.controller:
+        return ()
     answering = tuple(name for name in situation.compute_nodes if name in situation.facts)
-    return (SlurmNodes(answering, READY_SECONDS),) if host == situation.cluster.controller and answering else ()
+    return (SlurmNodes(answering, READY_SECONDS),) if answering else ()

@@ -11,11 +11,4 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:  # noqa:
     """One line per host of the cluster, unless `hosts_file: no`; an address that is a name is left to DNS."""
     if not situation.cluster.hosts_file:
         return (Block("/etc/hosts", "hosts", ""),)
-    lines = (f"{situation.address(name)} {' '.join(situation.names(name))}\n"
-             for name in situation.members if is_numeric(situation.address(name)))
-    return (Block("/etc/hosts", "hosts", "".join(lines)),)
-
-
-def is_numeric(address: str) -> bool:
-    """Whether an address is an IP address, which alone /etc/hosts can hold."""
-    return ":" in address or address.replace(".", "").isdigit()
+    return (Block("/etc/hosts", "hosts", situation.names_and_addresses),)

@@ -24,7 +24,7 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     A gres.conf that describes nothing any more goes. Job scripts lie in the state directory, so it is the slurm user's alone; jobs read theirs in the spool directory.
     """
     roles = situation.cluster.roles(host)
-    node = host if "compute" in roles and host in situation.compute_nodes else ""
+    node = host if situation.is_compute_node(host) else ""
     return (
         Directory(LOGS, "slurm", "slurm", 0o755),
         *((Directory(STATE, "slurm", "slurm", 0o700),) if "controller" in roles else ()),

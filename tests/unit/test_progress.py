@@ -34,13 +34,13 @@ def test_without_a_terminal_there_are_plain_lines_and_no_control_characters() ->
     progress.end()
     assert [line.split() for line in out.getvalue().splitlines()] == [
         ["users", "n1", "1", "changed", "(0.5", "s)"], ["n2:", "nothing", "listens", "there."]]
-    assert out.getvalue().isprintable() or "\x1b" not in out.getvalue()
+    assert all(character.isprintable() or character == "\n" for character in out.getvalue())
 
 
 def test_verbose_tells_every_difference() -> None:
     out = io.StringIO()
     Progress(out, verbose=True).host_done("n1", CHANGED)
-    assert "    user:slurm: changed\n      uid: 1001 -> 64030\n" in out.getvalue().replace("    " * 2 + "uid", "      uid")
+    assert "\n    user:slurm: changed\n      uid: 1001 -> 64030\n" in out.getvalue()
 
 
 def test_quiet_says_nothing() -> None:

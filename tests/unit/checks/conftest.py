@@ -29,9 +29,10 @@ nodes:
 """
 HARDWARE = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=8000)
 RECORD = (
-    "NodeName={name} CoresPerSocket=2 CPUAlloc=0 CPUTot=4 Gres=gpu:2 OS=Linux 6.1 #1 SMP RealMemory=7700 Sockets=1 Boards=1 "
-    "State={state} ThreadsPerCore=2 Partitions=main{reason}"
+    "NodeName={name} CoresPerSocket=2 CPUAlloc=0 CPUTot=4 Gres=gpu:2 OS=Linux 6.1 #1 SMP RealMemory=7700 Sockets=1 "
+    "Boards=1 State=IDLE ThreadsPerCore=2 Partitions=main"
 )
+LAYOUT = "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2"
 CONFIGURATION = """TaskPlugin = task/cgroup,task/affinity
 SelectTypeParameters = CR_CORE_MEMORY
 HASH_VAL = Match
@@ -50,23 +51,25 @@ class RuledShell:
         self.commands: list[str] = []
         self.inputs: list[str] = []
 
-    def run(self, command: str, stdin: str = "", seconds: float = 0) -> Answer:
+    def run(self, command: str, stdin: str = "", seconds: float = 0) -> Answer:  # noqa: ARG002 - as Shell has it
         self.commands.append(command)
         self.inputs.append(stdin)
         for pattern, rule in self.rules.items():
             if re.search(pattern, command):
                 answer = rule if isinstance(rule, str | Answer) else rule(command)
                 return Answer(0, answer.encode()) if isinstance(answer, str) else answer
-        return Answer(127, b"", f"sh: {command.split()[0]}: not found\n".encode())
+        return Answer(127, b"", f"sh: {command.split(maxsplit=1)[0]}: not found\n".encode())
 
 
 def sound(name: str) -> dict[str, Rule]:
     """What a host answers to the checks that do not depend on testinfra's modules."""
     return {
         "^true$": "",
+        "^uname ": "Linux\n",
+        r"test -S /run/munge/munge.socket.2": "",
         "scontrol ping": "Slurmctld(primary) at ctl is UP\n",
         "scontrol show config": CONFIGURATION,
-        "scontrol --oneliner show node": lambda command: RECORD.format(name=command.split()[-1], state="IDLE", reason=""),
+        "scontrol --oneliner show node": lambda command: RECORD.format(name=command.split()[-1]),
         "scontrol --version": "slurm-wlm 24.11.5\n",
         "^date ": lambda _: "1700000000.5\n",
         "sha256sum slurm.conf": "aa  slurm.conf\nbb  cgroup.conf\n",
@@ -74,8 +77,9 @@ def sound(name: str) -> dict[str, Rule]:
         "unmunge": "STATUS:           Success (0)\n",
         "ssh -o BatchMode": "",
         "squeue": "",
-        "slurmd -C": f"NodeName={name} CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=8000\n",
-        "srun .*uname -n": lambda command: "n1\nn2\n" if "n[1-2]" in command else re.findall(r"--nodelist=(\w+)", command)[0] + "\n",
+        "slurmd -C": f"NodeName={name} {LAYOUT} RealMemory=8000\n",
+        "srun .*n.1-2.*uname -n": "n2\nn1\n",
+        "srun .*uname -n": lambda command: re.findall(r"--nodelist=(\w+)", command)[0] + "\n",
     }
 
 
@@ -86,7 +90,8 @@ def known(tmp_path: Path) -> Inventory:
     node = HostLock("", {}, HARDWARE, (Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")), usable)
     hosts = {"ctl": HostLock("ctl"), "n1": replace(node, hostname="n1"), "n2": replace(node, hostname="n2")}
     ids = {"slurm.uid": 64030, "slurm.gid": 64030, "munge.uid": 64031, "munge.gid": 64031}
-    return Inventory(inventories.parse(CLUSTER, "tiny.yaml"), Lock(slurm="24.11.5", ids=ids, hosts=hosts), tmp_path / "tiny.yaml")
+    lock = Lock(slurm="24.11.5", ids=ids, hosts=hosts)
+    return Inventory(inventories.parse(CLUSTER, "tiny.yaml"), lock, tmp_path / "tiny.yaml")
 
 
 @pytest.fixture

@@ -39,7 +39,8 @@ def test_plain_output_has_a_line_per_outcome_with_hosts_folded() -> None:
 
 
 def test_equal_trouble_on_many_hosts_is_told_once_with_one_repair_for_all() -> None:
-    results = [result(host, "failed", f"the key of {host} differs.", f"fab deploy --hosts {host}") for host in ("n1", "n2", "n10")]
+    results = [result(host, "failed", f"the key of {host} differs.", f"fab deploy --hosts {host}")
+               for host in ("n1", "n2", "n10")]
     text = shown(io.StringIO(), *results)
     assert "  n[1-2,10]: the key of n[1-2,10] differs.\n    repair: fab deploy --hosts n[1-2,10]\n" in text
 
@@ -52,7 +53,7 @@ def test_equal_trouble_is_told_host_by_host_when_verbose() -> None:
 
 def test_checks_left_out_for_one_reason_are_one_line() -> None:
     results = [result("n2", "not run", "n2 cannot be reached.", check=check) for check in ("key", "mode", "owner")]
-    assert "not run n2: 3 checks, because n2 cannot be reached.\n" in shown(io.StringIO(), *results)
+    assert "not run  n2: 3 checks, because n2 cannot be reached.\n" in shown(io.StringIO(), *results)
 
 
 def test_terminal_gets_a_table_that_leaves_brackets_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -26,14 +27,25 @@ from slurmfab.inventory import Inventory
 Skipped = pytest.skip.Exception
 
 
-@pytest.fixture
-def hosts(shells: dict[str, Any]) -> dict[str, CheckedHost]:
-    return {name: CheckedHost(name, shell) for name, shell in shells.items()}
+@dataclass(frozen=True)
+class Bench:
+    """Stand-in hosts, and what is known of them."""
+
+    shells: dict[str, Any]
+    hosts: dict[str, CheckedHost]
+    known: Inventory
+    slurm: Slurm
 
 
 @pytest.fixture
-def slurm(hosts: dict[str, CheckedHost], known: Inventory) -> Slurm:
-    return Slurm(hosts["ctl"], known.cluster)
+def bench(shells: dict[str, Any], known: Inventory) -> Bench:
+    hosts = {name: CheckedHost(name, shell) for name, shell in shells.items()}
+    return Bench(shells, hosts, known, Slurm(hosts["ctl"], known.cluster))
+
+
+def refusal(error: str) -> Answer:
+    """What srun leaves that did not run its job, or whose job failed."""
+    return Answer(1, b"", f"{error}\n".encode())
 
 
 AGES = "1000.0\n500.00 400.00\n100\n{stat}\n{changes}"
@@ -48,21 +60,21 @@ STAT = "77 (slurmd (x) y) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 10000 
     ("5000.0 /etc/slurm/slurm.conf", []),
     ("", []),
 ])
-def test_daemon_is_stale_when_a_file_changed_after_its_start(shells: dict, hosts: dict, changes: str, stale: list[str]) -> None:
-    shells["n1"].rules["MainPID"] = AGES.format(stat=STAT, changes=changes)
+def test_daemon_is_stale_when_a_file_changed_after_its_start(bench: Bench, changes: str, stale: list[str]) -> None:
+    bench.shells["n1"].rules["MainPID"] = AGES.format(stat=STAT, changes=changes)
     if not stale:
-        test_daemons.test_slurmd_has_its_files(hosts["n1"])
+        test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
         return
-    with pytest.raises(AssertionError, match=r"slurmd was started before the last change of .*\. Repair: fab deploy --hosts n1") as caught:
-        test_daemons.test_slurmd_has_its_files(hosts["n1"])
+    with pytest.raises(AssertionError, match=r"slurmd was started before the last change of .*\. Repair: fab") as caught:
+        test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
     assert all(name in str(caught.value) for name in stale)
     assert "gres.conf" not in str(caught.value)
 
 
-def test_daemon_that_does_not_run_is_not_called_stale(shells: dict, hosts: dict) -> None:
-    shells["n1"].rules["MainPID"] = AGES.format(stat="", changes="900.0 /etc/slurm/slurm.conf")
+def test_daemon_that_does_not_run_is_not_called_stale(bench: Bench) -> None:
+    bench.shells["n1"].rules["MainPID"] = AGES.format(stat="", changes="900.0 /etc/slurm/slurm.conf")
     with pytest.raises(Skipped, match="slurmd does not run on n1"):
-        test_daemons.test_slurmd_has_its_files(hosts["n1"])
+        test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
 
 
 @pytest.mark.parametrize(("theirs", "words"), [
@@ -71,13 +83,13 @@ def test_daemon_that_does_not_run_is_not_called_stale(shells: dict, hosts: dict)
     (30.0, "30.0 s ahead of ctl's"),
     (-301.0, "301.0 s behind ctl's"),
 ])
-def test_clock_may_differ_by_seconds_but_not_by_half_a_minute(shells: dict, hosts: dict, theirs: float, words: str) -> None:
-    shells["n1"].rules["^date "] = f"{1700000000.5 + theirs}\n"
+def test_clock_may_differ_by_seconds_but_not_by_half_a_minute(bench: Bench, theirs: float, words: str) -> None:
+    bench.shells["n1"].rules["^date "] = f"{1700000000.5 + theirs}\n"
     if not words:
-        test_clock.test_clock_is_the_controllers(hosts["n1"], hosts["ctl"])
+        test_clock.test_clock_is_the_controllers(bench.hosts["n1"], bench.hosts["ctl"])
         return
     with pytest.raises(AssertionError) as caught:
-        test_clock.test_clock_is_the_controllers(hosts["n1"], hosts["ctl"])
+        test_clock.test_clock_is_the_controllers(bench.hosts["n1"], bench.hosts["ctl"])
     assert words in str(caught.value)
     assert "Repair: make a time service work" in str(caught.value)
 
@@ -104,18 +116,19 @@ def test_name_leads_to_its_address(address: str, found: list[str], is_own: bool,
     ("Rewound credential (16)", "clocks differ"),
     ("", "Repair: fab deploy --hosts n1"),
 ])
-def test_credential_that_is_not_believed_is_told_with_its_cause(shells: dict, hosts: dict, status: str, advice: str) -> None:
-    shells["n1"].rules["unmunge"] = Answer(15, f"STATUS:  {status}\n".encode() if status else b"", b"unmunge: Error: broken\n")
+def test_credential_that_is_not_believed_is_told_with_its_cause(bench: Bench, status: str, advice: str) -> None:
+    said = f"STATUS:  {status}\n".encode() if status else b""
+    bench.shells["n1"].rules["unmunge"] = Answer(15, said, b"unmunge: Error: broken\n")
     with pytest.raises(AssertionError, match="a credential from ctl is not believed on n1") as caught:
-        test_munge.test_credential_of_the_controller_is_believed(hosts["n1"], hosts["ctl"])
+        test_munge.test_credential_of_the_controller_is_believed(bench.hosts["n1"], bench.hosts["ctl"])
     assert advice in str(caught.value)
     assert "MUNGE:x:" not in str(caught.value)
 
 
-def test_credential_travels_on_standard_input_alone(shells: dict, hosts: dict) -> None:
-    test_munge.test_controller_believes_the_credential(hosts["n1"], hosts["ctl"])
-    assert "MUNGE:x:\n" in shells["ctl"].inputs
-    assert not any("MUNGE:" in command for shell in shells.values() for command in shell.commands)
+def test_credential_travels_on_standard_input_alone(bench: Bench) -> None:
+    test_munge.test_controller_believes_the_credential(bench.hosts["n1"], bench.hosts["ctl"])
+    assert "MUNGE:x:\n" in bench.shells["ctl"].inputs
+    assert not any("MUNGE:" in command for shell in bench.shells.values() for command in shell.commands)
 
 
 @pytest.mark.parametrize(("theirs", "words"), [
@@ -124,70 +137,70 @@ def test_credential_travels_on_standard_input_alone(shells: dict, hosts: dict) -
     ("aa  slurm.conf\n", "cgroup.conf is missing, other than ctl's"),
     ("aa  slurm.conf\nbb  cgroup.conf\ncc  gres.conf\n", "gres.conf is there, and ctl has none"),
 ])
-def test_files_are_compared_with_the_controllers(shells: dict, hosts: dict, theirs: str, words: str) -> None:
-    shells["n1"].rules["sha256sum slurm.conf"] = theirs
+def test_files_are_compared_with_the_controllers(bench: Bench, theirs: str, words: str) -> None:
+    bench.shells["n1"].rules["sha256sum slurm.conf"] = theirs
     if not words:
-        test_configuration.test_files_are_the_controllers(hosts["n1"], hosts["ctl"])
+        test_configuration.test_files_are_the_controllers(bench.hosts["n1"], bench.hosts["ctl"])
         return
     with pytest.raises(AssertionError) as caught:
-        test_configuration.test_files_are_the_controllers(hosts["n1"], hosts["ctl"])
+        test_configuration.test_files_are_the_controllers(bench.hosts["n1"], bench.hosts["ctl"])
     assert words in str(caught.value)
 
 
-def test_configuration_that_slurmctld_has_not_read_is_told(shells: dict, hosts: dict) -> None:
-    shells["n1"].rules["scontrol show config"] = "HASH_VAL = Different Ours=0x1 Slurmctld=0x2\n"
+def test_configuration_that_slurmctld_has_not_read_is_told(bench: Bench) -> None:
+    bench.shells["n1"].rules["scontrol show config"] = "HASH_VAL = Different Ours=0x1 Slurmctld=0x2\n"
     with pytest.raises(AssertionError, match="is not the one that slurmctld has read"):
-        test_configuration.test_slurmctld_runs_with_this_file(hosts["n1"])
+        test_configuration.test_slurmctld_runs_with_this_file(bench.hosts["n1"])
 
 
-def test_hardware_that_is_gone_is_told_in_the_words_of_slurmd(shells: dict, hosts: dict, known: Inventory, slurm: Slurm) -> None:
-    shells["n1"].rules["slurmd -C"] = (
+def test_hardware_that_is_gone_is_told_in_the_words_of_slurmd(bench: Bench) -> None:
+    bench.shells["n1"].rules["slurmd -C"] = (
         "NodeName=n1 CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4000\n"
     )
     with pytest.raises(AssertionError, match=r"it has 4000 MiB of memory, and slurm.conf promises 7700"):
-        test_nodes.test_hardware_is_the_locks(hosts["n1"], known.lock, slurm)
+        test_nodes.test_hardware_is_the_locks(bench.hosts["n1"], bench.known.lock, bench.slurm)
 
 
-def test_job_that_failed_is_told_in_its_own_last_words(shells: dict, hosts: dict, known: Inventory, slurm: Slurm) -> None:
-    shells["ctl"].rules["srun .*uname -n"] = Answer(1, b"", b"sh: uname: not found\nsrun: error: n1: task 0: Exited with exit code 127\n")
-    with pytest.raises(AssertionError, match="the job failed: sh: uname: not found. Repair:"):
-        test_jobs.test_job_runs(hosts["n1"], slurm, known.lock)
+def test_job_that_failed_is_told_in_its_own_last_words(bench: Bench) -> None:
+    bench.shells["ctl"].rules["srun .*uname -n"] = refusal(
+        "sh: uname: not found\nsrun: error: n1: task 0: Exited with exit code 127"
+    )
+    with pytest.raises(AssertionError, match=r"the job failed: sh: uname: not found\. Repair:"):
+        test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
-def test_job_without_room_beside_other_jobs_is_left_out_and_not_tried_again(shells: dict, hosts: dict, known: Inventory,
-                                                                            slurm: Slurm) -> None:
-    shells["ctl"].rules["srun .*uname -n"] = Answer(1, b"", b"srun: error: Unable to allocate resources: Requested nodes are busy\n")
-    shells["ctl"].rules["squeue"] = "41 sweep\n"
+def test_job_without_room_beside_other_jobs_is_left_out_and_not_tried_again(bench: Bench) -> None:
+    bench.shells["ctl"].rules["srun .*uname -n"] = refusal("srun: error: Unable to allocate resources: Requested nodes are busy")
+    bench.shells["ctl"].rules["squeue"] = "41 sweep\n"
     for _ in range(2):
         with pytest.raises(Skipped, match=r"n1 had no room beside other jobs \(41\)"):
-            test_jobs.test_job_runs(hosts["n1"], slurm, known.lock)
-    assert sum("srun" in command for command in shells["ctl"].commands) == 1
+            test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
+    assert sum("srun" in command for command in bench.shells["ctl"].commands) == 1
 
 
-def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(shells: dict, hosts: dict, known: Inventory,
-                                                                         slurm: Slurm) -> None:
-    shells["ctl"].rules["srun .*uname -n"] = Answer(1, b"", b"srun: error: Unable to allocate resources: Invalid account\n")
-    with pytest.raises(AssertionError, match="Slurm does not run a job there: Unable to allocate resources: Invalid account"):
-        test_jobs.test_job_runs(hosts["n1"], slurm, known.lock)
+def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: Bench) -> None:
+    bench.shells["ctl"].rules["srun .*uname -n"] = refusal("srun: error: Unable to allocate resources: Invalid account")
+    with pytest.raises(AssertionError, match="does not run a job there: Unable to allocate resources: Invalid account"):
+        test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
-def test_job_is_bounded_in_time_and_runs_as_slurm(shells: dict, hosts: dict, known: Inventory, slurm: Slurm) -> None:
-    test_jobs.test_job_runs(hosts["n1"], slurm, known.lock)
-    line = next(command for command in shells["ctl"].commands if "srun" in command)
+def test_job_is_bounded_in_time_and_runs_as_slurm(bench: Bench) -> None:
+    test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
+    line = next(command for command in bench.shells["ctl"].commands if "srun" in command)
     assert "timeout --kill-after=5 90 runuser -u slurm -- srun" in line
     for word in ("--immediate=30", "--time=2", "--partition=main", "--nodelist=n1", "--mem=50M"):
         assert word in line.split()
 
 
-def test_memory_that_is_not_held_is_told(shells: dict, hosts: dict, known: Inventory, slurm: Slurm) -> None:
-    shells["ctl"].rules["srun .*/dev/zero"] = f"{400 * 1024 * 1024}\n"
+def test_memory_that_is_not_held_is_told(bench: Bench) -> None:
+    bench.shells["ctl"].rules["srun .*/dev/zero"] = f"{400 * 1024 * 1024}\n"
     with pytest.raises(AssertionError, match="a job that asked for 200 MiB got 400 MiB"):
-        test_limits.test_memory_is_limited(hosts["n1"], slurm, known.lock)
+        test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
-def test_memory_that_is_held_ends_the_job_and_passes(shells: dict, hosts: dict, known: Inventory, slurm: Slurm) -> None:
-    shells["ctl"].rules["srun .*/dev/zero"] = Answer(1, b"0\n", b"Killed\nsrun: error: n1: task 0: Out Of Memory\n")
-    test_limits.test_memory_is_limited(hosts["n1"], slurm, known.lock)
+def test_memory_that_is_held_ends_the_job_and_passes(bench: Bench) -> None:
+    bench.shells["ctl"].rules["srun .*/dev/zero"] = Answer(1, b"0\n", b"Killed\nsrun: error: n1: task 0: Out Of Memory\n")
+    test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
 @pytest.mark.parametrize(("configuration", "words"), [
@@ -196,23 +209,23 @@ def test_memory_that_is_held_ends_the_job_and_passes(shells: dict, hosts: dict, 
     ("TaskPlugin = task/cgroup\nConstrainRAMSpace = yes\nSelectTypeParameters = CR_CORE\n", "does not count memory"),
 ])
 def test_memory_is_not_looked_at_where_slurm_is_not_asked_to_hold_it(
-    shells: dict, hosts: dict, known: Inventory, slurm: Slurm, configuration: str, words: str,
+    bench: Bench, configuration: str, words: str,
 ) -> None:
-    shells["ctl"].rules["scontrol show config"] = configuration
+    bench.shells["ctl"].rules["scontrol show config"] = configuration
     with pytest.raises(Skipped, match=words):
-        test_limits.test_memory_is_limited(hosts["n1"], slurm, known.lock)
+        test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
 @pytest.mark.parametrize(("cpus", "is_held"), [("1", True), ("2", True), ("4", False)])
 def test_cores_are_held_when_a_job_gets_one_core_at_most(
-    shells: dict, hosts: dict, known: Inventory, slurm: Slurm, cpus: str, is_held: bool,
+    bench: Bench, cpus: str, is_held: bool,
 ) -> None:
-    shells["ctl"].rules["srun .*taskset"] = f"{cpus}\n"
+    bench.shells["ctl"].rules["srun .*taskset"] = f"{cpus}\n"
     if is_held:
-        test_limits.test_cores_are_limited(hosts["n1"], slurm, known.lock)
+        test_limits.test_cores_are_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
         return
     with pytest.raises(AssertionError, match="a job that asked for one CPU can use 4 of 4"):
-        test_limits.test_cores_are_limited(hosts["n1"], slurm, known.lock)
+        test_limits.test_cores_are_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
 @pytest.mark.parametrize(("answer", "words"), [
@@ -224,26 +237,27 @@ def test_cores_are_held_when_a_job_gets_one_core_at_most(
     ("visible=0\n/dev/nvidia0 Permission denied\n/dev/nvidia1 Operation not permitted\n", "file mode of /dev/nvidia0"),
 ])
 def test_job_with_one_gpu_has_that_one_alone(
-    shells: dict, hosts: dict, known: Inventory, slurm: Slurm, answer: str, words: str,
+    bench: Bench, answer: str, words: str,
 ) -> None:
-    shells["ctl"].rules["srun .*--gres=gpu:1"] = answer
+    bench.shells["ctl"].rules["srun .*--gres=gpu:1"] = answer
     if not words:
-        test_gpus.test_job_has_the_gpu_that_it_asked_for(hosts["n1"], slurm, known.lock)
+        test_gpus.test_job_has_the_gpu_that_it_asked_for(bench.hosts["n1"], bench.slurm, bench.known.lock)
         return
     with pytest.raises(AssertionError, match=words):
-        test_gpus.test_job_has_the_gpu_that_it_asked_for(hosts["n1"], slurm, known.lock)
+        test_gpus.test_job_has_the_gpu_that_it_asked_for(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
 @pytest.mark.parametrize(("gres", "count"), [
-    ("", 0), ("(null)", 0), ("gpu", 1), ("gpu:2", 2), ("gpu:a100", 1), ("gpu:a100:4(S:0-1)", 4), ("gpu:a100:4,gpu:t4:2,shard:8", 6),
+    ("", 0), ("(null)", 0), ("gpu", 1), ("gpu:2", 2), ("gpu:a100", 1), ("gpu:a100:4(S:0-1)", 4),
+    ("gpu:a100:4,gpu:t4:2,shard:8", 6),
 ])
 def test_gpus_are_counted_in_every_spelling(gres: str, count: int) -> None:
     assert gpu_count(gres) == count
 
 
-def test_wanted_things_come_from_the_cluster_file_first(known: Inventory) -> None:
-    own = known.cluster.model_copy(update={"slurm_conf": {"slurmctldport": "7000-7003"}})
+def test_wanted_things_come_from_the_cluster_file_first(bench: Bench) -> None:
+    own = bench.known.cluster.model_copy(update={"slurm_conf": {"slurmctldport": "7000-7003"}})
     assert port(own, "SlurmctldPort") == 7000
     assert port(own, "SlurmdPort") == 6818
-    assert gpus_of(known.cluster, known.lock, "n1") == 2
-    assert partition_of(known.cluster, ("n1", "n2")) == "main"
+    assert gpus_of(bench.known.cluster, bench.known.lock, "n1") == 2
+    assert partition_of(bench.known.cluster, ("n1", "n2")) == "main"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -15,7 +15,7 @@ from slurmfab.checks.shell import Answer
 from slurmfab.errors import InputError, Unreachable
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
-from slurmfab.verify import ORDER, CHECKS, verify
+from slurmfab.verify import CHECKS, ORDER, verify
 
 Look = Callable[..., Verdict]
 GONE = "no answer from 10.0.0.3 port 22 within 10 s."
@@ -57,7 +57,8 @@ def test_run_when_slurmctld_is_down_fails_there_and_waits_for_no_command(look: L
     shells["ctl"].rules["scontrol ping"] = Answer(1, b"Slurmctld(primary) at ctl is DOWN\n*****\n")
     verdict = look("nodes", "jobs")
     assert outcomes(verdict, "controller_answers")["ctl"] == "failed"
-    assert {result.cause for result in verdict.results if result.group == "nodes"} == {"slurmctld does not answer on ctl."}
+    causes = {result.cause for result in verdict.results if result.group == "nodes"}
+    assert causes == {"slurmctld does not answer on ctl."}
     assert not any("show node" in command or "srun" in command for command in shells["ctl"].commands)
     assert verdict.exit_code == 1
 
@@ -120,7 +121,7 @@ def test_junit_file_has_one_case_per_check_and_host_with_our_words(look: Look, s
     shells["n1"].rules["sha256sum slurm.conf"] = "ee  slurm.conf\nbb  cgroup.conf\n"
     shells["n2"] = Unreachable("n2", GONE)
     look("files_are", junit=tmp_path / "checks.xml")
-    suite = ElementTree.parse(tmp_path / "checks.xml").getroot()[0]  # noqa: S314 - our own file
+    suite = ElementTree.parse(tmp_path / "checks.xml").getroot()[0]
     cases = {case.get("name"): case for case in suite}
     failure = cases["test_files_are_the_controllers[n1]"].find("failure")
     assert failure is not None

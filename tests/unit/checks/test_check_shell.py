@@ -26,7 +26,7 @@ class Channel:
         self.command = ""
         self.status_event = threading.Event()
         self.exit_status = -1
-        # Always readable, so that nobody waits: a real channel's pipe has a byte in it while there is something to read.
+        # Always readable, so that nobody waits: a real channel's pipe holds a byte while there is something to read.
         self.reading, writing = os.pipe()
         os.write(writing, b"x")
         os.close(writing)
@@ -77,7 +77,7 @@ class Channel:
 
 
 def shell_over(channel: Channel, *, become: bool = False, password: str = "") -> SshShell:
-    transport = SimpleNamespace(open_session=lambda timeout: channel)
+    transport = SimpleNamespace(open_session=lambda **_: channel)
     return SshShell("n1", SimpleNamespace(transport=transport), become=become, password=password)
 
 

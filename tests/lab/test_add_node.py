@@ -1,0 +1,192 @@
+"""New nodes in a cluster that is at work: who may join, what the others notice, and that their jobs go on."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from lab_cluster import DeployedLab
+from lab_user import Person, running_lab, snapshots, words_of
+
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+CLUSTER_FILE = """\
+# Our cluster. Ask Ada before you change it.
+cluster: grows
+ssh: {{user: root, key: {key}}}   # the lab's key
+addresses: {{ctl: {ctl}, n1: {n1}, n2: {n2}}}
+controllers: [ctl]
+nodes:
+  - hosts: n[1-2]   # the old rack
+    Weight: 10
+# There is one partition, for everybody.
+partitions:
+  - {{PartitionName: main, Nodes: ALL, Default: YES}}
+"""
+COMMENTS = ("# Our cluster. Ask Ada", "# the lab's key", "# the old rack", "# There is one partition")
+MEMBERS = ("ctl", "n1", "n2")
+UNIT_STARTED = "systemctl show -P ActiveEnterTimestampMonotonic slurmd"
+WAITING_JOB = (
+    "cd /tmp && sbatch --parsable -w {node} -o /dev/null --wrap"
+    " 'srun sh -c \"until [ -e /tmp/finish ]; do sleep 0.1; done; echo ran on >/tmp/finished\"'"
+)
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A cluster of two nodes beside two hosts that could join, and one that is switched off."""
+
+    hosts: DeployedLab
+    person: Person
+
+    def address(self, name: str) -> str:
+        return self.hosts.lab.host(name).address
+
+    def add(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.person.slurmfab("add-node", *words)
+
+    def files(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.person.cluster_file.parent.glob("cluster.*") if path.is_file()}
+
+
+@pytest.fixture(scope="module", params=("bookworm", "trixie"))
+def growing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Growing]:
+    spec = LabSpec(name="hadd", suite=request.param, nodes=5, down=("n5",))
+    person = Person.at(tmp_path_factory.mktemp("add"))
+    with running_lab(spec, tmp_path_factory.mktemp("lab")) as hosts:
+        addresses = {name: hosts.lab.host(name).address for name in MEMBERS}
+        person.writes(CLUSTER_FILE.format(key=hosts.lab.ssh_key, **addresses))
+        person.has_seen(hosts.lab, *MEMBERS)
+        done = person.slurmfab("deploy")
+        assert done.returncode == 0, words_of(done)
+        yield Growing(hosts, person)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What was seen when n3 joined while a job ran on every node."""
+
+    done: subprocess.CompletedProcess[str]
+    started_before: dict[str, str]
+    started_after: dict[str, str]
+    jobs: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def joined(growing: Growing) -> Joined:
+    hosts = growing.hosts
+    jobs = {node: hosts.on("ctl", WAITING_JOB.format(node=node)) for node in ("n1", "n2")}
+    for job in jobs.values():
+        hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    before = {node: hosts.on(node, UNIT_STARTED) for node in jobs}
+    done = growing.add(growing.address("n3"), "--accept-new-host-keys")
+    after = {node: hosts.on(node, UNIT_STARTED) for node in jobs}
+    return Joined(done, before, after, jobs)
+
+
+def refused(growing: Growing, *words: str) -> str:
+    """What add-node says to a newcomer that cannot join; the files and all hosts stay as they were."""
+    everybody = (*MEMBERS, "n4")
+    files, hosts = growing.files(), snapshots(growing.hosts, *everybody)
+    done = growing.add(*words)
+    assert done.returncode in (1, 2), words_of(done)
+    assert growing.files() == files
+    assert snapshots(growing.hosts, *everybody) == hosts
+    return words_of(done)
+
+
+def test_a_newcomer_that_does_not_answer_when_added_then_nothing_is_written_or_touched(growing: Growing) -> None:
+    said = refused(growing, f"{growing.address('n4')},{growing.address('n5')}", "--accept-new-host-keys")
+    assert f"{growing.address('n5')}: " in said
+    assert "Nothing was changed." in said
+
+
+def test_a_newcomer_whose_name_does_not_resolve_when_added_then_nothing_is_written(growing: Growing) -> None:
+    assert "the name nowhere.invalid does not resolve" in refused(growing, "nowhere.invalid")
+
+
+@pytest.mark.parametrize("member", ["n1", "ctl"])
+def test_a_member_when_added_again_then_it_is_refused_by_name_and_by_address(growing: Growing, member: str) -> None:
+    for words in (member, growing.address(member)):
+        assert f"{member}: in the cluster grows already" in refused(growing, words)
+
+
+def test_a_newcomer_whose_host_key_nobody_accepted_when_added_then_it_is_shown_and_refused(growing: Growing) -> None:
+    said = refused(growing, growing.address("n4"))
+    assert f"{growing.address('n4')}: ssh-ed25519 SHA256:" in said
+    assert "--accept-new-host-keys" in said
+
+
+@pytest.mark.parametrize(
+    ("trouble", "mended", "words"),
+    [  # fmt: skip
+        ("sed -i '/CODENAME=/s/bookworm/t/; /CODENAME=/s/trixie/bookworm/; s/=t$/=trixie/' /etc/os-release", "",
+         "n4: its Slurm is 2"),
+        ("sed -i 's/^ID=.*/ID=fedora/' /etc/os-release", "", "n4: it runs fedora"),
+        ("useradd --system --uid 64030 --no-user-group backup2", "userdel backup2", "64030"),
+        ("groupadd --system --gid 777 slurm", "groupdel slurm", "group slurm has GID 777 there, and 64030 is wanted"),
+    ],
+    ids=["other Slurm", "no Debian", "UID taken", "other GID"],
+)
+def test_a_newcomer_that_does_not_fit_when_added_then_it_is_told_why_and_nothing_is_written_or_touched(
+    growing: Growing, trouble: str, mended: str, words: str
+) -> None:
+    hosts = growing.hosts
+    hosts.on("n4", "cp --remove-destination /usr/lib/os-release /etc/os-release")
+    hosts.on("n4", trouble)
+    try:
+        said = refused(growing, growing.address("n4"), "--accept-new-host-keys")
+    finally:
+        hosts.on("n4", f"ln -sf ../usr/lib/os-release /etc/os-release; {mended}")
+    assert words in said
+    assert "n4" in said
+    assert "othing was changed" in said
+
+
+def test_a_newcomer_when_added_then_the_command_succeeds_and_the_node_runs_a_job(
+    growing: Growing, joined: Joined
+) -> None:
+    assert joined.done.returncode == 0, words_of(joined.done)
+    assert growing.hosts.on("ctl", "cd /tmp && srun -w n3 hostname") == "n3"
+
+
+def test_jobs_on_the_other_nodes_when_a_node_joins_then_each_runs_to_its_end(growing: Growing, joined: Joined) -> None:
+    for node, job in joined.jobs.items():
+        assert growing.hosts.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
+        growing.hosts.on(node, "touch /tmp/finish")
+        growing.hosts.until("ctl", f"scontrol -o show job {job} | grep -o JobState=[A-Z]*", "JobState=COMPLETED")
+        assert growing.hosts.on(node, "cat /tmp/finished") == "ran on"
+
+
+def test_slurmd_on_the_other_nodes_when_a_node_joins_then_is_restarted_only_where_its_slurm_needs_that(
+    growing: Growing, joined: Joined
+) -> None:
+    if growing.hosts.lab.suite == "bookworm":
+        assert all(joined.started_after[node] != joined.started_before[node] for node in joined.jobs)
+    else:
+        assert joined.started_after == joined.started_before
+
+
+def test_the_cluster_file_when_a_node_joins_then_keeps_its_comments_and_names_the_node(
+    growing: Growing, joined: Joined
+) -> None:
+    assert joined.done.returncode == 0
+    text = growing.person.cluster_file.read_text()
+    for comment in COMMENTS:
+        assert comment in text
+    assert growing.address("n3") in text
+    assert text.index("old rack") < text.index("n3", text.index("nodes:")) < text.index("There is one partition")
+
+
+def test_a_cluster_that_has_grown_when_deployed_then_nothing_is_changed_and_all_nodes_share_their_files(
+    growing: Growing, joined: Joined
+) -> None:
+    assert joined.done.returncode == 0
+    done = growing.person.slurmfab("deploy")
+    assert (done.returncode, "nothing changed on 4 hosts" in words_of(done)) == (0, True)
+    sums = {growing.hosts.on(host, "sha256sum /etc/slurm/*.conf /etc/munge/munge.key") for host in (*MEMBERS, "n3")}
+    assert len(sums) == 1
