@@ -79,11 +79,15 @@ class Display:
 
 
 def rows(results: Iterable[Result]) -> tuple[Row, ...]:
-    """One check's results, hosts with the same outcome put together; what failed comes last."""
+    """One check's results, hosts with the same outcome put together; what failed comes last.
+
+    Hosts on which it was not run are told of below, all checks in one; here only where it was run on none.
+    """
     alike: dict[Outcome, list[Result]] = {}
     for result in results:
         alike.setdefault(result.outcome, []).append(result)
-    found = ((outcome, alike[outcome]) for outcome in (PASSED, NOT_RUN, FAILED) if outcome in alike)
+    shown = (PASSED, FAILED) if {PASSED, FAILED} & set(alike) else (NOT_RUN,)
+    found = ((outcome, alike[outcome]) for outcome in shown if outcome in alike)
     return tuple((some[0].title, outcome, fold(one.host for one in some), max(one.seconds for one in some))
                  for outcome, some in found)
 

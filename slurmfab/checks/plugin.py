@@ -62,7 +62,6 @@ class Checks:
         self.only = tuple(only)
         self.heard = heard
         self.results: dict[str, Result] = {}
-        self.groups: tuple[str, ...] = ()
         self.errors: dict[str, BaseException] = {}
         self.unsound: dict[str, str] = {}
         self.together: dict[str, list[pytest.Function]] = {}
@@ -93,10 +92,11 @@ class Checks:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
         """Leave out what is not asked for, and put together what is one check on several hosts."""
-        self.groups = tuple(dict.fromkeys(group_of(item) for item in items))
         items[:] = [item for item in items if self.is_wanted(item)]
         for item in items:
             self.together.setdefault(check_of(item), []).append(item)
+        if self.unknown_words():
+            items.clear()
 
     def is_wanted(self, item: pytest.Function) -> bool:
         """Whether a test is about hosts that are looked at, and is asked for."""
@@ -105,7 +105,7 @@ class Checks:
         if place:
             is_about_us = params_of(item).get(place) in self.places[place]
         else:
-            is_about_us = self.controller in self.hosts or "nodes" in arguments
+            is_about_us = len(self.places["node"]) > 1 if "nodes" in arguments else self.controller in self.hosts
         group, name = group_of(item), item.originalname.removeprefix("test_")
         is_chosen = not self.only or any(word == group or word in name for word in self.only)
         is_asked = is_chosen or item.originalname in ALWAYS
@@ -183,7 +183,7 @@ class Checks:
         if host in self.lost:
             if item.originalname == ALWAYS[0]:
                 raise self.lost[host]
-            pytest.skip(f"{host} cannot be reached.")
+            pytest.skip(f"{host} cannot be asked.")
         if host in self.unsound and group_of(item) in JOBS and "slurm" in arguments_of(item):
             pytest.skip(f"this has failed on {host}: {self.unsound[host]}.")
 

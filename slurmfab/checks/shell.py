@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import select
+import contextlib
 import shlex
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
 SECONDS = 30.0
 """How long a command may take, unless a check says otherwise."""
 
-SESSIONS = 8
-"""How many commands run on one host at a time: sshd allows ten per connection (sshd_config(5), MaxSessions)."""
+SESSIONS = 6
+"""How many commands run on one host at a time: sshd allows ten per connection (sshd_config(5), MaxSessions), and counts
+those that have ended for a moment longer than we do."""
+
+PAUSE = 0.02
+"""Seconds between two tries to open a session while sshd still counts ended ones."""
 
 ENVIRONMENT = "env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What commands run in: English messages, and the folders of root's programs, which SSH leaves out for others."""
@@ -93,20 +98,31 @@ class SshShell:
 
     def _converse(self, command: str, stdin: str, seconds: float) -> Answer:
         """Run the command, answer sudo if it asks, and read to the end."""
-        channel = self.connection.transport.open_session(timeout=seconds)
+        deadline = time.monotonic() + seconds
+        channel = self._opened(deadline)
         try:
+            exchange = Exchange(channel, deadline)
             channel.settimeout(seconds)
-            exchange = Exchange(channel, time.monotonic() + seconds)
-            channel.exec_command(self._wrapped(command))
+            channel.exec_command(self._wrapped(with_input(command, stdin.encode())))
             if self.become:
                 self._become(exchange)
             channel.sendall(stdin.encode())
-            channel.shutdown_write()
-            while exchange.receive():
-                pass
-            return Answer(exchange.exit_code(), bytes(exchange.output), bytes(exchange.error))
+            exchange.read_to_the_end()
+            return Answer(exchange.exit_code(), exchange.output, exchange.error)
         finally:
             channel.close()
+
+    def _opened(self, deadline: float) -> paramiko.Channel:
+        """A new session; tried again while sshd says that there are too many."""
+        transport = self.connection.transport
+        while True:
+            try:
+                opened: paramiko.Channel = transport.open_session(timeout=max(deadline - time.monotonic(), PAUSE))
+                return opened
+            except _ssh_exception():
+                if not transport.is_active() or time.monotonic() + PAUSE > deadline:
+                    raise
+            time.sleep(PAUSE)
 
     def _wrapped(self, command: str) -> str:
         """The command line for sshd; it holds no secret, since it shows in the host's process list."""
@@ -131,14 +147,17 @@ class SshShell:
                 exchange.error = exchange.error.replace(PROMPT, b"", 1)
                 exchange.channel.sendall(self.password.encode() + b"\n")
                 answered = True
-            elif not exchange.receive():
+            elif not exchange.receive_error():
                 words = exchange.error.decode(errors="replace").strip().splitlines()
                 raise BecomeRefused(self.host, f"sudo refuses: {words[-1] if words else 'without a word'}.")
         exchange.error = exchange.error.partition(READY)[2]
 
 
 class Exchange:
-    """The output of a running command, both streams read as they come, so that neither can fill up and block it.
+    """The output of a running command.
+
+    Nothing here waits by the channel's file descriptor: paramiko can close that pipe while its own thread writes to it,
+    and the byte then goes into whatever file or connection has got the number since.
 
     Args:
         channel: of the command.
@@ -150,27 +169,39 @@ class Exchange:
         self.deadline = deadline
         self.output = b""
         self.error = b""
-        self.poller = select.poll()
-        self.poller.register(channel.fileno(), select.POLLIN)
 
-    def receive(self) -> bool:
-        """Wait for more of either stream; false at the end of both.
+    def read_to_the_end(self) -> None:
+        """Read both streams side by side, so that neither can fill up and hold the command.
 
         Raises:
             TimeoutError: the deadline has passed.
         """
-        while True:
-            # Asked before the buffers are: whatever came in front of the end is in them by then.
-            has_ended = self.channel.eof_received or self.channel.closed
-            if self.channel.recv_ready():
-                self.output += self.channel.recv(CHUNK)
-                return True
-            if self.channel.recv_stderr_ready():
-                self.error += self.channel.recv_stderr(CHUNK)
-                return True
-            if has_ended:
-                return False
-            self.poller.poll(1000 * self.remaining())
+        beside = threading.Thread(target=self.read_errors, name="stderr", daemon=True)
+        beside.start()
+        while data := self.received(self.channel.recv):
+            self.output += data
+        beside.join(self.remaining())
+
+    def read_errors(self) -> None:
+        """Read the error output to its end, or to the deadline; whoever reads the output meets that as well."""
+        with contextlib.suppress(TimeoutError):
+            while self.receive_error():
+                pass
+
+    def receive_error(self) -> bool:
+        """Wait for more error output; false at its end.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        data = self.received(self.channel.recv_stderr)
+        self.error += data
+        return bool(data)
+
+    def received(self, receive: Callable[[int], bytes]) -> bytes:
+        """What comes next from a stream; empty at its end."""
+        self.channel.settimeout(self.remaining())
+        return receive(CHUNK)
 
     def exit_code(self) -> int:
         """The command's exit code.
@@ -192,6 +223,15 @@ class Exchange:
         if seconds <= 0:
             raise TimeoutError
         return seconds
+
+
+def with_input(command: str, stdin: bytes) -> str:
+    """A command that reads just these bytes, and needs no end of input behind them.
+
+    Paramiko can send an end of input after its answer to the other side's end of the session, when a command ends at
+    the same moment; sshd takes that as a protocol error and drops the connection.
+    """
+    return f"head -c {len(stdin)} | {{ {command}; }}" if stdin else f"exec </dev/null; {command}"
 
 
 def shortened(command: str, length: int = 60) -> str:

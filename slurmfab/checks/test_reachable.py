@@ -8,6 +8,6 @@ from slurmfab.checks.hosts import CheckedHost
 
 @foundation
 def test_host_is_reachable(host: CheckedHost) -> None:
-    """the host answers on SSH with its pinned key"""
+    """SSH with the pinned key gets in, and becomes root"""
     # Without an open connection this is not even called, and the reason stands in its place.
     assert host.run("true").rc == 0, "its shell cannot run the simplest command. Repair: log in and see what it says"

@@ -2,7 +2,7 @@
 
 from invoke.collection import Collection
 
-from slurmfab.tasks import deploy, lab
+from slurmfab.tasks import check, deploy, lab
 
-namespace = Collection(deploy.deploy, deploy.plan, deploy.add_node, lab.lab_up, lab.lab_down, lab.lab_status)
+namespace = Collection(deploy.deploy, deploy.plan, deploy.add_node, check.check_cluster, lab.lab_up, lab.lab_down, lab.lab_status)
 """All tasks, for `fab` and for `slurmfab` alike."""

@@ -17,10 +17,10 @@ def check_cluster(  # noqa: PLR0917 - each argument is an option of the command 
     _c: Context, hosts: str = "", cluster: str = "", only: str = "", junit: str = "", json: str = "",
     verbose: bool = False, ask_sudo_password: bool = False,
 ) -> int:
-    """Ask the hosts whether the cluster works, up to real jobs; changes nothing.
+    """Ask the hosts whether the cluster works, up to real jobs.
 
-    What fails is told with its host, its cause and its repair. Exit codes: 0 all is well, 1 a check failed,
-    2 wrong input, 3 nothing failed but that hosts could not be reached.
+    Nothing is changed. What fails is told with its host, its cause and its repair. Exit codes: 0 all is well,
+    1 a check failed, 2 wrong input, 3 nothing failed but that hosts could not be reached.
 
     Examples:
         fab check-cluster

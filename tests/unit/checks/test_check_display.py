@@ -51,9 +51,16 @@ def test_equal_trouble_is_told_host_by_host_when_verbose() -> None:
     assert "  n1: it differs.\n    repair: fab deploy --hosts n1\n  n2: it differs.\n" in text
 
 
+def test_host_on_which_a_check_was_not_run_is_told_of_below_alone() -> None:
+    text = shown(io.StringIO(), result("n1", "passed"), result("n2", "not run", "n2 cannot be asked."))
+    assert text.splitlines()[0].split()[-3:] == ["n1", "0.1", "s"]
+    assert text.count("n2:") == 1
+    assert "not run  n2: munge: the key is right, because n2 cannot be asked.\n" in text
+
+
 def test_checks_left_out_for_one_reason_are_one_line() -> None:
-    results = [result("n2", "not run", "n2 cannot be reached.", check=check) for check in ("key", "mode", "owner")]
-    assert "not run  n2: 3 checks, because n2 cannot be reached.\n" in shown(io.StringIO(), *results)
+    results = [result("n2", "not run", "n2 cannot be asked.", check=check) for check in ("key", "mode", "owner")]
+    assert "not run  n2: 3 checks, because n2 cannot be asked.\n" in shown(io.StringIO(), *results)
 
 
 def test_terminal_gets_a_table_that_leaves_brackets_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import subprocess
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import paramiko
 import pytest
 
-from slurmfab.checks.shell import PROMPT, READY, Answer, NoAnswer, SshShell
+from slurmfab.checks.shell import PROMPT, READY, Answer, NoAnswer, SshShell, with_input
 from slurmfab.errors import BecomeRefused, SudoPasswordNeeded, Unreachable
 
 Reaction = Callable[["Channel"], None]
@@ -22,28 +23,21 @@ class Channel:
     def __init__(self, started: Reaction, answered: Reaction = lambda _: None) -> None:
         self.started, self.answered = started, answered
         self.output, self.error, self.sent = b"", b"", b""
-        self.eof_received = self.closed = False
         self.command = ""
+        self.patience = 0.0
         self.status_event = threading.Event()
         self.exit_status = -1
-        # Always readable, so that nobody waits: a real channel's pipe holds a byte while there is something to read.
-        self.reading, writing = os.pipe()
-        os.write(writing, b"x")
-        os.close(writing)
 
     def says(self, output: bytes = b"", error: bytes = b"") -> None:
         self.output += output
         self.error += error
 
     def ends(self, code: int) -> None:
-        self.exit_status, self.eof_received = code, True
+        self.exit_status = code
         self.status_event.set()
 
     def settimeout(self, seconds: float) -> None:
-        assert seconds > 0
-
-    def fileno(self) -> int:
-        return self.reading
+        self.patience = seconds
 
     def exec_command(self, command: str) -> None:
         self.command = command
@@ -53,27 +47,21 @@ class Channel:
         self.sent += data
         self.answered(self)
 
-    def shutdown_write(self) -> None:
-        """Nothing to tell the stand-in."""
-
-    def recv_ready(self) -> bool:
-        return bool(self.output)
-
-    def recv_stderr_ready(self) -> bool:
-        return bool(self.error)
-
     def recv(self, size: int) -> bytes:
         taken, self.output = self.output[:size], self.output[size:]
-        return taken
+        return taken or self.at_the_end()
 
     def recv_stderr(self, size: int) -> bytes:
         taken, self.error = self.error[:size], self.error[size:]
-        return taken
+        return taken or self.at_the_end()
+
+    def at_the_end(self) -> bytes:
+        if not self.status_event.wait(self.patience):
+            raise TimeoutError
+        return b""
 
     def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            os.close(self.reading)
+        self.status_event.set()
 
 
 def shell_over(channel: Channel, *, become: bool = False, password: str = "") -> SshShell:
@@ -151,3 +139,41 @@ def test_sudo_when_it_refuses_is_told_in_its_own_words() -> None:
 
     with pytest.raises(BecomeRefused, match="sudo refuses: admin is not in the sudoers file"):
         shell_over(Channel(refuses), become=True).run("true")
+
+
+def test_session_when_sshd_counts_too_many_is_opened_a_little_later() -> None:
+    def ends_well(channel: Channel) -> None:
+        channel.ends(0)
+
+    answers: list[Exception | Channel] = [paramiko.ChannelException(2, "Connect failed"), Channel(ends_well)]
+
+    def open_session(**_: float) -> Channel:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    transport = SimpleNamespace(open_session=open_session, is_active=lambda: True)
+    assert SshShell("n1", SimpleNamespace(transport=transport)).run("true").code == 0
+    assert answers == []
+
+
+@pytest.mark.parametrize(("command", "stdin", "output"), [
+    ("cat", "credential\n", "credential\n"),
+    ("cat", "", ""),
+    ("true; cat; echo done", "x", "xdone\n"),
+    ("exec cat", "x", "x"),
+    ("true", "much" * 50_000, ""),
+])
+def test_input_needs_no_end_behind_it(command: str, stdin: str, output: str) -> None:
+    line = with_input(command, stdin.encode())
+    with subprocess.Popen(["sh", "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(stdin.encode())
+            process.stdin.flush()
+        assert process.stdout.read().decode() == output
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        assert process.wait(20) == 0

@@ -1,0 +1,159 @@
+"""The checks on real hosts: all is well after a deployment, and what somebody breaks is found, named and repaired."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from lab_cluster import DeployedLab
+
+from slurmfab import lab
+
+pytestmark = pytest.mark.lab
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a run of the checks told."""
+
+    code: int
+    told: dict[str, Any]
+    shown: str
+
+    def having(self, outcome: str) -> set[tuple[str, str]]:
+        """(host, group.check) of all results with this outcome."""
+        return {(one["host"], name_of(one)) for one in self.told["checks"] if one["outcome"] == outcome}
+
+    def one(self, host: str, check: str) -> dict[str, Any]:
+        """The result of a check on a host."""
+        return next(one for one in self.told["checks"] if (one["host"], name_of(one)) == (host, check))
+
+
+def name_of(result: dict[str, Any]) -> str:
+    """A check's name with its group's in front."""
+    return f"{result['group']}.{result['check']}"
+
+
+def checked(cluster: DeployedLab, *words: str) -> Checked:
+    done = cluster.slurmfab("check-cluster", "--json", "-", *words)
+    assert done.stdout.startswith("{"), f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return Checked(done.returncode, json.loads(done.stdout), done.stderr)
+
+
+@pytest.fixture
+def whole_again(deployed_lab: DeployedLab) -> Iterator[DeployedLab]:
+    """The deployed lab, put right by a deployment after the test has broken it."""
+    yield deployed_lab
+    deployed_lab.deploy()
+    deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle", patience=180)
+
+
+def test_checks_after_a_deployment_all_pass_and_leave_no_job_behind(deployed_lab: DeployedLab, tmp_path: Path) -> None:
+    deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
+    found = checked(deployed_lab, "--junit", str(tmp_path / "checks.xml"))
+    assert found.having("failed") == set()
+    assert found.having("not run") == set()
+    assert found.code == 0
+    passed = found.having("passed")
+    jobs = ("jobs.job_runs", "limits.memory_is_limited", "limits.cores_are_limited")
+    for check in ("munge.key_is_the_controllers", *jobs):
+        assert ("n1", check) in passed
+    assert {host for host, check in passed if check == "gpus.job_has_the_gpu_that_it_asked_for"} == {"n1", "n2"}
+    assert f"{len(passed)} checks passed in " in found.shown
+    cases = ElementTree.parse(tmp_path / "checks.xml").getroot().iter("testcase")
+    assert len(list(cases)) == len(passed)
+    deployed_lab.until("ctl", "squeue -h", "")
+
+
+BROKEN = [
+    pytest.param("n2", "systemctl stop slurmd", "daemons.slurmd_runs", "slurmd.service is inactive",
+                 id="slurmd stopped"),
+    pytest.param("ctl", "systemctl stop slurmctld", "daemons.slurmctld_runs", "slurmctld.service is inactive",
+                 id="slurmctld stopped"),
+    pytest.param("n1", "systemctl disable munge", "daemons.daemons_start_at_boot", "munge will not start at the next",
+                 id="munge disabled"),
+    pytest.param("n1", "head -c 128 /dev/urandom > /etc/munge/munge.key", "munge.key_is_the_controllers",
+                 "its munge key is another one than ctl's", id="munge key edited"),
+    pytest.param("n3", "head -c 128 /dev/urandom > /etc/munge/munge.key; systemctl restart munge",
+                 "munge.controller_believes_the_credential", "a credential from n3 is not believed on ctl",
+                 id="munge key edited and read"),
+    pytest.param("n2", "chmod 0440 /etc/munge/munge.key", "munge.key_is_safe", "has the mode 0440 instead of 0400",
+                 id="munge key readable"),
+    pytest.param("n1", "echo '# by hand' >> /etc/slurm/slurm.conf", "configuration.files_are_the_controllers",
+                 "slurm.conf differs from ctl's", id="slurm.conf edited"),
+    pytest.param("ctl", "echo '# by hand' >> /etc/slurm/slurm.conf", "configuration.slurmctld_runs_with_this_file",
+                 "not the one that slurmctld has read", id="slurm.conf edited on the controller"),
+    pytest.param("n3", "sed -i 's/^[0-9.]* ctl$/10.255.255.1 ctl/' /etc/hosts", "identity.names_resolve",
+                 "ctl leads to 10.255.255.1", id="name leads elsewhere"),
+    pytest.param("n1", "rm /var/lib/slurm/home/.ssh/authorized_keys", "ssh.controller_gets_in", "Permission denied",
+                 id="authorized_keys gone"),
+]
+
+
+@pytest.mark.parametrize(("host", "damage", "check", "cause"), BROKEN)
+def test_damage_is_found_with_its_cause_and_the_repair_repairs_it(
+    whole_again: DeployedLab, host: str, damage: str, check: str, cause: str,
+) -> None:
+    whole_again.on(host, damage)
+    group = check.partition(".")[0]
+    found = checked(whole_again, "--only", group)
+    told = found.one(host, check)
+    assert found.code == 1
+    assert told["outcome"] == "failed"
+    assert cause in told["cause"]
+    assert "fab deploy" in told["repair"]
+    whole_again.deploy()
+    assert checked(whole_again, "--only", group).having("failed") == set()
+
+
+def test_a_drained_node_is_told_with_its_reason_and_spared_from_jobs(deployed_lab: DeployedLab) -> None:
+    deployed_lab.on("ctl", "scontrol update NodeName=n1 State=DRAIN Reason='fan is broken'")
+    try:
+        found = checked(deployed_lab, "--only", "nodes,jobs")
+    finally:
+        deployed_lab.on("ctl", "scontrol update NodeName=n1 State=RESUME")
+    told = found.one("n1", "nodes.node_takes_jobs")
+    assert "fan is broken" in told["cause"]
+    assert "State=RESUME" in told["repair"]
+    assert ("n1", "jobs.job_runs") in found.having("not run")
+    assert {("n2", "jobs.job_runs"), ("ctl", "jobs.job_runs_on_many_nodes")} <= found.having("passed")
+
+
+def test_a_node_full_of_other_jobs_is_left_out_and_its_jobs_go_on(deployed_lab: DeployedLab) -> None:
+    submit = "cd /tmp && sbatch --parsable --exclusive --nodelist=n2 --output=/dev/null --wrap 'sleep 600'"
+    job = deployed_lab.on("ctl", submit)
+    try:
+        deployed_lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+        found = checked(deployed_lab, "--only", "job_runs")
+        assert deployed_lab.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
+    finally:
+        deployed_lab.on("ctl", f"scancel {job}")
+    assert found.one("n2", "jobs.job_runs")["cause"] == "all of n2 is taken by jobs."
+    assert found.code == 0
+
+
+def test_a_host_without_power_is_one_failure_and_exit_code_3(whole_again: DeployedLab) -> None:
+    lab.kill_host(whole_again.lab, "n3")
+    try:
+        found = checked(whole_again, "--only", "daemons,munge,ssh")
+    finally:
+        lab.start_host(whole_again.lab, "n3")
+    assert found.having("failed") == {("n3", "reachable.host_is_reachable")}
+    left_out = [one for one in found.told["checks"] if one["host"] == "n3" and one["outcome"] == "not run"]
+    assert {one["cause"] for one in left_out} == {"n3 cannot be asked."}
+    assert found.code == 3
+
+
+def test_the_munge_key_and_its_fingerprint_are_told_nowhere(deployed_lab: DeployedLab, tmp_path: Path) -> None:
+    junit = tmp_path / "checks.xml"
+    found = checked(deployed_lab, "--only", "munge", "--junit", str(junit), "--verbose")
+    everything = json.dumps(found.told) + found.shown + junit.read_text()
+    secrets = ("base64 -w0 /etc/munge/munge.key", "sha256sum /etc/munge/munge.key | cut -c 1-16")
+    assert "munge" in everything
+    for command in secrets:
+        assert deployed_lab.on("ctl", command)[:16] not in everything
