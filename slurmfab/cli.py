@@ -74,6 +74,6 @@ def after_task(words: list[str]) -> list[str]:
     """
     rest, moved = list(words), []
     while rest and rest[0].split("=")[0] in CORE_HOSTS:
-        flag, equals, value = rest.pop(0).partition("=")
+        _, equals, value = rest.pop(0).partition("=")
         moved += ["--hosts", value if equals or not rest else rest.pop(0)]
     return [*rest[:1], *moved, *("--hosts" if word == "-H" else word for word in rest[1:])]

@@ -19,6 +19,7 @@ from slurmfab.slurm_settings import CgroupConf, NodeSettings, PartitionSettings,
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
+_DIRECTORY = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+-]+)+")
 _MARGIN = re.compile(r"\d{1,2}(\.\d+)?%|\d+[KMGT]")
 
 
@@ -54,6 +55,12 @@ def _check_margin(margin: str) -> str:
     if not _MARGIN.fullmatch(margin):
         raise ValueError(f'"{margin}" is neither a percentage such as 3% nor an amount such as 2048M')
     return margin
+
+
+def _check_directory(directory: str) -> str:
+    if not _DIRECTORY.fullmatch(directory):
+        raise ValueError(f'"{directory}" is no absolute path of plain letters, such as /shared/slurm/state')
+    return directory
 
 
 def _check_user(user: str | None) -> str | None:
@@ -144,7 +151,7 @@ class Partition(_Model):
 
     Args:
         name: its PartitionName.
-        nodes: the names of its nodes, or `ALL`.
+        nodes: the names of its nodes, or `ALL`; none for a partition that waits for its first.
         settings: the other keys of its PartitionName line (slurm.conf(5)) in the file's order.
     """
 
@@ -155,7 +162,6 @@ class Partition(_Model):
     ]
     nodes: Annotated[
         tuple[str, ...] | Literal["ALL"],
-        _NOT_EMPTY,
         BeforeValidator(_nodes_of_partition, json_schema_input_type=_HOSTS_IN_FILE),
         Field(validation_alias="Nodes", description="Hostlist of its nodes, or ALL."),
     ]
@@ -178,6 +184,7 @@ class Cluster(_Model):
         ids: UID of `slurm` and `munge`, which is their GID as well; slurmfab chooses what is not said.
         memory_margin: what a node's RealMemory leaves to the system, as `3%` or `2048M`.
         hosts_file: whether slurmfab keeps a block of /etc/hosts.
+        state_directory: where slurmctld keeps its state; two controllers need one that both see.
     """
 
     name: Annotated[
@@ -200,6 +207,9 @@ class Cluster(_Model):
         str, AfterValidator(_check_margin), Field(description="Memory left to the system: 3% or 2048M.")
     ] = "3%"
     hosts_file: Annotated[bool, Field(description="Whether slurmfab keeps a block of /etc/hosts.")] = True
+    state_directory: Annotated[
+        str, AfterValidator(_check_directory), Field(description="Where slurmctld keeps its state (StateSaveLocation).")
+    ] = "/var/lib/slurm/slurmctld"
 
     @model_validator(mode="after")
     def _check_rules(self) -> Cluster:

@@ -16,7 +16,7 @@ from slurmfab.yaml_edit import Edits, yaml_text
 if TYPE_CHECKING:
     from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-    from slurmfab.cluster import Cluster, Ssh
+    from slurmfab.cluster import Cluster, Partition, Ssh
 
 _WHERE = "the cluster file"
 _NOTHING: Mapping[str, str] = {}
@@ -82,11 +82,11 @@ def with_nodes(
     like: str | None = None,
     *,
     endpoints: Mapping[str, str] = _NOTHING,
+    partitions: Sequence[str] = (),
 ) -> str:
     """The text of a cluster file with further compute nodes, and nothing else changed.
 
-    They join the group that says the same of its nodes, else they make a group of their own. Partitions of `ALL` nodes
-    have them at once; the others stay as the user wrote them.
+    They join the group that says the same of its nodes, or make one; and the partitions named, and those of `like`.
 
     Args:
         text: the cluster file, line ends as they are.
@@ -95,23 +95,25 @@ def with_nodes(
         settings: what to say of the new nodes, by key of a NodeName line.
         like: a node of the cluster whose settings the new ones get first.
         endpoints: of new hosts that SSH reaches elsewhere than at their address; see `Ssh.endpoints`.
+        partitions: names of partitions that get the new nodes.
 
     Raises:
         ClusterFileError: the text has mistakes, or the new nodes' addresses or settings are some.
-        InputError: a host is in the cluster already, `like` is none of its nodes, or the file is written in a way that
-            cannot be extended safely.
+        InputError: a host is known, `like` or a partition is not, or the file cannot be extended safely.
     """
     old = inventory.parse(text, _WHERE)
     _check_new(old, hosts, like)
     wanted = {**(old.settings_of(like) if like else {}), **settings}
     places = {host: addresses[host] for host in hosts if host in addresses}
     ways = {host: endpoints[host] for host in hosts if host in endpoints}
+    joined = _joined_partitions(old, partitions, like)
     edits = Edits(text)
     root = cluster_yaml.compose(text, _WHERE)
     _add_endpoints(edits, root, ways)
-    _add_addresses(edits, root, places)
+    add_addresses(edits, root, places)
     _add_hosts(edits, root, hosts, wanted, _group(old, wanted, like))
-    return _checked(edits.applied(), old, dict.fromkeys(hosts, wanted), places, ways)
+    _add_to_partitions(edits, root, hosts, joined)
+    return _checked(edits.applied(), old, dict.fromkeys(hosts, wanted), (places, ways, joined))
 
 
 def write(path: Path, text: str) -> None:
@@ -164,22 +166,51 @@ def _add_hosts(
     edits: Edits, root: MappingNode, hosts: Sequence[str], wanted: Mapping[str, str], group: int | None
 ) -> None:
     """Into the group of this number, or into a new one when there is none or it is written in an odd way."""
-    from ruamel.yaml.nodes import ScalarNode, SequenceNode  # noqa: PLC0415
+    from ruamel.yaml.nodes import SequenceNode  # noqa: PLC0415
 
     nodes = _value_of(root, "nodes")
     assert isinstance(nodes, SequenceNode)
     in_flow = bool(root.flow_style or nodes.flow_style)
     if group is not None:
         value = _value_of(nodes.value[group], "hosts")
-        in_flow_there = in_flow or bool(nodes.value[group].flow_style)
-        if isinstance(value, SequenceNode) and all(isinstance(item, ScalarNode) for item in value.value):
-            _extend_list(edits, value, hosts, in_flow_there)
-            return
-        if isinstance(value, ScalarNode) and edits.is_one_line(value):
-            longer = ",".join(hostlist.extend(hostlist.entries(value.value), hosts))
-            edits.replace_scalar(value, longer, in_flow_there)
+        if _extend(edits, value, hosts, in_flow or bool(nodes.value[group].flow_style)):
             return
     edits.append_mapping(nodes, {"hosts": hostlist.fold(hosts), **wanted}, in_flow)
+
+
+def _add_to_partitions(edits: Edits, root: MappingNode, hosts: Sequence[str], joined: Sequence[int]) -> None:
+    """Into the lists of the partitions of these numbers."""
+    entries: Any = _value_of(root, "partitions") if joined else None
+    for number in joined:
+        in_flow = bool(root.flow_style or entries.flow_style or entries.value[number].flow_style)
+        _extend(edits, _value_of(entries.value[number], "Nodes"), hosts, in_flow)
+
+
+def _extend(edits: Edits, value: Node, hosts: Sequence[str], in_flow: bool) -> bool:
+    """Take further hosts into a hostlist or a list of such; whether it is written in a way that allows that."""
+    from ruamel.yaml.nodes import ScalarNode, SequenceNode  # noqa: PLC0415
+
+    if isinstance(value, SequenceNode) and not value.value:
+        edits.fill_list(value, hostlist.fold(hosts))
+    elif isinstance(value, SequenceNode) and all(isinstance(item, ScalarNode) for item in value.value):
+        _extend_list(edits, value, hosts, in_flow)
+    elif isinstance(value, ScalarNode) and edits.is_one_line(value):
+        edits.replace_scalar(value, ",".join(hostlist.extend(hostlist.entries(value.value), hosts)), in_flow)
+    else:
+        return False
+    return True
+
+
+def _joined_partitions(cluster: Cluster, names: Sequence[str], like: str | None) -> tuple[int, ...]:
+    """The numbers of the partitions whose lists of nodes get longer."""
+    known = [partition.name for partition in cluster.partitions]
+    strangers = [name for name in names if name not in known]
+    if strangers:
+        raise InputError(f"{', '.join(strangers)}: no partition of this cluster (known: {', '.join(known)}).")
+    return tuple(
+        number for number, partition in enumerate(cluster.partitions)
+        if partition.nodes != "ALL" and (partition.name in names or like in partition.nodes)
+    )
 
 
 def _extend_list(edits: Edits, items: SequenceNode, hosts: Sequence[str], in_flow: bool) -> None:
@@ -193,7 +224,7 @@ def _extend_list(edits: Edits, items: SequenceNode, hosts: Sequence[str], in_flo
     edits.append_items(items, extended[len(ranges) :], in_flow)
 
 
-def _add_addresses(edits: Edits, root: MappingNode, addresses: Mapping[str, str]) -> None:
+def add_addresses(edits: Edits, root: MappingNode, addresses: Mapping[str, str]) -> None:
     """Further pairs after those that are there, or a new section after that on SSH."""
     sections = {key.value: (key, value) for key, value in root.value}
     pairs = dict(hostlist.zip_fold(list(addresses.items())))
@@ -230,11 +261,11 @@ def _checked(
     text: str,
     old: Cluster,
     nodes: Mapping[str, Mapping[str, str]],
-    addresses: Mapping[str, str],
-    endpoints: Mapping[str, str],
+    where: tuple[Mapping[str, str], Mapping[str, str], Sequence[int]],
 ) -> str:
     """The new text, once it is known to describe the old cluster with these nodes and no other difference."""
-    rest: dict[str, Any] = {"nodes": True, "addresses": True, "ssh": {"endpoints": True}}
+    addresses, endpoints, joined = where
+    rest: dict[str, Any] = {"nodes": True, "addresses": True, "ssh": {"endpoints": True}, "partitions": True}
     unsafe = InputError(
         f"{_WHERE} is written in a way that cannot be extended safely; nothing was changed. "
         f"Add {hostlist.fold(nodes)} to nodes (and addresses) by hand, then run `fab deploy`."
@@ -244,13 +275,22 @@ def _checked(
     except ClusterFileError as error:
         raise unsafe from error
     new = inventory.parse(text, _WHERE)
+    partitions = [one.model_copy(update={"nodes": (*one.nodes, *nodes)}) if number in joined else one
+                  for number, one in enumerate(old.partitions)]
     is_extended = (
         {node: new.settings_of(node) for node in new.compute_nodes}
         == {**{node: old.settings_of(node) for node in old.compute_nodes}, **nodes}
         and new.addresses == {**old.addresses, **addresses}
         and new.ssh.endpoints == {**old.ssh.endpoints, **endpoints}
+        and [_in_any_order(partition) for partition in new.partitions] == [_in_any_order(one) for one in partitions]
         and new.model_dump(exclude=rest) == old.model_dump(exclude=rest)
     )
     if not is_extended:
         raise unsafe
     return text
+
+
+def _in_any_order(partition: Partition) -> Partition:
+    """A partition to compare with: the order of its nodes means nothing."""
+    nodes = partition.nodes
+    return partition if nodes == "ALL" else partition.model_copy(update={"nodes": tuple(sorted(nodes))})

@@ -18,6 +18,7 @@ _LONGEST_LIST = 120
 _DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
 # Slurm gives these names a meaning of their own (slurm.conf(5)).
 _RESERVED_NAMES = ("ALL", "DEFAULT")
+_MOST_CONTROLLERS = 2
 _USERS_WITH_ID = ("slurm", "munge")
 # 0 is root, 65534 nobody, 65535 "no such" in 16 bits, and the highest two mean "none" to the kernel.
 _HIGHEST_ID = 2**31 - 2
@@ -30,10 +31,13 @@ def broken(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield from rule(cluster)
 
 
-def one_controller(cluster: Cluster) -> Iterator[tuple[Place, str]]:
-    """Backup controllers come later."""
-    if len(cluster.controllers) > 1:
-        yield ("controllers",), f"a second controller is not supported yet; leave {cluster.controllers[0]} alone here"
+def two_controllers_share_their_state(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A backup goes on with the primary's state, so both have to see it (slurm.conf(5), StateSaveLocation)."""
+    if len(cluster.controllers) > _MOST_CONTROLLERS:
+        yield ("controllers",), f"these are {len(cluster.controllers)}; slurmfab sets up a primary and one backup"
+    elif len(cluster.controllers) > 1 and "state_directory" not in cluster.model_fields_set:
+        yield ("controllers",), ("a second controller needs the key state_directory: a directory on a file system that "
+                                 "both see, such as /shared/slurm/state")
 
 
 def each_node_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -118,7 +122,7 @@ def ids_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
-    one_controller,
+    two_controllers_share_their_state,
     each_node_once,
     login_hosts_are_nothing_else,
     no_reserved_names,

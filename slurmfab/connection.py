@@ -1,8 +1,9 @@
-"""SSH connections by Fabric, with what Fabric leaves out: pinned host keys, no Nagle delay, bounded waits, plain errors."""
+"""SSH connections by Fabric, with what it leaves out: pinned host keys, no Nagle delay, bounded waits, plain errors."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 from functools import cache
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import fabric
 import paramiko
 
-from slurmfab.errors import HostError, InputError, LoginRefused, Unreachable
+from slurmfab.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
 from slurmfab.host_keys import PinnedKey, known_keys, refused_types, spelled
 from slurmfab.route import Route
 
@@ -22,6 +23,9 @@ BANNER_SECONDS = 20
 
 SILENCE = ("banner", "No existing session")
 """What paramiko says when an sshd accepts a connection and then keeps silent."""
+
+# Without a handler of its own, paramiko's reports of lost connections go to standard error, tracebacks and all.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 LOGIN_SECONDS = 30
 KEEPALIVE_SECONDS = 15
@@ -107,24 +111,53 @@ def gateway_policy(route: Route) -> PinnedKey:
     return PinnedKey(route.host, known_keys({spelled(route.host, route.port), spelled(route.address, route.port)}))
 
 
-def explained(error: Exception, route: Route) -> Unreachable:
+def explained_gateway(error: HostError) -> Unreachable:
+    """Why a jump host cannot be used; its key belongs into known_hosts, since no cluster's lock holds it."""
+    if isinstance(error, HostKeyUnknown):
+        return Unreachable(
+            error.host,
+            f"the jump host's SSH host key is unknown: {error.key_type} {error.fingerprint}. "
+            "Compare it with its console, then log in there once with ssh, so that ~/.ssh/known_hosts holds it.",
+        )
+    return Unreachable(error.host, f"the jump host cannot be used: {error.reason}")
+
+
+def explained(error: Exception, route: Route) -> Unreachable:  # noqa: PLR0911 - one return for each cause
     """Why a connection failed, in words, with what to try."""
     where = f"{route.address} port {route.port}"
     if isinstance(error, paramiko.AuthenticationException):
-        offered = f"the key {route.key}" if route.key else f"the agent's keys and {', '.join(route.keys) or 'the default ones'}"
-        return LoginRefused(route.host, f"{where} does not let {route.user} in with {offered}. "
-                                        "Put the public key into its authorized_keys, or name another user or key.")
+        others = ", ".join(route.keys) or "the default ones"
+        offered = f"the key {route.key}" if route.key else f"the agent's keys and {others}"
+        return LoginRefused(
+            route.host,
+            f"{where} does not let {route.user} in with {offered}. "
+            "Put the public key into its authorized_keys, or name another user or key.",
+        )
     if isinstance(error, socket.gaierror):
-        return Unreachable(route.host, f"the name {route.address} does not resolve. "
-                                       "Give an address in the cluster file (addresses) or in ssh_config.")
+        return Unreachable(
+            route.host,
+            f"the name {route.address} does not resolve. "
+            "Give an address in the cluster file (addresses) or in ssh_config.",
+        )
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
         return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")
+    if isinstance(error, paramiko.ChannelException):
+        return Unreachable(
+            route.host,
+            f"its jump host makes no connection to {where} ({error.text}). Is the host up, "
+            "does the jump host reach it, and does its sshd allow that (AllowTcpForwarding in sshd_config)?",
+        )
     if isinstance(error, TimeoutError):
-        return Unreachable(route.host, f"no answer from {where} within {CONNECT_SECONDS} s. "
-                                       "Is the host up, and no firewall in between?")
+        return Unreachable(
+            route.host,
+            f"no answer from {where} within {CONNECT_SECONDS} s. Is the host up, and no firewall in between?",
+        )
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and "host key" in str(error):
         return Unreachable(route.host, f"{where} offers no SSH host key of a type that is pinned for it.")
     if isinstance(error, EOFError) or any(words in str(error) for words in SILENCE):
-        return Unreachable(route.host, f"{where} accepts connections but keeps silent. "
-                                       "Its sshd hangs, or the host is overloaded or shutting down.")
+        return Unreachable(
+            route.host,
+            f"{where} accepts connections but keeps silent. "
+            "Its sshd hangs, or the host is overloaded or shutting down.",
+        )
     return Unreachable(route.host, f"no SSH connection to {where}: {str(error) or type(error).__name__}.")

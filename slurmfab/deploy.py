@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slurmfab import shared_state
 from slurmfab.agent.resource import Outcome, as_request
-from slurmfab.errors import AgentFailed, DeployFailed, HostError, PythonMissing, SlurmfabError
+from slurmfab.errors import AgentFailed, DeployFailed, HostError, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts, from_answer
 from slurmfab.fitness import unfit
 from slurmfab.inventory import Inventory
 from slurmfab.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.progress import Progress
 from slurmfab.report import Report, Step, outcome_from
+from slurmfab.signature import stamp, who
 from slurmfab.situation import Situation, pin
 from slurmfab.transport import Transport, on_each
 
@@ -58,19 +58,28 @@ class Run:
 
     def report(self) -> Report:
         """The run so far."""
-        return Report(self.command, self.inventory.cluster.name, self.hosts, tuple(self.steps), dict(self.lost),
-                      time.monotonic() - self.begun)
+        return Report(
+            self.command,
+            self.inventory.cluster.name,
+            self.hosts,
+            tuple(self.steps),
+            dict(self.lost),
+            time.monotonic() - self.begun,
+        )
 
     def lose(self, host: str, error: SlurmfabError) -> None:
-        """Go on without a host.
-
-        Raises:
-            DeployFailed: it is the controller, without which nothing may start.
-        """
+        """Go on without a host."""
         self.lost[host] = error if isinstance(error, HostError) else HostError(host, str(error))
         self.progress.host_lost(host, self.lost[host])
-        if host == self.controller:
-            raise DeployFailed(f"{host} is the controller, so nothing else was started.")
+
+    def require_controller(self) -> None:
+        """Stop if the controller is lost; asked when all hosts have ended what they were at, so that each has its say.
+
+        Raises:
+            DeployFailed: it is, and nothing may start without it.
+        """
+        if self.controller in self.lost:
+            raise DeployFailed(f"{self.controller} is the controller, so nothing else was started.")
 
     def well(self, hosts: Iterable[str]) -> tuple[str, ...]:
         """Those of the hosts that are not lost."""
@@ -87,11 +96,15 @@ def deploy(run: Run) -> Report:
     Raises:
         DeployFailed: the controller could not go on.
         IdConflict: the hosts' UIDs and GIDs do not go together; nothing was changed.
-        InputError: the cluster file asks for what the installed Slurm does not know; nothing was changed.
+        InputError: the cluster file asks for what the installed Slurm or the hosts cannot do; nothing was changed.
     """
     situation, steps = survey(run, may_prepare=True)
+    if differing(steps):
+        shared_state.require(run.inventory.cluster, run.well(run.hosts),
+                             lambda host, file, dry: request_apply(run.transport, host, [file], dry_run=dry)[0])
     if any(phase.prepares for phase in differing(steps)):
-        converge(run, situation, [phase for phase in PHASES if phase.prepares])
+        first = PHASES.index(differing(steps)[0])
+        converge(run, situation, [phase for phase in PHASES[first:] if phase.prepares])
         situation, steps = survey(run, may_prepare=True)
     if differing(steps):
         first = PHASES.index(differing(steps)[0])
@@ -142,6 +155,10 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
 
     Returns:
         The facts of those that answered, by name, in the order of `hosts`.
+
+    Raises:
+        InputError: no host can be reached in the way that the user wrote, as with a private key that is missing.
+        DeployFailed: the controller does not answer.
     """
     facts: dict[str, HostFacts] = {}
 
@@ -158,11 +175,14 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
 
     run.progress.begin("asking", hosts)
     for host, answer in on_each(hosts, ask):
+        if isinstance(answer, InputError):
+            raise answer
         if isinstance(answer, SlurmfabError):
             run.lose(host, answer)
         else:
             facts[host] = answer
             run.progress.host_done(host)
+    run.require_controller()
     return {host: facts[host] for host in hosts if host in facts}
 
 
@@ -192,11 +212,13 @@ def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
     cluster = run.inventory.cluster
     for host, reason in unfit(cluster, facts).items():
         run.lose(host, HostError(host, reason))
+    run.require_controller()
     fit = {host: fact for host, fact in facts.items() if host not in run.lost}
     run.inventory = replace(run.inventory, lock=pin(cluster, run.inventory.lock, fit))
-    situation = Situation(cluster, run.inventory.lock, fit)
+    situation = Situation(cluster, run.inventory.lock, fit, stamp())
     situation.refuse_other_cluster()
     situation.refuse_unknown_keys()
+    situation.refuse_uneven_files(run.hosts)
     return situation
 
 
@@ -221,6 +243,7 @@ def look_at(run: Run, plan: Plan) -> list[Step]:
         else:
             steps.extend(answer)
             run.progress.host_done(host)
+    run.require_controller()
     order = {name: number for number, name in enumerate(plan.hosts)}
     return sorted(steps, key=lambda step: order[step.host])
 
@@ -257,6 +280,7 @@ def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ..
         if answer.has_failed:
             failed = answer.with_status("failed")[0]
             run.lose(host, HostError(host, f"{failed.id}: {failed.message}"))
+    run.require_controller()
 
 
 def request_apply(transport: Transport, host: str, resources: Iterable[Any], *, dry_run: bool) -> list[Outcome]:
@@ -267,8 +291,3 @@ def request_apply(transport: Transport, host: str, resources: Iterable[Any], *, 
     if len(outcomes) != len(wanted):
         raise AgentFailed(host, f"the agent answered {len(outcomes)} of {len(wanted)} questions; please report this.")
     return outcomes
-
-
-def who() -> str:
-    """Who is at work, for a second run that meets this one on a host."""
-    return f"{getpass.getuser()}@{socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S %z')}"

@@ -9,10 +9,12 @@
     |   |   +-- HostKeyUnknown      nobody has vouched for this host key yet
     |   |   +-- HostKeyChanged      not the key that is pinned
     |   |   +-- LoginRefused        the host does not let this user in
+    |   |   +-- ConnectionLost      it was there, and then it was not
     |   +-- BecomeRefused           no root there: sudo refused, or wants another password
     |   |   +-- SudoPasswordNeeded  sudo wants a password and none is known yet
     |   +-- AgentFailed             the agent did not start or did not answer to the end
     |   +-- PythonMissing           no python3 there, which is easily mended
+    |   +-- NoAnswer                a check's command took too long (slurmfab.checks.shell)
     +-- IdConflict                  a UID or GID is taken by somebody else on some host
     +-- DeployFailed                something on the controller failed, so the rest was not started
     +-- LabError                    the lab could not be made or removed
@@ -94,6 +96,10 @@ class HostKeyChanged(Unreachable):
 
 class LoginRefused(Unreachable):
     """A host that does not let the user in."""
+
+
+class ConnectionLost(Unreachable):
+    """A host that answered at first and then went away or fell silent."""
 
 
 class BecomeRefused(HostError):

@@ -81,6 +81,7 @@ class HostFacts:
         munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
         slurm_conf: the slurm.conf in force there, empty while there is none.
         services: systemd's ActiveState by unit name, for the daemons that exist.
+        boot: what tells the boot that it runs since from others.
     """
 
     name: str
@@ -105,6 +106,7 @@ class HostFacts:
     munge_key: str = field(default="", repr=False)
     slurm_conf: str = field(default="", repr=False)
     services: Mapping[str, str] = field(default_factory=dict)
+    boot: str = ""
 
     @property
     def is_debian(self) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
 
 CLOCK_SECONDS = 240
-"""How far a host's clock may be off: munge refuses credentials after 300 s (munged(8), TTL), and some of that is needed."""
+"""How far a host's clock may be off: munge refuses credentials after 300 s (munged(8), TTL), and a part is needed."""
 
 
 def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
@@ -62,8 +62,10 @@ def wrong_clock(fact: HostFacts) -> str:
     if abs(fact.clock_offset) <= CLOCK_SECONDS:
         return ""
     direction = "ahead of" if fact.clock_offset > 0 else "behind"
-    return (f"its clock is {abs(fact.clock_offset):.0f} s {direction} this machine's, and munge would refuse its "
-            "credentials. Set the clock (chronyd, timedatectl) on whichever of the two is wrong.")
+    return (
+        f"its clock is {abs(fact.clock_offset):.0f} s {direction} this machine's, and munge would refuse its "
+        "credentials. Set the clock (chronyd, timedatectl) on whichever of the two is wrong."
+    )
 
 
 def wrong_hardware(cluster: Cluster, host: str, fact: HostFacts) -> str:
@@ -86,8 +88,10 @@ def wrong_version(fact: HostFacts, expected: SlurmVersion) -> str:
     found = series(fact)
     if found == expected:
         return ""
-    return (f"its Slurm is {found} and the controller's is {expected}; slurmfab deploys one version per cluster. "
-            "Use the same release of the distribution on all hosts.")
+    return (
+        f"its Slurm is {found} and the controller's is {expected}; slurmfab deploys one version per cluster. "
+        "Use the same release of the distribution on all hosts."
+    )
 
 
 def series(fact: HostFacts) -> SlurmVersion:

@@ -12,6 +12,10 @@ import paramiko
 
 from slurmfab.errors import HostKeyChanged, HostKeyUnknown
 
+SSH_PORT = 22
+LEAST_FIELDS = 3
+"""What a known_hosts line has at least: names, type and key (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+
 KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("/etc/ssh/ssh_known_hosts"))
 
 RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
@@ -93,8 +97,12 @@ def known_keys(names: Iterable[str], files: Iterable[Path] = KNOWN_HOSTS) -> dic
             continue
         for line in lines:
             fields = line.split()
-            if (len(fields) >= 3 and not line.startswith(("#", "@")) and is_about(fields[0], wanted)
-                    and is_key(*fields[1:3])):
+            if (
+                len(fields) >= LEAST_FIELDS
+                and not line.startswith(("#", "@"))
+                and is_about(fields[0], wanted)
+                and is_key(*fields[1:3])
+            ):
                 keys.setdefault(fields[1], fields[2])
     return keys
 
@@ -127,4 +135,4 @@ def matches_hash(field: str, name: str) -> bool:
 
 def spelled(address: str, port: int) -> str:
     """How known_hosts spells an address with this port."""
-    return address if port == 22 else f"[{address}]:{port}"
+    return address if port == SSH_PORT else f"[{address}]:{port}"

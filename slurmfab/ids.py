@@ -36,16 +36,31 @@ def choose(facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: 
         uid, gid = pick(user, facts, declared, pinned, frozenset(chosen.values()))
         chosen |= {f"{user}.uid": uid, f"{user}.gid": gid}
     complaints = [line for user in SYSTEM_USERS for line in conflicts(user, chosen, facts)]
-    complaints += [f"{kind.upper()} {chosen[f'slurm.{kind}']} is wanted for both slurm and munge."
-                   for kind in ("uid", "gid") if chosen[f"slurm.{kind}"] == chosen[f"munge.{kind}"]]
+    complaints += [
+        f"{kind.upper()} {chosen[f'slurm.{kind}']} is wanted for both slurm and munge."
+        for kind in ("uid", "gid")
+        if chosen[f"slurm.{kind}"] == chosen[f"munge.{kind}"]
+    ]
     if complaints:
-        raise IdConflict("\n".join([*complaints, "Nothing was changed. Free the number on those hosts, or choose others: "
-                                    "ids: {slurm: NUMBER, munge: NUMBER} in the cluster file."]))
+        raise IdConflict(
+            "\n".join(
+                [
+                    *complaints,
+                    "Nothing was changed. Free the number on those hosts, or choose others: "
+                    "ids: {slurm: NUMBER, munge: NUMBER} in the cluster file.",
+                ]
+            )
+        )
     return chosen
 
 
-def pick(user: str, facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: Mapping[str, int],
-         others: frozenset[int]) -> tuple[int, int]:
+def pick(
+    user: str,
+    facts: Mapping[str, HostFacts],
+    declared: Mapping[str, int],
+    pinned: Mapping[str, int],
+    others: frozenset[int],
+) -> tuple[int, int]:
     """The UID and GID that a system user should have, free or not; `others` are those that another one has got."""
     if user in declared:
         return declared[user], declared[user]
@@ -69,7 +84,9 @@ def conflicts(user: str, chosen: Mapping[str, int], facts: Mapping[str, HostFact
         account, group = fact.accounts.get(user), fact.groups.get(user)
         uid_owner, gid_owner = fact.uids.get(uid, user), fact.gids.get(gid, user)
         if account and account.uid != uid:
-            found.setdefault(f"user {user} has UID {account.uid} there, and {uid} is wanted everywhere", []).append(host)
+            found.setdefault(f"user {user} has UID {account.uid} there, and {uid} is wanted everywhere", []).append(
+                host
+            )
         if group is not None and group != gid:
             found.setdefault(f"group {user} has GID {group} there, and {gid} is wanted everywhere", []).append(host)
         if uid_owner != user:

@@ -30,6 +30,7 @@ class HostLock:
         gpus: in the order of their device numbers.
         cgroup: what it has mounted of control groups; `None` while that is unknown.
         public_key: the SSH public key of its slurm user; empty before the host has one.
+        on_trial: whether it has joined, and no job has run on it yet, so that Slurm gives it none of its users'.
     """
 
     hostname: str = ""
@@ -38,6 +39,7 @@ class HostLock:
     gpus: tuple[Gpu, ...] = ()
     cgroup: Cgroup | None = None
     public_key: str = ""
+    on_trial: bool = False
 
 
 @dataclass(frozen=True)

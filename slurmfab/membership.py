@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,10 +43,14 @@ def first_ssh(hostlist: str, *, user: str, key: str, port: int | None, become: b
     common = user or (users.pop() if len(users) == 1 else "")
     sudo = common != "root" if become is None else become
     try:
-        return Ssh(user=common or None, key=key or None, port=port, become="sudo" if sudo else None, gateway=gateway or None)
+        return Ssh(
+            user=common or None, key=key or None, port=port, become="sudo" if sudo else None, gateway=gateway or None
+        )
     except ValidationError as error:
-        found = [f"--{detail['loc'][0]} {detail['input']}: {detail['msg'].removeprefix('Value error, ')}."
-                 for detail in error.errors()]
+        found = [
+            f"--{detail['loc'][0]} {detail['input']}: {detail['msg'].removeprefix('Value error, ')}."
+            for detail in error.errors()
+        ]
         raise InputError("\n".join(found)) from None
 
 
@@ -64,8 +68,10 @@ def found(path: Path, name: str, ssh: Ssh, newcomers: Sequence[Newcomer]) -> Inv
     """
     controller, *compute = (newcomer.name for newcomer in newcomers)
     if not compute:
-        raise InputError(f"{controller} would be the controller, and there is no host left for jobs. Name at least two hosts, "
-                         "or list one host as both controller and node in a cluster file of your own.")
+        raise InputError(
+            f"{controller} would be the controller, and there is no host left for jobs. Name at least two hosts, "
+            "or list one host as both controller and node in a cluster file of your own."
+        )
     endpoints = {newcomer.name: newcomer.endpoint for newcomer in newcomers if newcomer.endpoint}
     addresses = {newcomer.name: newcomer.address for newcomer in newcomers}
     text = cluster_file.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
@@ -76,14 +82,19 @@ def found(path: Path, name: str, ssh: Ssh, newcomers: Sequence[Newcomer]) -> Inv
     return inventory.load(path)
 
 
-def joined(known: Inventory, newcomers: Sequence[Newcomer], settings: Mapping[str, str], like: str | None) -> Inventory:
-    """Write new compute nodes into the cluster file and the lock, with everything else in them as it was.
+def joined(
+    known: Inventory, newcomers: Sequence[Newcomer], like: str | None = None, partitions: Sequence[str] = ()
+) -> tuple[Inventory, str]:
+    """The cluster with new compute nodes, which have to show first that jobs run there; nothing is written.
 
     Args:
         known: the cluster as it is.
         newcomers: the new nodes.
-        settings: keys of their NodeName lines.
-        like: a node whose group they join.
+        like: a node whose group and partitions they join.
+        partitions: names of partitions that get them.
+
+    Returns:
+        The cluster, and the text of its file with everything else as it was.
 
     Raises:
         InputError: a host is in the cluster already.
@@ -95,12 +106,14 @@ def joined(known: Inventory, newcomers: Sequence[Newcomer], settings: Mapping[st
         if owner:
             raise InputError(f"{newcomer.name} ({newcomer.address}) is in the cluster already, as {owner}.")
     addresses = {newcomer.name: newcomer.address for newcomer in newcomers}
-    text = cluster_file.with_nodes(inventory.read_text(known.path), names, addresses, settings, like)
-    cluster = inventory.parse(text, str(known.path))
-    lock = with_newcomers(known.lock, newcomers)
-    locks.save(lock, inventory.lock_path(known.path))
-    cluster_file.write(known.path, text)
-    return Inventory(cluster, lock, known.path)
+    endpoints = {newcomer.name: newcomer.endpoint for newcomer in newcomers if newcomer.endpoint}
+    text = cluster_file.with_nodes(
+        inventory.read_text(known.path), names, addresses, {}, like, endpoints=endpoints, partitions=partitions
+    )
+    lock = with_newcomers(locks.without_hosts(known.lock, names), newcomers)
+    for name in names:
+        lock = locks.with_host(lock, name, replace(lock.hosts[name], on_trial=True))
+    return Inventory(inventory.parse(text, str(known.path)), lock, known.path), text
 
 
 def with_newcomers(lock: Lock, newcomers: Sequence[Newcomer]) -> Lock:
@@ -123,7 +136,9 @@ def refuse_unfit(known: Inventory, newcomers: Sequence[Newcomer]) -> None:
     expected = SlurmVersion.parse(known.lock.slurm) if known.lock.slurm else None
     reasons = unfit_newcomers(facts, expected)
     if reasons:
-        raise SlurmfabError("\n".join([*(f"{host}: {reason}" for host, reason in reasons.items()), "Nothing was changed."]))
+        raise SlurmfabError(
+            "\n".join([*(f"{host}: {reason}" for host, reason in reasons.items()), "Nothing was changed."])
+        )
     ids.choose(facts, known.cluster.ids, known.lock.ids)
 
 
@@ -135,6 +150,10 @@ def refuse_known(known: Inventory, hostlist: str) -> None:
     """
     named = {endpoint.address for endpoint in expand_endpoints(hostlist)}
     addresses = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
-    members = {host for host in known.cluster.hosts if host in named} | {addresses[address] for address in named & set(addresses)}
+    members = {host for host in known.cluster.hosts if host in named} | {
+        addresses[address] for address in named & set(addresses)
+    }
     if members:
-        raise InputError(f"{fold(members)}: in the cluster {known.cluster.name} already; fab deploy brings it up to date.")
+        raise InputError(
+            f"{fold(members)}: in the cluster {known.cluster.name} already; fab deploy brings it up to date."
+        )

@@ -62,11 +62,16 @@ class Meeting:
         return f"Meeting({', '.join(newcomer.name for newcomer in self.newcomers)})"
 
 
-def meet(hostlist: str, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[], str] | None,
-         progress: Callable[[str], None], refuse: Callable[[Mapping[str, HostError]], None]) -> Meeting:
+def meet(
+    hostlist: str,
+    ssh: Ssh,
+    *,
+    accept_new: bool,
+    ask_password: Callable[[], str] | None,
+    progress: Callable[[str], None],
+    refuse: Callable[[Mapping[str, HostError]], None],
+) -> Meeting:
     """Connect to hosts that nobody knows yet and ask them who they are.
-
-    Nobody is asked anything, and no python3 is installed, before all connections are made and judged.
 
     Args:
         hostlist: Slurm's hostlist of names, addresses or `user@address:port`.
@@ -82,25 +87,41 @@ def meet(hostlist: str, ssh: Ssh, *, accept_new: bool, ask_password: Callable[[]
     """
     endpoints = {text_of(endpoint): endpoint for endpoint in expand_endpoints(hostlist)}
     routes = {text: route_to(text, endpoint, ssh) for text, endpoint in endpoints.items()}
-    policies = {text: PinnedKey(text, vouched(endpoints[text], route), accept_new=accept_new)
-                for text, route in routes.items()}
+    policies = {text: policy(text, endpoints[text], way, accept_new=accept_new) for text, way in routes.items()}
     transport = SshTransport(routes, policies, ask_password)
     try:
-        lost = on_all(routes, transport.connection)[1]
-        refuse_unknown_keys(lost)
-        refuse(lost)
-        facts, silent = on_all((text for text in routes if text not in lost), lambda text: introduce(transport, text))
-        lost = {text: error for text in routes if (error := lost.get(text) or silent.get(text))}
-        refuse(lost)
+        facts, lost = introduce_all(transport, refuse)
         names = name_all({text: (endpoints[text], fact) for text, fact in facts.items()})
-        newcomers = tuple(newcomer(names[text], endpoints[text], routes[text], fact, transport, policies[text], ssh)
-                          for text, fact in facts.items())
+        newcomers = tuple(
+            newcomer(names[text], endpoints[text], routes[text], fact, transport, policies[text], ssh)
+            for text, fact in facts.items()
+        )
     finally:
         transport.close()
-    for text, policy in policies.items():
-        if policy.shown and text in names and not policy.pinned:
-            progress(f"{names[text]}: accepted its host key {policy.shown[0]} {fingerprint(policy.shown[1])}.")
+    for text, one in zip(facts, newcomers, strict=True):
+        if not policies[text].pinned:
+            progress(f"{one.name}: accepted its host key {one.host_key[0]} {fingerprint(one.host_key[1])}.")
     return Meeting(newcomers, lost, transport.password)
+
+
+def introduce_all(
+    transport: SshTransport, refuse: Callable[[Mapping[str, HostError]], None]
+) -> tuple[dict[str, HostFacts], dict[str, HostError]]:
+    """The facts of all hosts behind a transport, and why the others are lost.
+
+    Nobody is asked anything, and no python3 is installed, before all connections are made and judged.
+
+    Raises:
+        InputError: host keys are unknown; or what `refuse` raises.
+    """
+    lost = on_all(transport.routes, transport.connection)[1]
+    refuse_unknown_keys(lost)
+    refuse(lost)
+    connected = [text for text in transport.routes if text not in lost]
+    facts, silent = on_all(connected, lambda text: introduce(transport, text))
+    lost = {text: error for text in transport.routes if (error := lost.get(text) or silent.get(text))}
+    refuse(lost)
+    return facts, lost
 
 
 def on_all(hosts: Iterable[str], function: Callable[[str], Answer]) -> tuple[dict[str, Answer], dict[str, HostError]]:
@@ -119,7 +140,10 @@ def on_all(hosts: Iterable[str], function: Callable[[str], Answer]) -> tuple[dic
             raise answer
         else:
             answers[host] = answer
-    return ({host: answers[host] for host in named if host in answers}, {host: lost[host] for host in named if host in lost})
+    return (
+        {host: answers[host] for host in named if host in answers},
+        {host: lost[host] for host in named if host in lost},
+    )
 
 
 def introduce(transport: SshTransport, text: str) -> HostFacts:
@@ -144,9 +168,10 @@ def route_to(text: str, endpoint: Endpoint, ssh: Ssh) -> Route:
     return to_host(endpoint.address, said)
 
 
-def vouched(endpoint: Endpoint, route: Route) -> dict[str, str]:
-    """The host keys that the user's or the system's known_hosts hold for an endpoint."""
-    return known_keys({spelled(endpoint.address, route.port), spelled(route.address, route.port)})
+def policy(text: str, endpoint: Endpoint, route: Route, *, accept_new: bool) -> PinnedKey:
+    """What holds the host keys that the user's or the system's known_hosts have for an endpoint."""
+    names = {spelled(endpoint.address, route.port), spelled(route.address, route.port)}
+    return PinnedKey(text, known_keys(names), accept_new=accept_new)
 
 
 def refuse_unknown_keys(lost: Mapping[str, HostError]) -> None:
@@ -158,8 +183,10 @@ def refuse_unknown_keys(lost: Mapping[str, HostError]) -> None:
     unknown = [error for error in lost.values() if isinstance(error, HostKeyUnknown)]
     if unknown:
         keys = "\n".join(f"  {error.host}: {error.key_type} {error.fingerprint}" for error in unknown)
-        raise InputError(f"Nobody has vouched for these SSH host keys yet:\n{keys}\nCompare them with the hosts' consoles "
-                         "(ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then say --accept-new-host-keys.")
+        raise InputError(
+            f"Nobody has vouched for these SSH host keys yet:\n{keys}\nCompare them with the hosts' consoles "
+            "(ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then say --accept-new-host-keys."
+        )
 
 
 def name_all(met: Mapping[str, tuple[Endpoint, HostFacts]]) -> dict[str, str]:
@@ -168,17 +195,23 @@ def name_all(met: Mapping[str, tuple[Endpoint, HostFacts]]) -> dict[str, str]:
     Raises:
         InputError: two hosts have one name, or a host has none that tells it from others.
     """
-    names = {text: fact.hostname if is_address(endpoint.address) else endpoint.address.split(".")[0]
-             for text, (endpoint, fact) in met.items()}
+    names = {
+        text: fact.hostname if is_address(endpoint.address) else endpoint.address.split(".")[0]
+        for text, (endpoint, fact) in met.items()
+    }
     bad = [text for text, name in names.items() if name in NO_NAMES]
     if bad:
-        raise InputError(f"{', '.join(bad)}: the host calls itself {names[bad[0]] or 'nothing'!r}, which no node can be "
-                         "called. Give it a name: hostnamectl set-hostname NAME.")
+        raise InputError(
+            f"{', '.join(bad)}: the host calls itself {names[bad[0]] or 'nothing'!r}, which no node can be "
+            "called. Give it a name: hostnamectl set-hostname NAME."
+        )
     twice = {name for name, count in Counter(names.values()).items() if count > 1}
     if twice:
         hosts = ", ".join(text for text, name in names.items() if name in twice)
-        raise InputError(f"{hosts}: these hosts are all called {fold(twice)}. Give each a name of its own: "
-                         "hostnamectl set-hostname NAME.")
+        raise InputError(
+            f"{hosts}: these hosts are all called {fold(twice)}. Give each a name of its own: "
+            "hostnamectl set-hostname NAME."
+        )
     return names
 
 
@@ -191,8 +224,9 @@ def is_address(text: str) -> bool:
     return True
 
 
-def newcomer(name: str, endpoint: Endpoint, route: Route, facts: HostFacts, transport: SshTransport, policy: PinnedKey,
-             ssh: Ssh) -> Newcomer:
+def newcomer(  # noqa: PLR0917 - all that is known of one host
+    name: str, endpoint: Endpoint, route: Route, facts: HostFacts, transport: SshTransport, policy: PinnedKey, ssh: Ssh
+) -> Newcomer:
     """A host that was met, with the address that other hosts will know it by.
 
     That is the one that SSH went to, unless SSH goes through a gateway by name or through a forwarded port of this

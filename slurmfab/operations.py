@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from getpass import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from slurmfab import atomic_file, inventory, membership, newcomers, record, route
+from slurmfab import admission, atomic_file, inventory, membership, newcomers, record, route
 from slurmfab import deploy as deployment
 from slurmfab import lock as locks
 from slurmfab.errors import HostError, InputError, SlurmfabError
@@ -18,7 +18,7 @@ from slurmfab.host_keys import PinnedKey, known_keys, spelled
 from slurmfab.hostlist import expand, expand_endpoints, fold
 from slurmfab.inventory import Inventory
 from slurmfab.progress import Progress, plan_text, summary
-from slurmfab.report import Report
+from slurmfab.report import DONE, LEFT_OUT, Report, failures
 from slurmfab.transport import SshTransport
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ class Contact:
         if self.become not in ("", "sudo", "none"):
             raise InputError(f"--become {self.become}: it is either sudo or none.")
         become = {"": None, "sudo": True, "none": False}[self.become]
-        return membership.first_ssh(hostlist, user=self.user, key=self.key, port=self.port, become=become,
-                                    gateway=self.gateway)
+        return membership.first_ssh(
+            hostlist, user=self.user, key=self.key, port=self.port, become=become, gateway=self.gateway
+        )
 
     @property
     def said(self) -> bool:
@@ -86,11 +87,12 @@ class Output:
         """Whom to tell while it goes on."""
         return Progress(verbose=self.verbose)
 
-    def asker(self) -> Callable[[], str] | None:
-        """What asks for the sudo password, `None` where nobody can answer."""
-        if sys.stdin is not None and sys.stdin.isatty():
+    def asker(self, stdin: TextIO | None = None) -> Callable[[], str] | None:
+        """What asks for the sudo password, `None` where nobody can answer; `stdin` is standard input when left out."""
+        source = stdin or sys.stdin
+        if source is not None and source.isatty():
             return lambda: getpass("sudo password: ")
-        return (lambda: sys.stdin.readline().rstrip("\n")) if self.ask_password else None
+        return (lambda: source.readline().rstrip("\n")) if self.ask_password else None
 
 
 def deploy(cluster: str, hosts: str, contact: Contact, output: Output) -> int:
@@ -106,29 +108,42 @@ def deploy(cluster: str, hosts: str, contact: Contact, output: Output) -> int:
         The exit code.
     """
     path = Path(cluster) if cluster else inventory.default_path()
-    lost: Mapping[str, HostError] = {}
-    password = ""
     if hosts and not path.exists():
-        ssh = contact.ssh(hosts)
-        progress = output.progress()
-        meeting = newcomers.meet(hosts, ssh, accept_new=contact.accept_new, ask_password=output.asker(),
-                                 progress=progress.line, refuse=lambda lost: refuse_without_controller(hosts, lost))
-        lost, password = meeting.lost, meeting.password
-        for error in lost.values():
-            progress.line(str(error))
-        known = membership.found(path, contact.name or "cluster", ssh, meeting.newcomers)
-        progress.line(f"Wrote {path}: {known.cluster.controller} is the controller, "
-                      f"{fold(known.cluster.compute_nodes)} compute.")
-        hosts = ""
-    else:
-        known = inventory.load(path)
-        if contact.said:
-            raise InputError(f"{path} says how to reach the hosts; change its ssh section instead of giving options.")
-    code = converge(known, hosts, output, password, accept_new=contact.accept_new)
-    if lost:
-        names = ",".join(lost)
-        print(f"Not in {path}, since they did not answer: {names}. Later: fab add-node {names}.", file=sys.stderr)  # noqa: T201
-    return code or (3 if lost else 0)
+        known, meeting = first_contact(path, hosts, contact, output)
+        code = converge(known, "", output, meeting.password, accept_new=contact.accept_new)
+        if meeting.lost:
+            names = ",".join(meeting.lost)
+            print(f"Not in {path}, since they did not answer: {names}. Later: fab add-node {names}.", file=sys.stderr)  # noqa: T201
+        return code or (LEFT_OUT if meeting.lost else DONE)
+    known = inventory.load(path)
+    if contact.said:
+        raise InputError(f"{path} says how to reach the hosts; change its ssh section instead of giving options.")
+    return converge(known, hosts, output, accept_new=contact.accept_new)
+
+
+def first_contact(path: Path, hosts: str, contact: Contact, output: Output) -> tuple[Inventory, newcomers.Meeting]:
+    """Meet hosts for the first time, and write the cluster file and the lock of those that answered.
+
+    Raises:
+        SlurmfabError: the host that would be the controller did not answer; nothing was written.
+    """
+    ssh = contact.ssh(hosts)
+    progress = output.progress()
+    meeting = newcomers.meet(
+        hosts,
+        ssh,
+        accept_new=contact.accept_new,
+        ask_password=output.asker(),
+        progress=progress.line,
+        refuse=lambda lost: refuse_without_controller(hosts, lost),
+    )
+    for error in meeting.lost.values():
+        progress.line(str(error))
+    known = membership.found(path, contact.name or "cluster", ssh, meeting.newcomers)
+    progress.line(
+        f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
+    )
+    return known, meeting
 
 
 def refuse_without_controller(hosts: str, lost: Mapping[str, HostError]) -> None:
@@ -139,8 +154,10 @@ def refuse_without_controller(hosts: str, lost: Mapping[str, HostError]) -> None
     """
     first = newcomers.text_of(expand_endpoints(hosts)[0])
     if first in lost:
-        raise SlurmfabError(f"{lost[first]}\n{first} would be the controller, so nothing was written or changed. "
-                            "Name another host first, or mend that.")
+        raise SlurmfabError(
+            f"{lost[first]}\n{first} would be the controller, so nothing was written or changed. "
+            "Name another host first, or mend that."
+        )
 
 
 def refuse_incomplete(lost: Mapping[str, HostError]) -> None:
@@ -153,21 +170,49 @@ def refuse_incomplete(lost: Mapping[str, HostError]) -> None:
         raise SlurmfabError("\n".join([*map(str, lost.values()), "Nothing was changed."]))
 
 
-def converge(known: Inventory, hosts: str, output: Output, password: str = "", *, accept_new: bool = False,
-             command: str = "deploy") -> int:
+def converge(
+    known: Inventory,
+    hosts: str,
+    output: Output,
+    password: str = "",
+    *,
+    accept_new: bool = False,
+    command: str = "deploy",
+) -> int:
     """Deploy what a cluster file says, tell how it went, and keep the record."""
     run = start(known, hosts, output, password, accept_new=accept_new, command=command)
+    return perform(run, output, deploy_and_admit)
+
+
+def deploy_and_admit(run: deployment.Run) -> None:
+    """Deploy, and try the nodes that have joined and not been tried yet."""
+    deployment.deploy(run)
+    admission.admit(run)
+
+
+def perform(run: deployment.Run, output: Output, work: Callable[[deployment.Run], object]) -> int:
+    """Do the work of a run, tell how it went, and keep the record, also of work that was cut short by an error."""
+    path = run.inventory.path
     try:
-        report = deployment.deploy(run)
-    except SlurmfabError as error:
-        run.progress.end()
-        finish(run.report(), known.path, output)
-        raise error
+        work(run)
+    except SlurmfabError:
+        finish(run.report(), path, output)
+        say_failures(run)
+        raise
     finally:
+        run.progress.end()
         run.transport.close()
-    finish(report, known.path, output)
-    print(summary(report), file=sys.stderr if output.json == "-" else sys.stdout)  # noqa: T201
+    report = run.report()
+    finish(report, path, output)
+    print(summary(report), file=sys.stderr if output.json == "-" else sys.stdout)
     return report.exit_code
+
+
+def say_failures(run: deployment.Run) -> None:
+    """Say what went wrong on which host, when the run ends early."""
+    run.progress.end()
+    for line in failures(run.steps, run.lost):
+        run.progress.line(line)
 
 
 def plan(cluster: str, hosts: str, output: Output) -> int:
@@ -176,34 +221,20 @@ def plan(cluster: str, hosts: str, output: Output) -> int:
     run = start(known, hosts, output, command="plan")
     try:
         report = deployment.look(run)
+    except SlurmfabError:
+        say_failures(run)
+        raise
     finally:
         run.progress.end()
         run.transport.close()
     write_json(report, output)
-    print(plan_text(report, report.steps), file=sys.stderr if output.json == "-" else sys.stdout)  # noqa: T201
+    print(plan_text(report, report.steps), file=sys.stderr if output.json == "-" else sys.stdout)
     return report.exit_code or (SOMETHING_TO_DO if any(step.differs for step in report.steps) else 0)
 
 
-def add_node(cluster: str, hosts: str, like: str, accept_new: bool, output: Output) -> int:
-    """Meet new hosts, write them into the cluster file, and deploy.
-
-    Raises:
-        InputError: a host is in the cluster already.
-        SlurmfabError: one did not answer, or cannot be a node of this cluster; nothing was changed.
-    """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
-    membership.refuse_known(known, hosts)
-    progress = output.progress()
-    meeting = newcomers.meet(hosts, known.cluster.ssh, accept_new=accept_new, ask_password=output.asker(),
-                             progress=progress.line, refuse=refuse_incomplete)
-    membership.refuse_unfit(known, meeting.newcomers)
-    grown = membership.joined(known, meeting.newcomers, {}, like or None)
-    progress.line(f"{known.path}: added {fold(newcomer.name for newcomer in meeting.newcomers)}.")
-    return converge(grown, "", output, meeting.password, command="add-node")
-
-
-def start(known: Inventory, hosts: str, output: Output, password: str = "", *, accept_new: bool = False, command: str
-          ) -> deployment.Run:
+def start(
+    known: Inventory, hosts: str, output: Output, password: str = "", *, accept_new: bool = False, command: str
+) -> deployment.Run:
     """A run over the named hosts of a cluster, or all of them; nobody has been asked yet."""
     names = chosen(known.cluster, hosts, known.path)
     asker = output.asker()
@@ -223,7 +254,9 @@ def chosen(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
     named = expand(hosts) if hosts else cluster.hosts
     strangers = [host for host in named if host not in cluster.hosts]
     if strangers:
-        raise InputError(f"{fold(strangers)}: not in {path} (known: {fold(cluster.hosts)}). New hosts join by fab add-node.")
+        raise InputError(
+            f"{fold(strangers)}: not in {path} (known: {fold(cluster.hosts)}). New hosts join by fab add-node."
+        )
     return tuple(host for host in cluster.hosts if host in named)
 
 

@@ -38,9 +38,11 @@ PHASES = (
     Phase("munge", munge.resources),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True),
-    Phase("slurmctld", daemons.slurmctld),
+    Phase("slurmctld", daemons.slurmctld, controller_first=True),
     Phase("slurmd", daemons.slurmd),
-    Phase("slurmctld start", daemons.start),
+    Phase("slurmctld start", daemons.start, controller_first=True),
+    Phase("new nodes", daemons.gate),
+    Phase("new slurmd", daemons.new_slurmd),
     Phase("nodes", daemons.nodes),
 )
 """The order of a deployment."""
@@ -62,7 +64,9 @@ class Plan:
 
     def of_host(self, host: str) -> tuple[tuple[Phase, Resource], ...]:
         """All resources of a host, each with its phase."""
-        return tuple((planned.phase, resource) for planned in self.phases for resource in planned.resources.get(host, ()))
+        return tuple(
+            (planned.phase, resource) for planned in self.phases for resource in planned.resources.get(host, ())
+        )
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -78,7 +82,9 @@ def make_plan(situation: Situation, hosts: Iterable[str]) -> Plan:
         hosts: those to plan for; they must be in the situation's facts.
     """
     names = tuple(hosts)
-    return Plan(tuple(
-        PlannedPhase(phase, {host: wanted for host in names if (wanted := phase.resources(situation, host))})
-        for phase in PHASES
-    ))
+    return Plan(
+        tuple(
+            PlannedPhase(phase, {host: wanted for host in names if (wanted := phase.resources(situation, host))})
+            for phase in PHASES
+        )
+    )

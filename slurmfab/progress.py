@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from slurmfab.agent.resource import CHANGED, WOULD_CHANGE
-from slurmfab.errors import HostError
+from slurmfab.errors import HostError, Unreachable
 from slurmfab.hostlist import fold
 from slurmfab.report import Report, Step, failures, folded, headline, told
 
@@ -45,17 +45,20 @@ class Progress:
             self.waiting.remove(host)
         if step and step.differs:
             status = "failed" if step.has_failed else "changed"
-            self.line(f"{self.coloured(f'{step.phase:<12}', status)} {host:<10} {headline(step)} ({step.seconds:.1f} s)")
+            self.line(
+                f"{self.coloured(f'{step.phase:<12}', status)} {host:<10} {headline(step)} ({step.seconds:.1f} s)"
+            )
             if self.verbose:
                 for line in (line for outcome in step.outcomes if outcome.status != "ok" for line in told(outcome)):
                     self.line(f"    {line}")
         self.show_status()
 
     def host_lost(self, host: str, error: HostError) -> None:
-        """Say that a host cannot be gone on with."""
+        """Say that a host cannot be gone on with; why is said at the end, where it is not lost among the lines."""
         if host in self.waiting:
             self.waiting.remove(host)
-        self.line(self.coloured(str(error), "failed"))
+        why = "unreachable" if isinstance(error, Unreachable) else "failed"
+        self.line(self.coloured(f"{host}: {why}, and left out of the rest", "failed"))
         self.show_status()
 
     def end(self) -> None:
@@ -71,7 +74,7 @@ class Progress:
         if self.spinner:
             self.spinner.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
-            print(text, file=self.out, flush=True)  # noqa: T201 - this module is what prints
+            print(text, file=self.out, flush=True)
 
     def show_status(self) -> None:
         """Bring the status line up to date, where there is a terminal to show one on."""
@@ -102,8 +105,10 @@ def summary(report: Report) -> str:
         lines.append(f"{report.cluster}: {what} on {hosts}, all is as wanted ({report.seconds:.1f} s).")
     else:
         unwell = sorted({*report.lost, *(step.host for step in report.steps if step.has_failed)})
-        lines.append(f"{report.cluster}: {what} on {hosts}; not done: {fold(unwell)} ({report.seconds:.1f} s). "
-                     "Mend that and run the same command again; it goes on where it stopped.")
+        lines.append(
+            f"{report.cluster}: {what} on {hosts}; not done: {fold(unwell)} ({report.seconds:.1f} s). "
+            "Mend that and run the same command again; it goes on where it stopped."
+        )
     return "\n".join(lines)
 
 
@@ -114,6 +119,9 @@ def plan_text(report: Report, steps: Sequence[Step]) -> str:
         lines += [f"{fold(hosts)}: {phase}", *(f"    {line}" for line in changes), ""]
     lines += [str(error) for error in report.lost.values()]
     would = report.count(WOULD_CHANGE)
-    lines.append(f"{report.cluster}: {would} change{'s' if would != 1 else ''} would be made ({report.seconds:.1f} s)."
-                 if would else f"{report.cluster}: nothing would be changed ({report.seconds:.1f} s).")
+    lines.append(
+        f"{report.cluster}: {would} change{'s' if would != 1 else ''} would be made ({report.seconds:.1f} s)."
+        if would
+        else f"{report.cluster}: nothing would be changed ({report.seconds:.1f} s)."
+    )
     return "\n".join(lines)

@@ -38,8 +38,11 @@ def write(report: Report, cluster_file: Path, now: datetime | None = None) -> Pa
     ended = now or datetime.now(timezone.utc)
     folder = directory(cluster_file)
     path = folder / f"{ended:%Y%m%dT%H%M%S.%fZ}-{report.command}.json"
-    about = {"slurmfab": __version__, "ended": ended.isoformat(timespec="seconds"),
-             "by": f"{getpass.getuser()}@{socket.gethostname()}"}
+    about = {
+        "slurmfab": __version__,
+        "ended": ended.isoformat(timespec="seconds"),
+        "by": f"{getpass.getuser()}@{socket.gethostname()}",
+    }
     atomic_file.write(path, json.dumps({**about, **report.as_json()}, indent=2) + "\n")
     for old in sorted(folder.glob("*.json"))[:-KEPT]:
         with contextlib.suppress(OSError):

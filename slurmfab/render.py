@@ -22,8 +22,8 @@ class SlurmConf:
 
     Args:
         cluster_name: ClusterName.
-        controller: what the primary controller calls itself (`hostname -s`, or slurmctld does not know that it is
-            meant) and the address at which the daemons reach it.
+        controllers: what each calls itself (`hostname -s`, or slurmctld does not know that it is meant) and the
+            address at which the daemons reach it; the primary first.
         version: of the installed Slurm, such as `24.11.5`.
         nodes: in the order of the cluster file.
         partitions: name, node list and other keys of each, in the order of the cluster file.
@@ -31,10 +31,11 @@ class SlurmConf:
         cgroup_conf: the same for cgroup.conf.
         cgroup: the weakest set-up among the compute nodes, because slurm.conf is one for all of them.
         memory_margin: what of a node's memory is kept from jobs; see `node_lines.real_memory`.
+        state_directory: StateSaveLocation; every controller sees it.
     """
 
     cluster_name: str
-    controller: tuple[str, str]
+    controllers: tuple[tuple[str, str], ...]
     version: str
     nodes: tuple[Node, ...]
     partitions: tuple[tuple[str, str, Mapping[str, str]], ...]
@@ -42,6 +43,7 @@ class SlurmConf:
     cgroup_conf: Mapping[str, str | None] = field(default_factory=dict)
     cgroup: Cgroup = field(default_factory=lambda: Cgroup("none"))
     memory_margin: str = "3%"
+    state_directory: str = "/var/lib/slurm/slurmctld"
 
 
 def render(conf: SlurmConf) -> dict[str, str]:
@@ -55,7 +57,8 @@ def render(conf: SlurmConf) -> dict[str, str]:
     gres = gres_lines(conf.nodes)
     context = {
         "cluster_name": conf.cluster_name,
-        "controller": _host_and_address(*conf.controller),
+        "controllers": [_host_and_address(*controller) for controller in conf.controllers],
+        "state_directory": conf.state_directory,
         "version": (version.major, version.minor),
         "pid_files": pid_files(version),
         "cgroup": conf.cgroup,

@@ -96,8 +96,15 @@ def step_as_json(step: Step) -> dict[str, Any]:
         "host": step.host,
         "seconds": round(step.seconds, 3),
         "ok": len(step.outcomes) - len(told),
-        "outcomes": [{"id": outcome.id, "status": outcome.status, "message": outcome.message,
-                      "changes": [asdict(change) for change in outcome.changes]} for outcome in told],
+        "outcomes": [
+            {
+                "id": outcome.id,
+                "status": outcome.status,
+                "message": outcome.message,
+                "changes": [asdict(change) for change in outcome.changes],
+            }
+            for outcome in told
+        ],
     }
 
 

@@ -94,7 +94,7 @@ def is_same(gateway: Route, way: Route) -> bool:
 
 
 def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = ()) -> Route | None:
-    """The way to a jump host written as `user@host:port`; several with commas, the first nearest to us, as in ProxyJump.
+    """The way to a jump host written as `user@host:port`, or to the last of several with commas, as in ProxyJump.
 
     Args:
         spec: the text; empty or `none` for no jump host.
@@ -115,8 +115,10 @@ def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = (
         raise InputError(f"ssh.gateway: {spec!r} is no jump host; write user@host:port.")
     endpoint = endpoints[0]
     if endpoint.address in beyond:
-        raise InputError(f"The jump hosts {', '.join(beyond)} lead in a circle; "
-                         f"give {endpoint.address} `ProxyJump none` in ssh_config.")
+        raise InputError(
+            f"The jump hosts {', '.join(beyond)} lead in a circle; "
+            f"give {endpoint.address} `ProxyJump none` in ssh_config."
+        )
     options = config.lookup(endpoint.address)
     nearer = ",".join(before) or str(options.get("proxyjump", ""))
     return Route(

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from slurmfab.errors import AgentFailed, BecomeRefused, HostError, PythonMissing, SudoPasswordNeeded
+from slurmfab.errors import AgentFailed, BecomeRefused, ConnectionLost, HostError, PythonMissing, SudoPasswordNeeded
 from slurmfab.payload import BOOT, payload
 
 GREETING = b"slurmfab-agent 1\n"
@@ -60,7 +60,7 @@ class Session:
     def start(self, *, become: bool, password: str = "") -> None:
         """Bring the agent's code to the host.
 
-        Without sudo the code is sent at once; with it, not before the agent has greeted, lest sudo read it as passwords.
+        Without sudo the code is sent at once; with it, after the agent's greeting, lest sudo read it as passwords.
 
         Raises:
             SudoPasswordNeeded: sudo asks, and no password is known.
@@ -104,7 +104,8 @@ class Session:
             heard: called with each line as it comes.
 
         Raises:
-            AgentFailed: the agent ended, fell silent, or reports that it could not go on.
+            ConnectionLost: the host went away or fell silent.
+            AgentFailed: the agent reports that it could not go on.
         """
         body = json.dumps(request).encode("ascii")
         self.send(b"%d\n%s" % (len(body), body))
@@ -140,7 +141,7 @@ class Session:
         """Wait for more output; false at its end.
 
         Raises:
-            AgentFailed: nothing came, not even a sign of life.
+            ConnectionLost: nothing came, not even a sign of life.
         """
         try:
             data = self.stream.recv(65536)
@@ -151,16 +152,19 @@ class Session:
         self.buffer += data
         return bool(data)
 
-    def lost(self, why: str) -> AgentFailed:
-        """An agent that is gone, with its last words."""
+    def lost(self, why: str) -> ConnectionLost:
+        """A host that is gone, with its last words."""
         words = " | ".join(self.noise[-3:])
-        return AgentFailed(self.host, f"the connection was lost: {why}{': ' + words if words else ''}. "
-                                      "Is the host still up? The next deploy goes on where this one stopped.")
+        return ConnectionLost(
+            self.host,
+            f"the connection was lost: {why}{': ' + words if words else ''}. "
+            "Is the host still up? The next deploy goes on where this one stopped.",
+        )
 
     def refusal(self) -> HostError:
         """Why the command ended before the agent could greet, in words."""
         words = self.buffer.decode(errors="replace").strip().splitlines()
-        last = words[-1] if words else "no message"
+        last = words[-1].rstrip(".") if words else "no message"
         said = "\n".join(words)
         if "python3" in said and any(hint in said for hint in NO_PYTHON):
             return PythonMissing(self.host, "there is no python3. Install it: apt-get install python3.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,11 +30,13 @@ class Situation:
         cluster: the cluster file.
         lock: what was discovered and decided once, complete for every host that ever answered.
         facts: of the hosts that answered this time; others are left as they are.
+        stamp: who is at work, and when, for the reasons of drained nodes.
     """
 
     cluster: Cluster
     lock: Lock
     facts: Mapping[str, HostFacts]
+    stamp: str = ""
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -54,6 +56,10 @@ class Situation:
     def is_compute_node(self, host: str) -> bool:
         """Whether slurm.conf names the host as a compute node."""
         return host in self._compute_nodes
+
+    def is_on_trial(self, host: str) -> bool:
+        """Whether the host is a compute node that has still to show that jobs run there."""
+        return self.is_compute_node(host) and self.host(host).on_trial
 
     @cached_property
     def changes_nodes(self) -> bool:
@@ -77,6 +83,21 @@ class Situation:
         installed = self.controller_facts.slurm_version
         return SlurmVersion.parse(installed) if installed else distribution_version(self.controller_facts.codename)
 
+    def setting_before(self, key: str) -> str:
+        """The value of a key in the slurm.conf that the primary controller has now, empty where there is none."""
+        found = re.search(rf"^{key}=(\S+)", self.controller_facts.slurm_conf, re.IGNORECASE | re.MULTILINE)
+        return found[1] if found else ""
+
+    @property
+    def state_before(self) -> str:
+        """The directory in which slurmctld has its state now, empty where it never ran."""
+        return self.setting_before("StateSaveLocation")
+
+    @property
+    def moves_state(self) -> bool:
+        """Whether slurmctld's state has to be brought to another directory."""
+        return self.state_before not in ("", self.cluster.state_directory)
+
     def refuse_other_cluster(self) -> None:
         """Refuse another ClusterName than the controller's state was made under.
 
@@ -86,13 +107,29 @@ class Situation:
         Raises:
             InputError: the names differ; nothing was changed.
         """
-        found = re.search(r"^ClusterName=(\S+)", self.controller_facts.slurm_conf, re.IGNORECASE | re.MULTILINE)
-        if found and found[1] != self.cluster.name:
+        found = self.setting_before("ClusterName")
+        if found and found != self.cluster.name:
             raise InputError(
-                f"{self.cluster.controller} is the controller of the cluster {found[1]}, and the cluster file says "
-                f"{self.cluster.name}. Slurm's jobs and accounts hang on that name. Set `cluster: {found[1]}`; or, if the "
+                f"{self.cluster.controller} is the controller of the cluster {found}, and the cluster file says "
+                f"{self.cluster.name}. Slurm's jobs and accounts hang on that name. Set `cluster: {found}`; or, if the "
                 "old cluster is really no more, stop slurmctld there and remove /etc/slurm/slurm.conf and "
-                "/var/lib/slurm/slurmctld/clustername."
+                f"{self.state_before}/clustername."
+            )
+
+    def refuse_uneven_files(self, hosts: Collection[str]) -> None:
+        """Refuse to give some hosts another slurm.conf than the controller has.
+
+        Args:
+            hosts: those that the run is about.
+
+        Raises:
+            InputError: the run is about some of the hosts, and slurm.conf changes; nothing was changed.
+        """
+        before = self.controller_facts.slurm_conf
+        if before and before != dict(self.files)["slurm.conf"] and not set(self.cluster.hosts) <= set(hosts):
+            raise InputError(
+                f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and it has to be the same on "
+                "all hosts. First, without --hosts: fab deploy. Nothing was changed."
             )
 
     def refuse_unknown_keys(self) -> None:
@@ -134,10 +171,10 @@ class Situation:
     @cached_property
     def slurm_conf(self) -> render.SlurmConf:
         """What Slurm's files are rendered from."""
-        controller = self.cluster.controller
+        controllers = [name for name in self.cluster.controllers if name in self.members]
         return render.SlurmConf(
             cluster_name=self.cluster.name,
-            controller=(self.host(controller).hostname, self.address(controller)),
+            controllers=tuple((self.host(name).hostname, self.address(name)) for name in controllers),
             version=str(self.slurm_version),
             nodes=tuple(self.node(name) for name in self.compute_nodes),
             partitions=tuple((partition.name, self.partition_nodes(partition.nodes), partition.settings)
@@ -146,6 +183,7 @@ class Situation:
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
             memory_margin=self.cluster.memory_margin,
+            state_directory=self.cluster.state_directory,
         )
 
     def node(self, name: str) -> Node:

@@ -28,6 +28,7 @@ SLURM_CONF_KEYS_OF_SLURMFAB: Mapping[str, str] = {
     "ControlAddr": _CONTROLLERS,
     "BackupController": _CONTROLLERS,
     "BackupAddr": _CONTROLLERS,
+    "StateSaveLocation": "the key state_directory at the top says where",
     "NodeName": "the key nodes at the top lists the nodes",
     "NodeSet": "name the nodes themselves in partitions",
     "PartitionName": "the key partitions at the top lists the partitions",

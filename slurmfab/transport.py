@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from slurmfab.errors import AgentFailed, PythonMissing, SlurmfabError, SudoPasswordNeeded
+from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError, SudoPasswordNeeded
 from slurmfab.session import Line, Session, command
 
 if TYPE_CHECKING:
@@ -68,8 +66,13 @@ class SshTransport:
         password: the sudo password, where it is known already.
     """
 
-    def __init__(self, routes: Mapping[str, Route], policies: Mapping[str, PinnedKey],
-                 ask_password: Callable[[], str] | None = None, password: str = "") -> None:
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        policies: Mapping[str, PinnedKey],
+        ask_password: Callable[[], str] | None = None,
+        password: str = "",
+    ) -> None:
         self.routes = dict(routes)
         self.policies = dict(policies)
         self.ask_password = ask_password
@@ -77,16 +80,19 @@ class SshTransport:
         self.asking = threading.Lock()
         self.opening = threading.Lock()
         self.gateways: dict[Route, Any] = {}
+        self.closed: dict[Route, HostError] = {}
         self.connections: dict[str, Any] = {}
         self.sessions: dict[str, Session] = {}
         self.execs: dict[str, int] = {}
 
-    def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
         """The lines that a host's agent answers; opens the connection and starts the agent where need be."""
         session = self.sessions.get(host) or self.start(host)
         try:
             return session.ask(request, heard)
-        except AgentFailed:
+        except (AgentFailed, ConnectionLost):
             self.forget(host)
             raise
 
@@ -126,13 +132,23 @@ class SshTransport:
         return self.connections[host]
 
     def gateway(self, route: Route) -> Any:
-        """The open connection to a jump host, shared by all hosts behind it."""
-        from slurmfab.connection import connect, gateway_policy  # noqa: PLC0415 - paramiko is slow to import
+        """The open connection to a jump host, shared by all hosts behind it; one that fails is not tried again.
+
+        Raises:
+            Unreachable: no connection, now or when it was tried first.
+        """
+        from slurmfab.connection import connect, explained_gateway, gateway_policy  # noqa: PLC0415 - paramiko is slow
 
         with self.opening:
+            if route in self.closed:
+                raise self.closed[route]
             if route not in self.gateways:
-                before = connect(route.gateway, gateway_policy(route.gateway)) if route.gateway else None
-                self.gateways[route] = connect(route, gateway_policy(route), before)
+                try:
+                    before = connect(route.gateway, gateway_policy(route.gateway)) if route.gateway else None
+                    self.gateways[route] = connect(route, gateway_policy(route), before)
+                except HostError as error:
+                    self.closed[route] = explained_gateway(error)
+                    raise self.closed[route] from error
             return self.gateways[route]
 
     def execute(self, host: str, command_line: str) -> paramiko.Channel:
@@ -154,7 +170,7 @@ class SshTransport:
             channel.exec_command(command_line)
         except (paramiko.SSHException, EOFError, OSError) as error:
             why = str(error) or type(error).__name__
-            raise AgentFailed(host, f"SSH lets us in, and then runs no command: {why}. See the host's sshd log.") from error
+            raise AgentFailed(host, f"SSH lets us in but runs no command: {why}. See its sshd's log.") from error
         self.execs[host] = self.execs.get(host, 0) + 1
         return channel
 
@@ -170,13 +186,17 @@ class SshTransport:
             code = channel.recv_exit_status()
         except OSError as error:
             why = str(error) or f"no word from apt-get for {PYTHON_SECONDS} s"
-            raise PythonMissing(host, f"python3 is missing, and while it was installed the connection was lost: {why}.") from error
+            raise PythonMissing(
+                host, f"python3 is missing, and while it was installed the connection was lost: {why}."
+            ) from error
         finally:
             channel.close()
         if code == NO_APT:
             raise PythonMissing(host, "there is neither python3 nor apt-get; slurmfab deploys to Debian and Ubuntu.")
         if code != 0:
-            raise PythonMissing(host, f"python3 is missing and cannot be installed: {output.splitlines()[-1:] or code}.")
+            raise PythonMissing(
+                host, f"python3 is missing and cannot be installed: {output.splitlines()[-1:] or code}."
+            )
 
     def forget(self, host: str) -> None:
         """Drop a host's agent and connection; the next call starts anew."""
@@ -193,64 +213,9 @@ class SshTransport:
             connection.close()
 
 
-class LocalTransport:
-    """The agent in a local python3, for tests: the same code on the same road, without SSH.
-
-    Args:
-        root: where the host's file system begins.
-    """
-
-    def __init__(self, root: str = "/") -> None:
-        self.root = root
-        self.sessions: dict[str, Session] = {}
-
-    def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
-        """The lines that the local agent answers."""
-        if host not in self.sessions:
-            self.sessions[host] = Session(host, LocalProcess())
-            self.sessions[host].start(become=False)
-        return self.sessions[host].ask({**request, "root": self.root}, heard)
-
-    def install_python(self, host: str) -> None:
-        """Nothing: this very program is python3."""
-
-    def close(self) -> None:
-        """End the local agents."""
-        for session in self.sessions.values():
-            session.close()
-
-
-class LocalProcess:
-    """A local agent's two directions."""
-
-    def __init__(self) -> None:
-        from slurmfab.payload import BOOT  # noqa: PLC0415 - as lazily as SSH would
-
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-        )
-
-    def sendall(self, data: bytes) -> None:
-        """Send all of it."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
-
-    def recv(self, size: int) -> bytes:
-        """What came, at least a byte; empty at the end."""
-        assert self.process.stdout is not None
-        return self.process.stdout.read(size) or b""
-
-    def close(self) -> None:
-        """End its input and wait for it to go."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=SILENCE_SECONDS)
-        self.process.stdout.close()
-
-
-def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT
-            ) -> Iterator[tuple[str, Result | SlurmfabError]]:
+def on_each(
+    hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT
+) -> Iterator[tuple[str, Result | SlurmfabError]]:
     """Call a function for each host, many at a time, and yield each host's result or error as it comes.
 
     Args:

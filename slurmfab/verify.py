@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab import atomic_file, inventory, operations
+from slurmfab import atomic_file, failover, inventory, operations
 from slurmfab.checks.display import Display
 from slurmfab.checks.hosts import Shells, open_shells
 from slurmfab.checks.results import Result, Verdict
@@ -34,7 +34,8 @@ Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 INTERRUPTED = 2
 
 
-def check(cluster: str, hosts: str, only: str, junit: str, output: operations.Output) -> int:
+def check(cluster: str, hosts: str, only: str, junit: str, output: operations.Output, *, with_failover: bool = False
+          ) -> int:
     """Check a cluster and tell what was found.
 
     Args:
@@ -43,14 +44,16 @@ def check(cluster: str, hosts: str, only: str, junit: str, output: operations.Ou
         only: groups of checks or parts of checks' names, with commas; empty for all checks.
         junit: file for the results as JUnit XML, empty for none.
         output: what else to tell.
+        with_failover: whether to try a takeover by the backup controller and back, and nothing else.
 
     Returns:
         The exit code.
     """
+    if with_failover and (hosts or only or junit):
+        raise InputError("--failover is about the controllers alone: leave out --hosts, --only and --junit.")
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
     names = operations.chosen(known.cluster, hosts, known.path)
-    to_stdout = output.json == "-"
-    display = Display(sys.stderr if to_stdout else sys.stdout, verbose=output.verbose)
+    display = Display(sys.stderr if output.json == "-" else sys.stdout, verbose=output.verbose)
     ask = output.asker()
     password = ask() if ask and output.ask_password else ""
 
@@ -59,17 +62,25 @@ def check(cluster: str, hosts: str, only: str, junit: str, output: operations.Ou
         return open_shells(inventory, hosts, policies, ask, password)
 
     try:
-        verdict = verify(known, names, tuple(filter(None, only.split(","))), opener=opener, heard=display.heard,
-                         junit=Path(junit) if junit else None)
+        if with_failover:
+            verdict = failover.verify(known, opener=opener, heard=display.heard)
+        else:
+            verdict = verify(known, names, tuple(filter(None, only.split(","))), opener=opener, heard=display.heard,
+                             junit=Path(junit) if junit else None)
     finally:
         display.end()
     display.show(verdict)
+    write_json(verdict, output)
+    return verdict.exit_code
+
+
+def write_json(verdict: Verdict, output: operations.Output) -> None:
+    """The verdict as JSON, where that was asked for."""
     text = json.dumps(verdict.as_json(), indent=2) + "\n"
-    if to_stdout:
+    if output.json == "-":
         sys.stdout.write(text)
     elif output.json:
         atomic_file.write(Path(output.json), text)
-    return verdict.exit_code
 
 
 def verify(known: Inventory, hosts: Sequence[str], only: Sequence[str] = (), *, opener: Opener,

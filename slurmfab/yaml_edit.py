@@ -62,6 +62,41 @@ class Edits:
         quoted = f"{scalar.style}{text}{scalar.style}" if scalar.style else yaml_text(text, in_flow)
         self._changes.append((scalar.start_mark.index, scalar.end_mark.index, quoted))
 
+    def replace_text(self, scalar: ScalarNode, text: str, in_flow: bool) -> None:
+        """Another text for a scalar of any kind; one over several lines becomes one of one line."""
+        if self.is_one_line(scalar):
+            self.replace_scalar(scalar, text, in_flow)
+        else:
+            self._changes.append((scalar.start_mark.index, self._end(scalar), yaml_text(text, in_flow)))
+
+    def replace_list(self, scalar: ScalarNode) -> None:
+        """An empty list for a scalar."""
+        self._changes.append((scalar.start_mark.index, self._end(scalar), "[]"))
+
+    def fill_list(self, items: SequenceNode, text: str) -> None:
+        """One entry for an empty list."""
+        self._changes.append((items.start_mark.index, items.end_mark.index, f"[{yaml_text(text, True)}]"))
+
+    def remove_item(self, items: SequenceNode, number: int) -> None:
+        """A list without one of its entries; the last one leaves `[]`."""
+        spans = [(item.start_mark.index, self._end(item)) for item in items.value]
+        if not items.flow_style and len(spans) == 1:
+            self._empty(self._dash_before(spans[0][0]), spans[0][1], "[]")
+        elif items.flow_style:
+            self._cut_from_flow(spans, number)
+        else:
+            self._cut_lines(self._dash_before(spans[number][0]), spans[number][1])
+
+    def remove_pair(self, mapping: MappingNode, number: int) -> None:
+        """A mapping without one of its pairs; the last one leaves `{}`."""
+        spans = [(key.start_mark.index, self._end(value)) for key, value in mapping.value]
+        if not mapping.flow_style and len(spans) == 1:
+            self._empty(*spans[0], "{}")
+        elif mapping.flow_style:
+            self._cut_from_flow(spans, number)
+        else:
+            self._cut_lines(*spans[number])
+
     def append_items(self, items: SequenceNode, texts: Sequence[str], in_flow: bool) -> None:
         """Further scalars at the end of a list that is not empty."""
         if items.flow_style:
@@ -108,6 +143,47 @@ class Edits:
         else:
             column = root.value[0][0].start_mark.column
             self._insert_lines(value, [f"{' ' * column}{key}:", *_block(pairs, column + 2)])
+
+    def _cut_from_flow(self, spans: Sequence[tuple[int, int]], number: int) -> None:
+        """Take out what stands between two commas, with one of them; comments around it stay."""
+        start, end = spans[number]
+        comma = re.compile(r"\s*,").match(self._text, end)
+        if comma:
+            rest = self._text[comma.end() :]
+            self._cut_line_part(start, comma.end() + len(rest) - len(rest.lstrip(" \t")))
+            return
+        before = re.compile(r"\s*,").match(self._text, spans[number - 1][1]) if number else None
+        if before:
+            self._changes.append((before.end() - 1, before.end(), ""))
+        self._cut_line_part(len(self._text[:start].rstrip(" \t")), end)
+
+    def _cut_line_part(self, start: int, end: int) -> None:
+        """Take out a part of a line, or the whole line where nothing else is on it."""
+        line = self._text.rfind("\n", 0, start) + 1
+        following = self._text.find("\n", end)
+        is_alone = not self._text[line:start].strip() and following >= 0 and not self._text[end:following].strip()
+        self._changes.append((line, following + 1, "") if is_alone else (start, end, ""))
+
+    def _cut_lines(self, start: int, end: int) -> None:
+        """Take out whole lines, a comment behind the last one included."""
+        first = self._text.rfind("\n", 0, start) + 1
+        following = self._text.find("\n", end)
+        if following >= 0:
+            self._changes.append((first, following + 1, ""))
+        else:
+            self._changes.append((len(self._text[:first].rstrip("\r\n")), len(self._text), ""))
+
+    def _empty(self, start: int, end: int, text: str) -> None:
+        """Put brackets for all that a key holds: behind its colon, unless a comment stands there."""
+        colon = len(self._text[:start].rstrip())
+        if self._text[:colon].endswith(":"):
+            self._changes.append((colon, end, f" {text}"))
+        else:
+            self._changes.append((start, end, f"  {text}"))
+
+    def _dash_before(self, place: int) -> int:
+        """The place of the dash of the entry of a list that begins here."""
+        return self._text.rindex("-", 0, place)
 
     def _insert(self, place: int, text: str) -> None:
         self._changes.append((place, place, text))

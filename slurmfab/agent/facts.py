@@ -55,8 +55,20 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "munge_key": base64.b64encode(munge_key).decode(),
         "slurm_conf": slurm_conf.decode(errors="replace"),
         "services": services(root, tuple(request.get("services", ()))),
+        "boot": boot(),
         "clock": time.time(),
     }
+
+
+def boot() -> str:
+    """What differs from boot to boot: the kernel's own mark, and when PID 1 started, for containers share a kernel.
+
+    PID 1's start is in ticks since the kernel's boot, which a time namespace shifts (proc(5), time_namespaces(7)).
+    """
+    start = read_text("/proc/1/stat").rpartition(")")[2].split()[19:20]
+    shifts = dict(line.split()[:2] for line in read_text("/proc/1/timens_offsets").splitlines())
+    ticks = int(start[0]) - int(shifts.get("boottime", 0)) * os.sysconf("SC_CLK_TCK") if start else 0
+    return "%s %d" % (read_text("/proc/sys/kernel/random/boot_id"), ticks)
 
 
 def os_release(root: str) -> Dict[str, str]:

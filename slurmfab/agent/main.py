@@ -5,6 +5,9 @@ one after another:
 
     {"op": "facts", ...}    -> {"facts": {...}}, {"done": true}
     {"op": "apply", ...}    -> {"outcome": {...}} per resource as it ends, {"done": true}
+    {"op": "slurm", ...}    -> {"slurm": {...}}, {"done": true}
+    {"op": "job-processes"} -> {"job_processes": {...}}, {"done": true}
+    {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
     anything that crashes   -> {"error": "...", "traceback": "..."}, {"done": true}
 
 While a request takes long, `{"alive": true}` comes every few seconds. The end of stdin means that the deployer is gone.
@@ -246,7 +249,23 @@ def timed(resource: Any, context: Any) -> Outcome:
     return dataclasses.replace(outcome, seconds=round(time.monotonic() - start, 3))
 
 
-OPERATIONS = {"facts": read_facts, "apply": apply_resources}
+def read_other(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Tell what one of the modules finds that only read."""
+    import importlib  # noqa: PLC0415
+
+    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+
+    module = importlib.import_module("slurmfab.agent." + READINGS[request["op"]])
+    try:
+        answers.send(**{request["op"].replace("-", "_"): module.read(request, Context(request.get("root", "/")))})
+    except ResourceFailed as error:
+        raise Refused(str(error)) from None
+
+
+READINGS = {"slurm": "slurm_reading", "job-processes": "job_processes", "node-jobs": "node_jobs"}
+"""What can be read besides facts, and the module whose `read` does it."""
+
+OPERATIONS = {"facts": read_facts, "apply": apply_resources, **dict.fromkeys(READINGS, read_other)}
 
 
 def has_secrets(request: Any) -> bool:

@@ -30,6 +30,13 @@ OPTIONS = (
     "-o", "Dpkg::Options::=--force-unsafe-io",
 )  # fmt: skip
 
+SPARING = ("--no-install-recommends", "--no-remove")
+
+BETWEEN = (
+    b"ok half-configured", b"ok unpacked", b"ok triggers-pending", b"ok half-installed", b"reinstreq half-installed",
+)  # fmt: skip
+"""Ends of dpkg's status lines of packages between two states (dpkg(1), PACKAGE STATES)."""
+
 
 @dataclass(frozen=True)
 class Packages(Resource):
@@ -101,7 +108,7 @@ def is_interrupted(context: Context) -> bool:
     if any(name.isdigit() for name in names(context.path("/var/lib/dpkg/updates"))):
         return True
     status = read_bytes(context.path("/var/lib/dpkg/status"))
-    return any(b" %s\n" % word in status for word in (b"ok half-configured", b"ok unpacked", b"ok triggers-pending"))
+    return any(b" %s\n" % words in status for words in BETWEEN)
 
 
 def lists_are_fresh(context: Context, now: float) -> bool:
@@ -126,8 +133,15 @@ def update(context: Context) -> str:
 
 
 def install(context: Context, packages: list[str]) -> tuple[int, str]:
-    """Install packages and nothing that they merely recommend; nothing installed is removed for them."""
-    return apt_get(context, ["--no-install-recommends", "--no-remove", "install", "--", *packages])
+    """Install packages and nothing that they merely recommend; nothing installed is removed for them.
+
+    What an interrupted run left without its dependencies is completed first, since apt-get refuses all else.
+    """
+    if is_interrupted(context):
+        code, output = apt_get(context, [*SPARING, "--fix-broken", "install"])
+        if code != 0:
+            return code, output
+    return apt_get(context, [*SPARING, "install", "--", *packages])
 
 
 def apt_get(context: Context, words: list[str]) -> tuple[int, str]:

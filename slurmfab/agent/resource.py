@@ -136,6 +136,8 @@ class Context:
         if done.returncode != 0:
             words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
             last = " | ".join(words[-4:]) or "no message"
+            if "cannot lock /etc/" in last:
+                last += " Is its file system read-only or full, or is another program changing users there?"
             raise ResourceFailed("%s ended with exit code %d: %s" % (" ".join(argv), done.returncode, last))
         return done.stdout.decode(errors="replace")
 

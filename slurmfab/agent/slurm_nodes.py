@@ -27,7 +27,7 @@ HINTS = {
     "unk": "is slurmd running there, and can it reach the controller's SlurmctldPort?",
     "n/a": "slurmctld leaves out nodes whose names do not resolve when it starts; see slurmctld.log",
     "inval": "its hardware is less than slurm.conf says; compare with `slurmd -C` there",
-    "drain": "when the reason is mended: scontrol update NodeName=%s State=RESUME",
+    "drain": "when the reason is mended: fab resume %s",
 }
 """What to try, by short state."""
 
@@ -116,8 +116,10 @@ class SlurmNodes(Resource):
             late = {node: one for node, one in late.items() if not one.is_right()}
             if not late and not silence:
                 return
-            if time.monotonic() > deadline:
-                raise ResourceFailed(silence or explain(late, self.seconds))
+            # No waiting ends a drain: Slurm leaves it to somebody to resume the node.
+            is_final = bool(late) and all(one.state in DRAINED for one in late.values())
+            if is_final or time.monotonic() > deadline:
+                raise ResourceFailed(silence or explain(late))
             back = {node for node, one in late.items() if is_back(one)} - resumed
             if back:
                 context.run(["scontrol", "update", "NodeName=" + ",".join(sorted(back)), "State=RESUME"])
@@ -131,13 +133,13 @@ def is_back(node: NodeState) -> bool:
     return node.state == "down" and node.answers and is_over
 
 
-def explain(late: Dict[str, NodeState], seconds: int) -> str:
+def explain(late: Dict[str, NodeState]) -> str:
     """Which nodes are not ready, why, and what to try: once per state, not once per node."""
     hints = {HINTS.get("drain" if one.state in DRAINED else one.state, "").replace("%s", node): None
              for node, one in sorted(late.items(), reverse=True)}  # fmt: skip
     nodes = "; ".join("%s: %s" % (node, one.words()) for node, one in list(late.items())[:20])
     more = " and %d more" % (len(late) - 20) if len(late) > 20 else ""  # noqa: PLR2004
-    return "not ready within %d s: %s%s. %s" % (seconds, nodes, more, " ".join(hint for hint in hints if hint))
+    return "not ready: %s%s. %s" % (nodes, more, " ".join(hint for hint in hints if hint))
 
 
 def node_states(context: Context) -> Dict[str, NodeState]:

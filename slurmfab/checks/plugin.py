@@ -4,7 +4,7 @@ What a check may take as arguments:
 
     host        every host in turn          other       every host but the primary controller, in turn
     node        every compute node in turn  gpu_node    every compute node that shall have GPUs, in turn
-    account     slurm and munge, in turn
+    backup      the backup controller       account     slurm and munge, in turn
     controller  the primary controller, as the partner of the host in question, or alone
     slurm       Slurm as the controller sees it, and a way to run jobs (`slurmfab.checks.slurm.Slurm`)
     nodes       the names of all compute nodes that are looked at, as far as nothing is wrong with them
@@ -75,6 +75,7 @@ class Checks:
             "node": nodes,
             "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
             "other": tuple(host for host in self.hosts if host != cluster.controller),
+            "backup": tuple(host for host in cluster.controllers[1:] if host in self.hosts),
         }
         controller = self.known.get(cluster.controller)
         self.slurm = Slurm(controller, cluster) if controller else None

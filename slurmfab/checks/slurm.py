@@ -137,11 +137,16 @@ class Slurm:
             self.controller.run("scancel --quiet --name=%s", self.job_name)
 
 
-def ping(host: CheckedHost) -> str:
-    """What `scontrol ping` says on a host, in one line that ends in `is UP` or `is DOWN` where there is an answer."""
+def ping(host: CheckedHost, role: str = "primary") -> str:
+    """What `scontrol ping` says on a host, in one line that ends in `is UP` or `is DOWN` where there is an answer.
+
+    Args:
+        host: where it is asked.
+        role: which slurmctld it is about, `primary` or `backup`.
+    """
     done = host.run("scontrol ping")
     lines: list[str] = (done.stdout + done.stderr).strip().splitlines()
-    return next((line.strip() for line in lines if "slurmctld(primary)" in line.lower()), last_words(done))
+    return next((line.strip() for line in lines if f"slurmctld({role}" in line.lower()), last_words(done))
 
 
 def need_answer(host: CheckedHost) -> None:

@@ -39,6 +39,11 @@ def test_slurmctld_runs(controller: CheckedHost) -> None:
     assert_runs(controller, "slurmctld")
 
 
+def test_backup_runs(backup: CheckedHost) -> None:
+    """slurmctld is running on the backup controller"""
+    assert_runs(backup, "slurmctld")
+
+
 @foundation
 def test_slurmd_runs(node: CheckedHost) -> None:
     """slurmd is running"""
@@ -79,6 +84,13 @@ def test_controller_answers(host: CheckedHost) -> None:
     )
 
 
+def test_backup_answers(backup: CheckedHost) -> None:
+    """the backup controller stands by"""
+    need_running(backup, "slurmctld")
+    says = ping(backup, "backup")
+    assert says.endswith("is UP"), f"`scontrol ping` says: {says}. Repair: {deploy(backup.name)}"
+
+
 def test_munged_has_its_key(host: CheckedHost) -> None:
     """munged runs with the key that is on the disk"""
     assert_is_current(host, "munge", "munged was started before the last change of")
@@ -87,6 +99,11 @@ def test_munged_has_its_key(host: CheckedHost) -> None:
 def test_slurmctld_has_its_files(controller: CheckedHost) -> None:
     """slurmctld runs with the files that are on the disk"""
     assert_is_current(controller, "slurmctld", "slurmctld was started before the last change of")
+
+
+def test_backup_has_its_files(backup: CheckedHost) -> None:
+    """the backup controller runs with the files that are on the disk"""
+    assert_is_current(backup, "slurmctld", "slurmctld was started before the last change of")
 
 
 def test_slurmd_has_its_files(node: CheckedHost) -> None:

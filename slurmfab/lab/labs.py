@@ -108,7 +108,7 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
     for name in hosts:
         host, address = layout.host(name), _address(remembered, name)
         network.plug_in(host, address, IPv4Network(remembered.network))
-        power.switch_on(host, map(Path, remembered.cgroups), spec.suite)
+        power.switch_on(host, map(Path, remembered.cgroups), spec.suite, spec.shared)
         wanted[host] = (address, "silent" if name in spec.hanging else "answers")
     for host in power.wait(wanted):
         progress(f"{host.name} ({wanted[host][0]}): {wanted[host][1]} on SSH")

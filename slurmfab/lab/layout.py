@@ -48,6 +48,10 @@ class HostLayout:
         """What it printed while booting."""
         return self.directory / "console.log"
 
+    def shared(self, path: str) -> Path:
+        """Where a directory really is that all hosts of the lab see at this path."""
+        return LABS / self.lab / "shared" / path.lstrip("/")
+
     @property
     def machine(self) -> str:
         """Its name for systemd-nspawn."""

@@ -20,10 +20,10 @@ BANNER = b"SSH-"
 """How an SSH server begins to speak, RFC 4253 section 4.2."""
 
 REBOOT = 133
-"""What systemd-nspawn ends with when its host wants to be started anew, as `reboot` does (systemd-nspawn(1), --keep-unit)."""
+"""What systemd-nspawn --keep-unit ends with when its host wants to be started anew, as `reboot` does there."""
 
 TIME_NAMESPACE = Path("/proc/self/ns/time")
-"""There where the kernel has time namespaces (Linux 5.6); without them hosts believe that they booted when this machine did."""
+"""Where the kernel has time namespaces (Linux 5.6). Without them hosts believe that they booted with this machine."""
 
 BOOT = f"""
 while :; do
@@ -34,9 +34,11 @@ while :; do
         "$@"
     fi
     [ $? = {REBOOT} ] || break
+    sleep 2
 done
 """
-"""Shell text: runs systemd-nspawn, and again when its host was rebooted, with a clock that counts from this boot on."""
+"""Shell text: runs systemd-nspawn, and again when its host was rebooted, with a clock that counts from this boot on. No
+machine is back within the second, and slurmctld, which counts seconds, would not believe it either."""
 
 ENTER_CGROUPS = """
 while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done
@@ -53,13 +55,14 @@ NSPAWN_DIRECTORIES = ("/run/systemd/nspawn/propagate", "/run/systemd/nspawn/unix
 """Where systemd-nspawn keeps a directory per machine."""
 
 
-def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str) -> None:
+def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str, shared: Iterable[str] = ()) -> None:
     """Boot a host whose root file system and namespace are ready; returns at once.
 
     Args:
         host: names and places of the host.
         cgroup_directories: the lab's directory in each cgroup hierarchy.
         suite: Debian suite of the host.
+        shared: paths of directories that it shares with the other hosts.
     """
     subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
     nspawn = (
@@ -67,6 +70,9 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str) 
         f"--link-journal=no --settings=no --directory={host.root} --machine={host.machine} --hostname={host.name} "
         f"--network-namespace-path=/run/netns/{host.namespace}"
     )
+    for path in shared:
+        host.shared(path).mkdir(parents=True, exist_ok=True)
+    binds = [f"--bind={host.shared(path)}:{path}" for path in shared]
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
     if suite == "sid":
         # Its systemd knows version 2 alone.
@@ -74,7 +80,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str) 
     with host.console.open("ab") as console:
         done = subprocess.run(
             [*TIED, "sh", "-ec", ENTER_CGROUPS, "sh", *map(str, subtrees), "--", "sh", "-c", BOOT, "power",
-             *nspawn.split()],
+             *nspawn.split(), *binds],
             stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment, check=False,
         )  # fmt: skip
     if done.returncode:

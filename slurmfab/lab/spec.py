@@ -36,6 +36,7 @@ class LabSpec:
         apt_lists: the hosts have package lists already; False is a machine that needs its own `apt-get update`.
         loopback_name: /etc/hosts gives the host's own name 127.0.1.1, as the Debian installer does on machines
             with DHCP, instead of its address.
+        shared: absolute paths of directories that all hosts see, as a stand-in for a network file system.
 
     Raises:
         InputError: a value that makes no lab.
@@ -52,6 +53,7 @@ class LabSpec:
     hanging: tuple[str, ...] = ()
     apt_lists: bool = True
     loopback_name: bool = False
+    shared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -81,6 +83,11 @@ class LabSpec:
             complaints.append(f'user "{self.ssh_user}": this is no user name that Debian accepts.')
         if self.sudo_password and self.ssh_user == "root":
             complaints.append("root needs no sudo: name another user when sudo shall ask for a password.")
+        complaints += [
+            f'shared "{path}": name a directory by its absolute path, as in /shared.'
+            for path in self.shared
+            if not re.fullmatch(r"(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+", path)
+        ]
         complaints += [
             f'gpus "{entry}": write HOST:COUNT, as in n1:2, with a count of 1 to 16.'
             for entry in self.gpus

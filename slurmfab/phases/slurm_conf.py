@@ -6,6 +6,7 @@ from slurmfab.agent.absent import Absent
 from slurmfab.agent.directory import Directory
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.slurm_files import SlurmFiles
+from slurmfab.agent.slurm_state import SlurmState
 from slurmfab.situation import Situation
 
 CONFIGURATION = "/etc/slurm"
@@ -13,7 +14,6 @@ GRES = "gres.conf"
 WATCHED = tuple(f"{CONFIGURATION}/{name}" for name in ("slurm.conf", GRES, "cgroup.conf"))
 """The files that slurmd reads once, when it starts."""
 
-STATE = "/var/lib/slurm/slurmctld"
 SPOOL = "/var/lib/slurm/slurmd"
 LOGS = "/var/log/slurm"
 
@@ -21,14 +21,18 @@ LOGS = "/var/log/slurm"
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     """The directories that the host's daemons write to, and the files, parsed by the installed Slurm beforehand.
 
-    A gres.conf that describes nothing any more goes. Job scripts lie in the state directory, so it is the slurm user's alone; jobs read theirs in the spool directory.
+    A gres.conf that describes nothing any more goes. Job scripts lie in the state directory, so it is the slurm user's
+    alone; jobs read theirs in the spool directory. The primary brings the state along to another directory.
     """
+    state = situation.cluster.state_directory
+    is_moving = situation.moves_state and host == situation.cluster.controller
     roles = situation.cluster.roles(host)
     node = host if situation.is_compute_node(host) else ""
     return (
         Directory(LOGS, "slurm", "slurm", 0o755),
-        *((Directory(STATE, "slurm", "slurm", 0o700),) if "controller" in roles else ()),
+        *((Directory(state, "slurm", "slurm", 0o700),) if "controller" in roles else ()),
         *((Directory(SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
+        *((SlurmState(state, situation.state_before),) if is_moving else ()),
         SlurmFiles(CONFIGURATION, situation.files, node),
         *(() if GRES in dict(situation.files) else (Absent(f"{CONFIGURATION}/{GRES}"),)),
     )

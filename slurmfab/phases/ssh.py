@@ -1,4 +1,4 @@
-"""Passwordless SSH for the slurm user, in both directions between the controller and every other host."""
+"""Passwordless SSH for the slurm user, in both directions between each controller and every other host."""
 
 from __future__ import annotations
 
@@ -20,15 +20,21 @@ def trust(situation: Situation, host: str) -> tuple[Resource, ...]:
     """Whom the host lets in as slurm, and which host keys it expects from the others."""
     partners = others(situation, host)
     return (
-        Block(f"{SLURM_HOME}/.ssh/authorized_keys", "slurm keys", "".join(authorized(situation, name) for name in partners),
-              owner="slurm", group="slurm", mode=0o600),
+        Block(
+            f"{SLURM_HOME}/.ssh/authorized_keys",
+            "slurm keys",
+            "".join(authorized(situation, name) for name in partners),
+            owner="slurm",
+            group="slurm",
+            mode=0o600,
+        ),
         Block("/etc/ssh/ssh_known_hosts", "host keys", "".join(known(situation, name) for name in (*partners, host))),
     )
 
 
 def others(situation: Situation, host: str) -> tuple[str, ...]:
-    """The hosts that a host exchanges logins with: the controller with all, the others with the controller."""
-    if host == situation.cluster.controller:
+    """The hosts that a host exchanges logins with: a controller with all, the others with the controllers."""
+    if host in situation.cluster.controllers:
         return tuple(name for name in situation.members if name != host)
     return tuple(name for name in situation.cluster.controllers if name in situation.members)
 

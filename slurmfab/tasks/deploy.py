@@ -23,15 +23,33 @@ CONTACT = {
 }
 
 
-@command(help={**COMMON, **CONTACT, "hosts": "hostlist; first contact: the first host becomes the controller; "
-                                             "later: only these hosts"})
-def deploy(_c: Context, hosts: str = "", cluster: str = "", user: str = "", key: str = "", port: str = "", become: str = "",
-           gateway: str = "", accept_new_host_keys: bool = False, name: str = "", verbose: bool = False, json: str = "",
-           ask_sudo_password: bool = False) -> int:
-    """Make the hosts what the cluster file says; what is right already is not touched.
+@command(
+    help={
+        **COMMON,
+        **CONTACT,
+        "hosts": "hostlist; first contact: the first host becomes the controller; later: only these hosts",
+    }
+)
+def deploy(  # noqa: PLR0917 - each argument is an option of the command line
+    _c: Context,
+    hosts: str = "",
+    cluster: str = "",
+    user: str = "",
+    key: str = "",
+    port: str = "",
+    become: str = "",
+    gateway: str = "",
+    accept_new_host_keys: bool = False,
+    name: str = "",
+    verbose: bool = False,
+    json: str = "",
+    ask_sudo_password: bool = False,
+) -> int:
+    """Make the hosts what the cluster file says.
 
-    Without a cluster file, --hosts is the first contact: hardware is discovered, the cluster file is written, and the
-    hosts become a cluster. Exit codes: 0 done, 1 failed, 2 wrong input, 3 done but for hosts that were not reached.
+    What is right already is not touched. Without a cluster file, --hosts is the first contact: hardware is discovered,
+    the cluster file is written, and the hosts become a cluster. Exit codes: 0 done, 1 failed, 2 wrong input,
+    3 done but for hosts that were not reached.
 
     Examples:
         fab deploy --hosts n1,n[2-5] --user admin
@@ -47,8 +65,14 @@ def deploy(_c: Context, hosts: str = "", cluster: str = "", user: str = "", key:
 
 
 @command(help={**COMMON, "hosts": "only these hosts"})
-def plan(_c: Context, hosts: str = "", cluster: str = "", verbose: bool = False, json: str = "",
-         ask_sudo_password: bool = False) -> int:
+def plan(
+    _c: Context,
+    hosts: str = "",
+    cluster: str = "",
+    verbose: bool = False,
+    json: str = "",
+    ask_sudo_password: bool = False,
+) -> int:
     """Show what deploy would do, with diffs; changes nothing.
 
     Exit code 4 when there is something to do, for scripts.
@@ -59,24 +83,46 @@ def plan(_c: Context, hosts: str = "", cluster: str = "", verbose: bool = False,
     """
     from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
 
-    return operations.plan(cluster, hosts, operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password))
+    return operations.plan(
+        cluster, hosts, operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
+    )
 
 
-@command(positional=["hosts"], help={**COMMON, "hosts": "hostlist of the new compute nodes",
-                                     "like": "a compute node whose settings the new ones share",
-                                     "accept_new_host_keys": CONTACT["accept_new_host_keys"]})
-def add_node(_c: Context, hosts: str, cluster: str = "", like: str = "", accept_new_host_keys: bool = False,
-             verbose: bool = False, json: str = "", ask_sudo_password: bool = False) -> int:
+@command(
+    positional=["hosts"],
+    iterable=["partition"],
+    help={
+        **COMMON,
+        "hosts": "hostlist of the new compute nodes",
+        "like": "a compute node whose settings and partitions the new ones share",
+        "partition": "partition that gets the new nodes; several with commas, or by giving it again",
+        "accept_new_host_keys": CONTACT["accept_new_host_keys"],
+    },
+)
+def add_node(  # noqa: PLR0917 - each argument is an option of the command line
+    _c: Context,
+    hosts: str,
+    partition: list[str],
+    cluster: str = "",
+    like: str = "",
+    accept_new_host_keys: bool = False,
+    verbose: bool = False,
+    json: str = "",
+    ask_sudo_password: bool = False,
+) -> int:
     """Add compute nodes to the cluster; running jobs go on.
 
-    The new hosts are asked who they are before anything is touched. The cluster file gains them, with its comments and
-    order kept; slurm.conf goes to all hosts, and the daemons take it in the way that the installed Slurm needs.
+    The new hosts are asked who they are, and prepared, before anything else is touched. Then the cluster file gains
+    them, with its comments and order kept; slurm.conf goes to all hosts, and the daemons take it in the way that the
+    installed Slurm needs. A node that no job has run on yet is kept drained; one on which none runs stays so.
 
     Examples:
         fab add-node n[6-9]
         fab add-node 10.0.0.17 --like n1 --accept-new-host-keys
+        fab add-node g[1-2] --partition gpu,long
     """
-    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import joining, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    return operations.add_node(cluster, hosts, like, accept_new_host_keys, output)
+    partitions = tuple(name for names in partition for name in names.split(",") if name)
+    return joining.add_node(cluster, hosts, joining.Wish(like, partitions), accept_new_host_keys, output)

@@ -42,9 +42,9 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
     hanging: str = "",
     output: str = "",
 ) -> None:
-    """Start real systemd hosts on this machine, and write a cluster file for them.
+    """Start real systemd hosts on this machine, to try things on.
 
-    Needs root. The first lab of a suite builds its base tree, which takes a minute or two; later ones start in seconds.
+    A cluster file for them is written as well. Needs root. The first lab of a suite builds its base tree, which takes a minute or two; later ones start in seconds.
 
     Examples:
         fab lab-up
@@ -76,7 +76,7 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
     },
 )
 def lab_down(_c: Context, name: str = "lab", all: bool = False, cache: bool = False) -> None:
-    """Remove a lab and everything that was made for it on this machine.
+    """Remove a lab and everything that was made for it.
 
     Works after a killed lab-up too, and says nothing worse than that there was no lab.
 
@@ -98,7 +98,9 @@ def lab_down(_c: Context, name: str = "lab", all: bool = False, cache: bool = Fa
 
 @command()
 def lab_status(_c: Context) -> None:
-    """Show the labs on this machine: hosts, addresses, and whether they answer on SSH.
+    """Show the labs on this machine.
+
+    Of each host: its address, and whether it answers on SSH.
 
     Examples:
         fab lab-status

@@ -135,10 +135,10 @@ def test_a_lost_node_when_slurmd_answers_again_may_be_resumed(line: str, expecte
 
 def test_nodes_when_late_are_named_with_one_hint_per_cause() -> None:
     late = slurm_nodes.parse("n1|down*|Not responding\nn2|down*|Not responding\nn3|drain|Low RealMemory\n")
-    words = slurm_nodes.explain(late, 60)
-    assert words.startswith("not ready within 60 s: n1: down, not responding (Not responding); n2: ")
+    words = slurm_nodes.explain(late)
+    assert words.startswith("not ready: n1: down, not responding (Not responding); n2: ")
     assert words.count("is slurmd running there") == 1
-    assert "scontrol update NodeName=n3 State=RESUME" in words
+    assert "fab resume n3" in words
 
 
 def test_nodes_when_many_have_a_short_name() -> None:

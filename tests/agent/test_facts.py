@@ -174,3 +174,9 @@ def test_addresses_when_listed_by_the_kernel_are_without_loopback() -> None:
     assert network.ipv4_addresses(trie + trie) == ["10.0.0.7"]
     table = "fd000000000000000000000000000002 02 40 00 80 eth0\nfe800000000000000000000000000002 02 40 20 80 eth0\n"
     assert network.ipv6_addresses(table) == ["fd00::2"]
+
+
+def test_a_boot_when_asked_for_twice_is_the_same_and_names_the_kernels_mark() -> None:
+    mark = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert facts.boot() == facts.boot()
+    assert facts.boot().startswith(f"{mark} ")

@@ -108,6 +108,26 @@ def test_dpkg_when_killed_is_seen(dpkg: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "is_interrupted"),
+    [
+        (b"install ok installed", False),
+        (b"hold ok installed", False),
+        (b"deinstall ok config-files", False),
+        (b"install ok unpacked", True),
+        (b"install ok half-configured", True),
+        (b"install ok triggers-pending", True),
+        (b"install ok half-installed", True),
+        (b"install reinstreq half-installed", True),
+    ],
+)
+def test_dpkg_when_a_package_is_between_two_states_was_interrupted(
+    dpkg: Path, status: bytes, is_interrupted: bool
+) -> None:
+    (dpkg / "var/lib/dpkg/status").write_bytes(b"Package: munge\nStatus: %s\n" % status)
+    assert packages.is_interrupted(Context(str(dpkg))) == is_interrupted
+
+
+@pytest.mark.parametrize(
     ("output", "words"),
     [
         ("E: Unable to locate package slurmdx\n", "no package slurmdx in this host's package sources"),

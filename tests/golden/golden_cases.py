@@ -27,7 +27,7 @@ def nodes(prefix: str, count: int, hardware: Hardware, gpus: tuple[Gpu, ...] = (
 
 PLAIN = SlurmConf(
     cluster_name="titanic",
-    controller=("mn01", "10.0.0.1"),
+    controllers=(("mn01", "10.0.0.1"),),
     version="",
     nodes=nodes("cn", 4, SMALL),
     partitions=(("batch", "ALL", {"Default": "YES", "MaxTime": "7-00:00:00"}),),
@@ -45,6 +45,11 @@ CASES: Mapping[str, SlurmConf] = {
         ),
         partitions=(("batch", "ALL", {"Default": "YES"}), ("gpu", "gpu[01-02],fast[01-02]", {"MaxTime": "1-00:00:00"})),
         cgroup=replace(EVERYTHING, version="v1", swap=False),
+    ),
+    "two-controllers": replace(
+        PLAIN,
+        controllers=(("mn01", "10.0.0.1"), ("mn02", "10.0.0.2")),
+        state_directory="/shared/slurm/state",
     ),
     "no-cgroups": replace(PLAIN, cgroup=Cgroup("none")),
     "overrides": replace(

@@ -25,8 +25,9 @@ SUITES = {"bookworm": "22.05", "trixie": "24.11", "sid": "26.05"}
 MUNGED = "install -d -o munge /run/munge; su -s /bin/sh munge -c munged"
 START = f"""
 {MUNGED}
-install -d -o slurm /run/slurmctld /var/lib/slurm/slurmctld /var/log/slurm
-rm -rf /var/lib/slurm/slurmctld/* /var/log/slurm/*
+state=$(sed -n s/^StateSaveLocation=//p /etc/golden/slurm.conf)
+install -d -o slurm /run/slurmctld "$state" /var/log/slurm
+rm -rf "$state"/* /var/log/slurm/*
 timeout 20 slurmctld -D -f /etc/golden/slurm.conf & daemon=$!
 export SLURM_CONF=/etc/golden/slurm.conf
 until scontrol -o show node 2>/tmp/why; do

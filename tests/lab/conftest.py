@@ -33,3 +33,11 @@ def deployed(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
         yield cluster
     finally:
         lab.down(spec.name)
+
+
+@pytest.fixture(scope="session", params=SUITES)
+def restarted_lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+    """A deployed cluster with a directory that all hosts share, for tests that restart hosts and daemons."""
+    suite = request.param
+    spec = LabSpec(name=f"b{suite[:1]}", suite=suite, nodes=3, shared=("/shared",))
+    yield from deployed(spec, tmp_path_factory.mktemp(f"restarted-{suite}"))

@@ -20,6 +20,13 @@ SNAPSHOT = (
 )
 """Tells two states of a host apart: names, times, modes, owners and sizes of all that a deployment could touch."""
 
+HOLD_LOCK = (
+    "import fcntl, os, time; lock = open('/var/lib/dpkg/lock-frontend', 'w'); fcntl.lockf(lock, fcntl.LOCK_EX);"
+    " open('/tmp/held', 'w').close()\n"
+    "while not os.path.exists('/tmp/release'): time.sleep(0.05)"
+)
+"""Holds dpkg's lock until somebody says to release it; lockf(3) is what dpkg uses."""
+
 
 @dataclass(frozen=True)
 class Person:
@@ -54,9 +61,7 @@ class Person:
     def environment(self) -> dict[str, str]:
         """The environment of their programs."""
         kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("SLURMFAB", "SSH_", "PYTHONPATH"))
+            name: value for name, value in os.environ.items() if not name.startswith(("SLURMFAB", "SSH_", "PYTHONPATH"))
         }
         return {**kept, "HOME": str(self.home), **self.variables}
 

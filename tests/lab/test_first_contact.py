@@ -18,13 +18,13 @@ pytestmark = pytest.mark.lab
 
 SPEC = LabSpec(
     name="hfirst", suite="trixie", nodes=4, no_python=("n2",), down=("n4",), apt_lists=False, loopback_name=True
-)  # fmt: skip
+)
 UP = ("ctl", "n1", "n2", "n3")
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
-    """Hosts as an installer leaves them: no package lists, their own name on a loopback address, one without python3."""
+    """Hosts from an installer: no package lists, their own name on a loopback address, one without python3."""
     with running_lab(SPEC, tmp_path_factory.mktemp("first")) as hosts:
         yield hosts
 
@@ -41,9 +41,7 @@ def met(bare: DeployedLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pe
     return founder, contact(founder, bare, *UP, "n4", accept=True)
 
 
-def contact(
-    person: Person, hosts: DeployedLab, *names: str, accept: bool = False
-) -> subprocess.CompletedProcess[str]:
+def contact(person: Person, hosts: DeployedLab, *names: str, accept: bool = False) -> subprocess.CompletedProcess[str]:
     """The command of first contact, with addresses alone."""
     addresses = ",".join(hosts.lab.host(name).address for name in names)
     words = ["deploy", "--hosts", addresses, "--user", "root", "--key", str(hosts.lab.ssh_key)]
@@ -134,6 +132,7 @@ def test_hosts_that_were_met_then_have_a_cluster_file_and_a_lock_with_their_keys
 def test_hosts_that_were_met_then_run_a_job_together(
     bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]]
 ) -> None:
+    assert met[1].returncode == 3
     bare.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
     assert sorted(bare.on("ctl", "cd /tmp && srun -N3 hostname").split()) == ["n1", "n2", "n3"]
 
@@ -151,6 +150,7 @@ def test_a_cluster_from_first_contact_when_deployed_again_then_nothing_is_change
 def test_a_cluster_when_somebody_who_knows_its_host_keys_meets_it_anew_then_nothing_is_changed(
     bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]], person: Person
 ) -> None:
+    assert met[0].cluster_file.exists()
     person.has_seen(bare.lab, *UP)
     before = snapshots(bare, *UP)
     done = contact(person, bare, *UP)

@@ -13,7 +13,7 @@ from slurmfab import inventory
 from slurmfab.agent.kinds import build
 from slurmfab.cluster import Cluster
 from slurmfab.deploy import Run
-from slurmfab.errors import AgentFailed, HostError, PythonMissing
+from slurmfab.errors import AgentFailed, HostError, PythonMissing, Unreachable
 from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
@@ -58,8 +58,10 @@ def prepared(name: str, slurm: str = "24.11.5", **differing: Any) -> HostFacts:
     """The same host after a deployment."""
     done: dict[str, Any] = {
         "codename": {"22.05": "bookworm", "24.11": "trixie"}[slurm[:5]],
-        "accounts": {"slurm": Account(64030, 64030, "/var/lib/slurm/home", "/bin/bash"),
-                     "munge": Account(450, 450, "/nonexistent", "/usr/sbin/nologin")},
+        "accounts": {
+            "slurm": Account(64030, 64030, "/var/lib/slurm/home", "/bin/bash"),
+            "munge": Account(450, 450, "/nonexistent", "/usr/sbin/nologin"),
+        },
         "groups": {"slurm": 64030, "munge": 450},
         "uids": {0: "root", 450: "munge", 1000: "admin", 64030: "slurm"},
         "gids": {0: "root", 450: "munge", 1000: "admin", 64030: "slurm"},
@@ -74,7 +76,9 @@ def facts_of(cluster: Cluster, make: Callable[..., HostFacts] = host_facts, **di
     return {host: make(host, **differing) for host in cluster.hosts}
 
 
-def situation(cluster: Cluster, facts: Mapping[str, HostFacts], known: Mapping[str, HostFacts] | None = None) -> Situation:
+def situation(
+    cluster: Cluster, facts: Mapping[str, HostFacts], known: Mapping[str, HostFacts] | None = None
+) -> Situation:
     """What a plan is made from.
 
     Args:
@@ -101,6 +105,7 @@ class FakeHosts:
         wrong: by host, the ids of resources that are not as wanted until they are converged.
         failing: by host, the ids of resources that cannot be converged.
         without_python: hosts that lack python3 until it is installed.
+        forgetful: hosts that leave the last question of a comparison unanswered.
         losing: by host, the number of the request at which its connection breaks, counted from 1.
         when_changed: called with host and resource id after each change, to alter facts.
     """
@@ -109,18 +114,19 @@ class FakeHosts:
     wrong: dict[str, set[str]] = field(default_factory=dict)
     failing: dict[str, set[str]] = field(default_factory=dict)
     without_python: set[str] = field(default_factory=set)
+    forgetful: set[str] = field(default_factory=set)
     losing: dict[str, int] = field(default_factory=dict)
     when_changed: Callable[[str, str], None] = lambda _host, _id: None
     requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     installed: list[str] = field(default_factory=list)
 
-    def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
         if host in self.without_python:
             raise PythonMissing(host, "there is no python3.")
         self.requests.append((host, request))
         if host not in self.facts:
-            from slurmfab.errors import Unreachable
-
             raise Unreachable(host, "nothing listens at port 22.")
         if len(self.of(host)) == self.losing.get(host):
             raise AgentFailed(host, "the connection was lost.")
@@ -132,7 +138,7 @@ class FakeHosts:
         lines = tuple({"outcome": outcome} for outcome in self.outcomes(host, request))
         for line in lines:
             heard(line)
-        return lines
+        return lines[:-1] if host in self.forgetful else lines
 
     def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         stopped = False
@@ -152,8 +158,7 @@ class FakeHosts:
                 self.when_changed(host, name)
             message = {"failed": "it cannot be done", "skipped": "not tried"}.get(status, "")
             changes = [] if status == "ok" else [{"name": "state", "actual": "", "wanted": "right", "diff": ""}]
-            yield {"id": name, "status": status, "changes": changes, "message": message,
-                   "seconds": 0.0}
+            yield {"id": name, "status": status, "changes": changes, "message": message, "seconds": 0.0}
 
     def install_python(self, host: str) -> None:
         self.installed.append(host)
@@ -177,7 +182,9 @@ class FakeHosts:
         return words
 
 
-def run_over(hosts: FakeHosts, cluster: Cluster, chosen: Iterable[str] = (), lock: Lock | None = None, **more: Any) -> Run:
+def run_over(
+    hosts: FakeHosts, cluster: Cluster, chosen: Iterable[str] = (), lock: Lock | None = None, **more: Any
+) -> Run:
     """A run over a cluster's hosts, told to nobody."""
     known = Inventory(cluster, lock or Lock(), Path("cluster.yaml"))
     quiet = Progress(io.StringIO(), quiet=True)

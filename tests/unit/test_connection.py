@@ -31,6 +31,7 @@ def closed_port() -> Iterator[int]:
 def hangs_up() -> Iterator[int]:
     """A port whose listener ends every connection at once."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
+
         def hang_up() -> None:
             while True:
                 try:
@@ -53,7 +54,7 @@ def test_a_port_where_nobody_listens_is_told_with_address_and_port(closed_port: 
 
 
 def test_a_listener_that_speaks_no_ssh_is_told(hangs_up: int) -> None:
-    with pytest.raises(Unreachable, match="127.0.0.1"):
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
         connect(Route("n1", "127.0.0.1", "admin", hangs_up), NOBODY)
 
 

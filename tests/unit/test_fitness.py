@@ -42,7 +42,11 @@ def test_an_unfit_host_is_named_with_its_reason(differing: dict[str, Any], words
 
 @pytest.mark.parametrize(
     "differing",
-    [{"os_id": "linuxmint", "os_like": "ubuntu debian"}, {"clock_offset": 200.0}, {"packages": {"slurmd": "1:24.11.5-4"}}],
+    [
+        {"os_id": "linuxmint", "os_like": "ubuntu debian"},
+        {"clock_offset": 200.0},
+        {"packages": {"slurmd": "1:24.11.5-4"}},
+    ],
 )
 def test_what_does_no_harm_is_let_be(differing: dict[str, Any]) -> None:
     assert reason(**differing) == ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import shutil
+import subprocess
 from pathlib import Path
 
 import paramiko
@@ -16,7 +18,9 @@ from slurmfab.host_keys import SIGNATURES, PinnedKey, fingerprint, known_keys, r
 
 def public_key(kind: str, seed: str) -> str:
     """A text of the form of a public key (RFC 4253, section 6.6), each seed its own."""
-    return base64.b64encode(len(kind).to_bytes(4, "big") + kind.encode() + hashlib.sha256(seed.encode()).digest()).decode()
+    return base64.b64encode(
+        len(kind).to_bytes(4, "big") + kind.encode() + hashlib.sha256(seed.encode()).digest()
+    ).decode()
 
 
 ED25519, OTHER, RSA = public_key("ssh-ed25519", "a"), public_key("ssh-ed25519", "b"), public_key("ssh-rsa", "a")
@@ -57,7 +61,9 @@ def show(policy: PinnedKey, kind: str = "ssh-ed25519", value: str = ED25519) -> 
         (f"{hashed('[n1]:2222')} ssh-ed25519 {ED25519}", ("[n1]:2222",)),
     ],
 )
-def test_a_known_hosts_line_vouches_for_the_host_that_it_names(tmp_path: Path, line: str, names: tuple[str, ...]) -> None:
+def test_a_known_hosts_line_vouches_for_the_host_that_it_names(
+    tmp_path: Path, line: str, names: tuple[str, ...]
+) -> None:
     (tmp_path / "known_hosts").write_text(f"# a comment\n\n{line}\n")
     assert known_keys(names, [tmp_path / "known_hosts"]) == {"ssh-ed25519": ED25519}
     assert known_keys(["another"], [tmp_path / "known_hosts"]) == {}
@@ -138,18 +144,17 @@ def test_a_key_of_another_type_than_the_pinned_ones_is_not_believed(accept_new: 
 
 
 def test_a_fingerprint_is_what_openssh_prints(tmp_path: Path) -> None:
-    import shutil
-    import subprocess
-
     if shutil.which("ssh-keygen") is None:
         pytest.skip("there is no ssh-keygen on this machine to compare with")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
-    printed = subprocess.run(["ssh-keygen", "-lf", tmp_path / "key.pub"], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        ["ssh-keygen", "-lf", tmp_path / "key.pub"], check=True, capture_output=True, text=True
+    ).stdout
     assert fingerprint((tmp_path / "key.pub").read_text().split()[1]) == printed.split()[1]
 
 
 def test_signatures_are_those_that_the_library_prefers() -> None:
-    assert paramiko.Transport._preferred_keys == SIGNATURES
+    assert vars(paramiko.Transport)["_preferred_keys"] == SIGNATURES
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,10 @@ def test_a_host_without_the_users_gets_the_others_numbers() -> None:
 def test_the_lock_wins_over_what_hosts_have_and_the_cluster_file_over_the_lock() -> None:
     assert choose({"n1": host_facts("n1")}, {}, numbers(700, 701)) == numbers(700, 701)
     assert choose({"n1": host_facts("n1")}, {"slurm": 600}, numbers(700, 701)) == {
-        **numbers(700, 701), "slurm.uid": 600, "slurm.gid": 600}
+        **numbers(700, 701),
+        "slurm.uid": 600,
+        "slurm.gid": 600,
+    }
 
 
 @pytest.mark.parametrize(

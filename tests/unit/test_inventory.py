@@ -160,9 +160,19 @@ COMPLAINTS = {
     "a long name": (SMALL.replace("x", "x" * 41), "1: cluster: …at most 40"),
     "a list as a name": (SMALL.replace("x", "[a]"), "1: cluster: it must be text"),
     "a truth as a name": (SMALL.replace("x", "true"), '1: cluster: it must be text, not "true"'),
-    "a second controller": (
+    "a second controller without a shared directory": (
         SMALL.replace("mn", "[mn, mn2]"),
-        "2: controllers: a second controller is not supported yet",
+        "2: controllers: a second controller needs the key state_directory",
+    ),
+    "a third controller": (
+        SMALL.replace("mn", "[mn, mn2, mn3]") + "state_directory: /shared/state\n",
+        "2: controllers: these are 3; slurmfab sets up a primary and one backup",
+    ),
+    "a relative state directory": (SMALL + "state_directory: shared\n", '5: state_directory: "shared" is no absolute path'),
+    "a state directory that goes up": (SMALL + "state_directory: /a/../b\n", "5: state_directory: "),
+    "a state directory in slurm_conf": (
+        SMALL + "slurm_conf: {StateSaveLocation: /x}\n",
+        "5: slurm_conf.StateSaveLocation: slurmfab writes StateSaveLocation itself: the key state_directory",
     ),
     "a controller twice": (SMALL.replace("mn", "[mn, mn]"), "2: controllers: …names mn more than once"),
     "no controller": (SMALL.replace("mn", "[]"), "2: controllers: it is empty"),
@@ -196,9 +206,9 @@ COMPLAINTS = {
         SMALL + "partitions: [{PartitionName: a}]\n",
         "5: partitions[0].Nodes: this key is missing",
     ),
-    "a partition of no nodes": (
-        SMALL + "partitions: [{PartitionName: a, Nodes: []}]\n",
-        "5: partitions[0].Nodes: it is empty",
+    "a partition of nothing": (
+        SMALL + "partitions: [{PartitionName: a, Nodes: ''}]\n",
+        "5: partitions[0].Nodes: ",
     ),
     "a partition without a name": (
         SMALL + "partitions: [{Nodes: ALL}]\n",

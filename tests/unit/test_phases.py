@@ -6,8 +6,9 @@ import pytest
 from support import cluster, facts_of, prepared, situation
 
 from slurmfab.agent.kinds import KINDS
-from slurmfab.phases import hosts_file, slurm_conf, ssh
+from slurmfab.phases import slurm_conf, ssh
 from slurmfab.plan import make_plan
+from slurmfab.situation import is_numeric
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ from slurmfab.plan import make_plan
     [("10.0.0.1", True), ("fd00::1", True), ("n1.example.org", False), ("n1", False), ("", False)],
 )
 def test_only_ip_addresses_go_into_the_hosts_file(address: str, numeric: bool) -> None:
-    assert hosts_file.is_numeric(address) is numeric
+    assert is_numeric(address) is numeric
 
 
 def test_logins_go_between_the_controller_and_everybody_else_and_no_further() -> None:

@@ -37,7 +37,9 @@ def facts_from(host: str, said: Any) -> HostFacts:
 
 
 def situation_from(case: dict[str, Any]) -> Situation:
-    known, facts = ({host: facts_from(host, said) for host, said in case.get(key, {}).items()} for key in ("known", "facts"))
+    known, facts = (
+        {host: facts_from(host, said) for host, said in case.get(key, {}).items()} for key in ("known", "facts")
+    )
     return situation(cluster(case.get("cluster", THREE_HOSTS)), facts, known or None)
 
 
@@ -75,12 +77,18 @@ def test_from_slurm_conf_on_the_phases_have_these_hosts_in_this_order(case: str)
 
 @pytest.mark.parametrize(
     ("case", "detail"),
-    [pytest.param(name, detail, id=f"{name}-{detail['host']}-{detail.get('resource', detail.get('lacks'))}")
-     for name in CASES for detail in CASES[name].get("details", ())],
+    [
+        pytest.param(name, detail, id=f"{name}-{detail['host']}-{detail.get('resource', detail.get('lacks'))}")
+        for name in CASES
+        for detail in CASES[name].get("details", ())
+    ],
 )
 def test_a_resource_holds_this(case: str, detail: dict[str, Any]) -> None:
-    found = [resource for phase, resource in plan_from(CASES[case]).of_host(detail["host"])
-             if detail.get("phase", phase.name) == phase.name]
+    found = [
+        resource
+        for phase, resource in plan_from(CASES[case]).of_host(detail["host"])
+        if detail.get("phase", phase.name) == phase.name
+    ]
     if "lacks" in detail:
         assert found
         assert detail["lacks"] not in ids(found)
@@ -106,7 +114,9 @@ def test_a_plan_made_twice_is_equal_and_leaves_its_situation_as_it_was(case: str
 @pytest.mark.parametrize("case", [name for name in CASES if len(CASES[name]["facts"]) > 1])
 def test_slurms_files_are_the_same_on_every_host(case: str) -> None:
     plan = plan_from(CASES[case])
-    texts = {text_of(resource) for host in plan.hosts for _, resource in plan.of_host(host) if resource.kind == "slurm-files"}
+    texts = {
+        text_of(resource) for host in plan.hosts for _, resource in plan.of_host(host) if resource.kind == "slurm-files"
+    }
     assert len(texts) == 1
 
 
@@ -116,7 +126,9 @@ def test_slurms_files_are_the_same_whoever_answers() -> None:
     assert situation(cluster(), some, everybody).files == situation(cluster(), everybody).files
 
 
-@pytest.mark.parametrize("module", ["plan.py", "situation.py", "ids.py", *(f"phases/{path.name}" for path in PHASE_FILES)])
+@pytest.mark.parametrize(
+    "module", ["plan.py", "situation.py", "ids.py", *(f"phases/{path.name}" for path in PHASE_FILES)]
+)
 def test_what_makes_a_plan_imports_nothing_that_reads_or_asks(module: str) -> None:
     tree = ast.parse((PACKAGE / module).read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

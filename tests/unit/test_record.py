@@ -34,8 +34,11 @@ def test_only_the_newest_records_are_kept(tmp_path: Path) -> None:
 
 def test_no_record_has_the_munge_key(tmp_path: Path) -> None:
     facts = facts_of(cluster(), prepared) | {"c1": prepared("c1", munge_key=MUNGE_KEY)}
-    hosts = FakeHosts(facts, wrong={"n1": {"file:/etc/munge/munge.key"}, "n2": {"file:/etc/munge/munge.key"}},
-                      failing={"n2": {"file:/etc/munge/munge.key"}})
+    hosts = FakeHosts(
+        facts,
+        wrong={"n1": {"file:/etc/munge/munge.key"}, "n2": {"file:/etc/munge/munge.key"}},
+        failing={"n2": {"file:/etc/munge/munge.key"}},
+    )
     path = record.write(deploy(run_over(hosts, cluster())), tmp_path / "lab.yaml")
     text = path.read_text()
     assert "file:/etc/munge/munge.key" in text

@@ -16,7 +16,7 @@ SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsP
 CONTROLLERS = ("cpuset", "devices", "memory")
 CONF = SlurmConf(
     cluster_name="lab",
-    controller=("ctl", "10.0.0.1"),
+    controllers=(("ctl", "10.0.0.1"),),
     version="24.11.5",
     nodes=(Node("n1", "10.0.0.2", "n1", SMALL), Node("n2", "10.0.0.3", "n2", SMALL)),
     partitions=(("main", "ALL", {"Default": "YES"}),),
@@ -54,7 +54,7 @@ def test_files_end_with_one_line_break_and_hold_no_template_code() -> None:
 
 def test_the_controller_has_its_own_name_and_its_address() -> None:
     assert slurm_conf(CONF)["SlurmctldHost"] == "ctl(10.0.0.1)"
-    assert slurm_conf(replace(CONF, controller=("ctl", "ctl")))["SlurmctldHost"] == "ctl"
+    assert slurm_conf(replace(CONF, controllers=(("ctl", "ctl"),)))["SlurmctldHost"] == "ctl"
 
 
 def test_a_users_value_replaces_the_line_whatever_the_case_of_its_key() -> None:

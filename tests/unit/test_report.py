@@ -41,13 +41,28 @@ def test_the_exit_code_is_3_only_when_all_that_is_wrong_is_unreachable_hosts(
 def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
     plain = report((Step("users", "n1", (OK, CHANGED), 0.5),), {"n2": Unreachable("n2", "off.")}).as_json()
     assert json.loads(json.dumps(plain)) == {
-        "command": "deploy", "cluster": "lab", "hosts": ["c1", "n1"], "exit_code": 3, "seconds": 1.235,
+        "command": "deploy",
+        "cluster": "lab",
+        "hosts": ["c1", "n1"],
+        "exit_code": 3,
+        "seconds": 1.235,
         "lost": {"n2": "off."},
-        "steps": [{
-            "phase": "users", "host": "n1", "seconds": 0.5, "ok": 1,
-            "outcomes": [{"id": "user:slurm", "status": "changed", "message": "",
-                          "changes": [{"name": "uid", "actual": "1001", "wanted": "64030", "diff": ""}]}],
-        }],
+        "steps": [
+            {
+                "phase": "users",
+                "host": "n1",
+                "seconds": 0.5,
+                "ok": 1,
+                "outcomes": [
+                    {
+                        "id": "user:slurm",
+                        "status": "changed",
+                        "message": "",
+                        "changes": [{"name": "uid", "actual": "1001", "wanted": "64030", "diff": ""}],
+                    }
+                ],
+            }
+        ],
     }
 
 
@@ -58,8 +73,12 @@ def test_an_outcome_comes_back_from_json_as_it_went() -> None:
 
 @pytest.mark.parametrize(
     ("outcomes", "words"),
-    [((OK,), "ok"), ((OK, CHANGED, CHANGED), "2 changed"), ((CHANGED, FAILED), "1 changed, 1 failed"),
-     ((Outcome("a", "would change"),), "1 would change")],
+    [
+        ((OK,), "ok"),
+        ((OK, CHANGED, CHANGED), "2 changed"),
+        ((CHANGED, FAILED), "1 changed, 1 failed"),
+        ((Outcome("a", "would change"),), "1 would change"),
+    ],
 )
 def test_a_headline_counts_what_happened(outcomes: tuple[Outcome, ...], words: str) -> None:
     assert headline(Step("users", "n1", outcomes)) == words
@@ -80,12 +99,18 @@ def test_a_difference_is_told_from_what_is_to_what_should_be(change: Change, lin
 
 
 def test_hosts_with_equal_differences_are_told_once() -> None:
-    steps = [Step("users", "n1", (CHANGED,)), Step("users", "n2", (OK, CHANGED)), Step("users", "c1", (FAILED,)),
-             Step("slurmd", "n1", (OK,))]
+    steps = [
+        Step("users", "n1", (CHANGED,)),
+        Step("users", "n2", (OK, CHANGED)),
+        Step("users", "c1", (FAILED,)),
+        Step("slurmd", "n1", (OK,)),
+    ]
     assert [(phase, hosts) for phase, hosts, _ in folded(steps)] == [("users", ("n1", "n2")), ("users", ("c1",))]
 
 
 def test_a_failure_is_told_once_with_its_host_though_the_host_was_lost_by_it() -> None:
     lost = {"n1": HostError("n1", "service:slurmd: it does not stay active"), "n2": Unreachable("n2", "off.")}
     assert failures([Step("slurmd", "n1", (OK, FAILED))], lost) == (
-        "n1: service:slurmd: it does not stay active", "n2: off.")
+        "n1: service:slurmd: it does not stay active",
+        "n2: off.",
+    )

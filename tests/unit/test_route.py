@@ -103,7 +103,9 @@ def test_a_jump_host_may_have_a_jump_host_of_its_own_in_ssh_config() -> None:
 
 
 def test_the_gateway_itself_is_reached_without_a_gateway() -> None:
-    ways = to_hosts(cluster("cluster: lab\nssh: {user: admin, gateway: c1}\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"), NOTHING)
+    ways = to_hosts(
+        cluster("cluster: lab\nssh: {user: admin, gateway: c1}\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"), NOTHING
+    )
     assert ways["c1"].gateway is None
     assert ways["n1"].gateway == Route("c1", "c1", "admin")
 
@@ -131,7 +133,9 @@ def test_a_port_that_is_no_number_is_refused() -> None:
 def test_included_files_count_where_they_are_included(tmp_path: Path) -> None:
     main = written(tmp_path, config="Include first.d/*.conf\nHost n1\n  User late\n")
     (tmp_path / "first.d").mkdir()
-    written(tmp_path / "first.d", **{"10.conf": "Host n1\n  Port 1010\n", "20.conf": "Host n1\n  Port 2020\n  User early\n"})
+    written(
+        tmp_path / "first.d", **{"10.conf": "Host n1\n  Port 1010\n", "20.conf": "Host n1\n  Port 2020\n  User early\n"}
+    )
     assert read_config([main]).lookup("n1")["port"] == "1010"
     assert read_config([main]).lookup("n1")["user"] == "early"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from slurmfab.errors import AgentFailed, BecomeRefused, HostError, PythonMissing, SudoPasswordNeeded
+from slurmfab.errors import AgentFailed, BecomeRefused, ConnectionLost, HostError, PythonMissing, SudoPasswordNeeded
 from slurmfab.payload import BOOT, payload
 from slurmfab.payload import GREETING as GREETING_TEXT
 from slurmfab.session import GREETING, SUDO_PROMPT, Line, Session, command
@@ -178,7 +178,7 @@ def test_an_error_of_the_agents_is_told() -> None:
     ],
 )
 def test_an_agent_that_is_lost_in_an_answer_is_told_with_its_last_words(says: Iterable[Said], words: str) -> None:
-    with pytest.raises(AgentFailed) as lost:
+    with pytest.raises(ConnectionLost) as lost:
         answer(*says)
     assert "the connection was lost" in lost.value.reason
     assert words in lost.value.reason
@@ -193,7 +193,7 @@ def test_a_request_to_an_agent_that_is_gone_is_answered_by_what_it_said_last() -
 
 def test_no_error_repeats_a_secret_of_the_request() -> None:
     session, _ = started(GREETING, OSError("gone"))
-    with pytest.raises(AgentFailed) as lost:
+    with pytest.raises(ConnectionLost) as lost:
         session.ask({"op": "apply", "resources": [{"content": PASSWORD}]})
     assert PASSWORD not in f"{lost.value!r} {lost.value.reason}"
 

@@ -16,7 +16,8 @@ from slurmfab.situation import pin, weakest
 def test_the_lock_takes_up_what_is_found_out_for_the_first_time() -> None:
     lock = pin(cluster(), Lock(), facts_of(cluster(), prepared))
     assert lock.hosts["n1"] == HostLock(
-        "n1", {"ssh-ed25519": "host+key+of+n1"}, SMALL, (), USABLE, "ssh-ed25519 key+of+n1 slurm@n1")
+        "n1", {"ssh-ed25519": "host+key+of+n1"}, SMALL, (), USABLE, "ssh-ed25519 key+of+n1 slurm@n1"
+    )
     assert lock.slurm == "24.11.5"
     assert lock.ids["slurm.uid"] == 64030
 
@@ -24,7 +25,9 @@ def test_the_lock_takes_up_what_is_found_out_for_the_first_time() -> None:
 def test_hardware_that_has_changed_since_does_not_change_the_lock() -> None:
     before = pin(cluster(), Lock(), facts_of(cluster(), gpus=(Gpu("/dev/nvidia0"),)))
     smaller = dataclasses.replace(SMALL, RealMemory=8000)
-    after = pin(cluster(), before, facts_of(cluster(), hardware=smaller, gpus=(), cgroup=Cgroup("none"), hostname="other"))
+    after = pin(
+        cluster(), before, facts_of(cluster(), hardware=smaller, gpus=(), cgroup=Cgroup("none"), hostname="other")
+    )
     assert after.hosts == before.hosts
 
 
@@ -44,7 +47,10 @@ def test_the_one_host_key_of_first_contact_is_completed_and_a_full_set_is_kept()
     keys = {"ssh-ed25519": "A", "ssh-rsa": "B"}
     completed = pin(cluster(), shown, {"n1": host_facts("n1", ssh_host_keys=keys)})
     assert completed.hosts["n1"].host_keys == keys
-    assert pin(cluster(), completed, {"n1": host_facts("n1", ssh_host_keys={"ssh-rsa": "C"})}).hosts["n1"].host_keys == keys
+    assert (
+        pin(cluster(), completed, {"n1": host_facts("n1", ssh_host_keys={"ssh-rsa": "C"})}).hosts["n1"].host_keys
+        == keys
+    )
 
 
 def test_a_host_that_does_not_answer_keeps_its_entry() -> None:

@@ -15,11 +15,19 @@ from slurmfab.agent.directory import Directory
 from slurmfab.agent.file import File
 from slurmfab.agent.resource import as_request
 from slurmfab.errors import AgentFailed, PythonMissing, SudoPasswordNeeded, Unreachable
+from slurmfab.local_transport import LocalTransport
 from slurmfab.route import Route
 from slurmfab.session import GREETING, SUDO_PROMPT
-from slurmfab.transport import LocalTransport, SshTransport, on_each
+from slurmfab.transport import SshTransport, on_each
 
-FACTS = {"op": "facts", "users": ["root"], "packages": [], "services": [], "with_munge_key": False, "with_slurm_conf": False}
+FACTS = {
+    "op": "facts",
+    "users": ["root"],
+    "packages": [],
+    "services": [],
+    "with_munge_key": False,
+    "with_slurm_conf": False,
+}
 
 
 @pytest.fixture
@@ -56,7 +64,9 @@ def test_the_real_agent_tells_facts_of_this_machine(this_machine: LocalTransport
     assert line["facts"]["hardware"]["CPUs"] >= 1
 
 
-def test_the_real_agent_applies_a_file_and_the_second_time_touches_nothing(local: LocalTransport, tmp_path: Path) -> None:
+def test_the_real_agent_applies_a_file_and_the_second_time_touches_nothing(
+    local: LocalTransport, tmp_path: Path
+) -> None:
     owner, group = owned_by_me(tmp_path)
     wanted = (Directory("/etc/slurm", owner, group, 0o755), File("/etc/slurm/slurm.conf", "A=1\n", owner, group, 0o640))
     assert apply(local, *wanted, dry_run=True) == ["would change", "would change"]
@@ -67,7 +77,11 @@ def test_the_real_agent_applies_a_file_and_the_second_time_touches_nothing(local
     assert (made.read_text(), before.st_mode & 0o777) == ("A=1\n", 0o640)
     assert apply(local, *wanted) == ["ok", "ok"]
     after = made.stat()
-    assert (after.st_mtime_ns, after.st_ctime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ctime_ns, before.st_ino)
+    assert (after.st_mtime_ns, after.st_ctime_ns, after.st_ino) == (
+        before.st_mtime_ns,
+        before.st_ctime_ns,
+        before.st_ino,
+    )
 
 
 def test_one_agent_serves_all_requests_to_a_host(local: LocalTransport) -> None:

@@ -33,6 +33,8 @@ def test_spec_when_gpus_are_asked_for_then_counts_are_known_by_host():
         ({"down": ("n1",), "hanging": ("n1",)}, "n1 cannot be down and hanging at once"),
         ({"ssh_user": "no body"}, 'user "no body"'),
         ({"sudo_password": True}, "root needs no sudo"),
+        ({"shared": ("shared",)}, 'shared "shared": name a directory'),
+        ({"shared": ("/a/../b",)}, "by its absolute path"),
     ],
 )
 def test_spec_when_a_value_makes_no_lab_then_the_complaint_names_it(wrong, complaint):

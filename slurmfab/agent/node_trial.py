@@ -1,0 +1,169 @@
+"""New nodes let in: each runs a job of the slurm user's, in a reservation that keeps all others away, and is resumed.
+
+Slurm starts nothing on a drained node, not even for root. So the nodes are reserved for the slurm user, then resumed,
+tried, and the reservation goes; the nodes that did not pass are drained again before it does.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, Dict, List, Optional, Tuple
+
+from slurmfab.agent.accounts import gid_of, uid_of
+from slurmfab.agent.node_states import NodeState, node_states, our_reason, update
+from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.service import is_active
+
+READY = "ready"
+SLURM = "slurm"
+RESERVATION = "slurmfab_trial"
+RESERVED_MINUTES = 30
+"""After how long a reservation goes by itself whose agent was killed."""
+
+ALLOCATION_SECONDS = 45
+JOB_SECONDS = 120.0
+AT_ONCE = 32
+POLL_SECONDS = 0.5
+LONGEST_REASON = 200
+UNKNOWN = "slurmctld does not know it"
+
+
+@dataclass(frozen=True)
+class NodeTrial(Resource):
+    """Nodes that are in service, after a job has run on those that slurmfab had kept out of it until then.
+
+    A node that somebody else has drained stays drained and counts as right.
+
+    Args:
+        nodes: NodeNames.
+        stamp: who and when, for the reasons of those that do not pass.
+        seconds: how long to wait for slurmd on them to register.
+    """
+
+    kind: ClassVar[str] = "node-trial"
+    nodes: Tuple[str, ...]
+    stamp: str
+    seconds: int = 90
+
+    def name(self) -> str:
+        """The nodes."""
+        return ",".join(self.nodes)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Every node in service, and no reservation left by a killed run."""
+        return {**dict.fromkeys(self.nodes, READY), "reservation": None}
+
+    def actual(self, context: Context) -> State:
+        """The same as it is; nothing while slurmctld does not run."""
+        if not is_active(context, "slurmctld"):
+            return {}
+        found = node_states(context, self.nodes)
+        left = context.run(["scontrol", "--oneliner", "show", "reservation", RESERVATION]).returncode == 0
+        return {**{node: words(found.get(node)) for node in self.nodes}, "reservation": RESERVATION if left else None}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Wait for the nodes to register, try those that do, and drain those that fail, with the reason.
+
+        Raises:
+            ResourceFailed: the nodes could not be reserved; they stay drained.
+        """
+        nodes = [node for node in self.nodes if node in differing]
+        remove_reservation(context)
+        late = self.wait(context, nodes)
+        registered = [node for node in nodes if node not in late]
+        for node in late:
+            self.shut(context, node, "slurmd did not register within %d s" % self.seconds)
+        if registered:
+            reserve(context, registered)
+            try:
+                with ThreadPoolExecutor(AT_ONCE) as pool:
+                    list(pool.map(lambda node: self.try_one(context, node), registered))
+            finally:
+                remove_reservation(context)
+
+    def wait(self, context: Context, nodes: List[str]) -> List[str]:
+        """Wait for nodes to register, and return those that do not in time."""
+        deadline = time.monotonic() + self.seconds
+        while True:
+            found = node_states(context, nodes)
+            late = [node for node in nodes if node not in found or not found[node].answers]
+            if not late or time.monotonic() > deadline:
+                return late
+            time.sleep(POLL_SECONDS)
+
+    def try_one(self, context: Context, node: str) -> None:
+        """Resume a node, run a job on it, and drain it again when that fails."""
+        try:
+            complaint = update(context, [node], "State=RESUME") or trouble_of_job(context, node)
+        except ResourceFailed as error:
+            complaint = str(error)
+        if complaint:
+            self.shut(context, node, complaint)
+
+    def shut(self, context: Context, node: str, why: str) -> None:
+        """Drain a node, with the reason in one line."""
+        text = " ".join(why.replace('"', "'").replace("(", "[").replace(")", "]").split())[:LONGEST_REASON]
+        update(context, [node], "State=DRAIN", "Reason=" + our_reason("no job runs there: " + text, self.stamp))
+
+
+def words(state: Optional[NodeState]) -> str:
+    """A node's state in a comparison."""
+    if state is None:
+        return UNKNOWN
+    if state.is_in_service or (state.is_drained and state.is_somebodys):
+        return READY
+    return "%s, %s" % (state.words, state.reason) if state.reason else state.words
+
+
+def reserve(context: Context, nodes: List[str]) -> None:
+    """Keep all but the slurm user away from nodes.
+
+    Raises:
+        ResourceFailed: Slurm refuses that.
+    """
+    context.must([
+        "scontrol", "create", "reservation", "ReservationName=" + RESERVATION, "Users=" + SLURM,
+        "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=%d" % RESERVED_MINUTES, "Flags=IGNORE_JOBS",
+    ])  # fmt: skip
+
+
+def remove_reservation(context: Context) -> None:
+    """Take the reservation away, if there is one."""
+    context.run(["scontrol", "delete", "ReservationName=" + RESERVATION])
+
+
+def trouble_of_job(context: Context, node: str) -> str:
+    """Run a job on a node as a user would, from the controller; returns what went wrong, empty when it ran.
+
+    Raises:
+        ResourceFailed: it could not even be tried.
+    """
+    partition = partition_of(context, node)
+    if not partition:
+        return "no partition that is up has it"
+    account = uid_of(context, SLURM), gid_of(context, SLURM)
+    name = "%s_%s" % (RESERVATION, node)
+    argv = [
+        "srun", "--reservation=" + RESERVATION, "--partition=" + partition, "--nodelist=" + node, "--nodes=1",
+        "--ntasks=1", "--time=2", "--immediate=%d" % ALLOCATION_SECONDS, "--job-name=" + name, "--chdir=/", "hostname",
+    ]  # fmt: skip
+    try:
+        done = context.run(argv, seconds=JOB_SECONDS, account=account)
+    except ResourceFailed:
+        context.run(["scancel", "--name=" + name, "--user=" + SLURM])
+        return "a job did not end within %.0f s" % JOB_SECONDS
+    if done.returncode == 0 and done.stdout.strip():
+        return ""
+    said = [line for line in done.stderr.decode(errors="replace").splitlines() if "error" in line]
+    return " ; ".join(said[-3:]) or "it printed nothing"
+
+
+def partition_of(context: Context, node: str) -> str:
+    """A partition of a node in which jobs start now, empty when there is none."""
+    shown: Dict[str, str] = {}
+    for line in context.must(["sinfo", "--all", "-h", "-N", "-n", node, "-o", "%R|%a"]).splitlines():
+        partition, _, availability = line.strip().partition("|")
+        shown[partition] = availability
+    return next((partition for partition, availability in shown.items() if availability == "up"), "")

@@ -1,0 +1,156 @@
+"""Draining and resuming on the controller, with a scontrol that answers from memory; real ones are for the lab."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from slurmfab.agent import job_processes
+from slurmfab.agent.node_drain import NodeDrain
+from slurmfab.agent.node_resume import NodeResume
+from slurmfab.agent.resource import Context, Outcome, apply
+
+STAMP = "ann@laptop 2026-11-21T09:00"
+OURS = f"slurmfab: new disks ({STAMP})"
+
+
+@dataclass
+class Slurm(Context):
+    """A controller whose scontrol works on nodes in memory.
+
+    Args:
+        nodes: state, reason and who gave it, by name.
+        refuses: what `scontrol update` complains of, empty when it does what it is told.
+        updates: what it was told.
+    """
+
+    nodes: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    refuses: str = ""
+    updates: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        stdin: bytes = b"",  # noqa: ARG002 - as in Context
+        seconds: float = 60.0,  # noqa: ARG002 - as in Context
+        env: Mapping[str, str] | None = None,  # noqa: ARG002 - as in Context
+        account: tuple[int, int] | None = None,  # noqa: ARG002 - as in Context
+    ) -> subprocess.CompletedProcess[bytes]:
+        if argv[1] == "update":
+            self.updates.append(tuple(argv[2:]))
+            if self.refuses:
+                return subprocess.CompletedProcess(argv, 1, b"", self.refuses.encode())
+            self.update(dict(word.split("=", 1) for word in argv[2:]))
+            return subprocess.CompletedProcess(argv, 0, b"", b"")
+        return subprocess.CompletedProcess(argv, 0, "".join(map(self.shown, self.nodes)).encode(), b"")
+
+    def update(self, settings: Mapping[str, str]) -> None:
+        for name in settings["NodeName"].split(","):
+            state, reason, by = self.nodes[name]
+            if settings["State"] == "RESUME":
+                self.nodes[name] = (state.replace("+DRAIN", "").replace("DOWN", "IDLE"), reason, by)
+            else:
+                self.nodes[name] = (f"{state}+DRAIN", settings["Reason"], "root")
+
+    def shown(self, name: str) -> str:
+        state, reason, by = self.nodes[name]
+        end = f" Reason={reason} [{by}@2026-11-21T09:00:00]" if reason else ""
+        return f"NodeName={name} State={state} CPUTot=2{end}\n"
+
+
+def drain(slurm: Slurm, *nodes: str, text: str = "new disks") -> Outcome:
+    return apply(NodeDrain(nodes, text, STAMP), slurm)
+
+
+def resume(slurm: Slurm, *nodes: str, anybodys: bool = False) -> Outcome:
+    return apply(NodeResume(nodes, anybodys, seconds=0.05), slurm)
+
+
+def test_nodes_in_service_when_drained_get_the_reason_with_one_request() -> None:
+    slurm = Slurm(nodes={"n1": ("IDLE", "", ""), "n2": ("MIXED", "old", "root")})
+    assert drain(slurm, "n1", "n2").status == "changed"
+    assert slurm.updates == [("NodeName=n1,n2", "State=DRAIN", f"Reason={OURS}")]
+
+
+def test_a_node_that_is_drained_for_the_same_reason_is_right_whoever_asked() -> None:
+    slurm = Slurm(nodes={"n1": ("IDLE+DRAIN", "slurmfab: new disks (bob@host 2026-11-20T10:00)", "root")})
+    assert (drain(slurm, "n1").status, slurm.updates) == ("ok", [])
+    assert drain(slurm, "n1", text="new board").status == "changed"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "by"),
+    [("IDLE+DRAIN", "fan is loud", "root"), ("DOWN", "psu", "bob"), ("IDLE+DRAIN", "Kill task failed", "root")],
+)
+def test_a_node_that_somebody_or_slurm_took_out_keeps_its_reason(state: str, reason: str, by: str) -> None:
+    slurm = Slurm(nodes={"n1": (state, reason, by)})
+    assert (drain(slurm, "n1").status, slurm.updates) == ("ok", [])
+
+
+def test_a_node_that_is_lost_when_drained_gets_our_reason() -> None:
+    slurm = Slurm(nodes={"n1": ("DOWN+NOT_RESPONDING", "Not responding", "slurm")})
+    assert drain(slurm, "n1").status == "changed"
+
+
+def test_a_node_that_slurmctld_does_not_know_when_drained_stops_all_of_it() -> None:
+    slurm = Slurm(nodes={"n1": ("IDLE", "", "")})
+    outcome = drain(slurm, "n1", "n9")
+    assert (outcome.status, slurm.updates) == ("failed", [])
+    assert outcome.message == "n9: slurmctld does not know it; deploy first"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "by"),
+    [
+        ("IDLE+DRAIN", OURS, "root"),
+        ("DOWN", f"{OURS} : Not responding", "slurm"),
+        ("DOWN", "Not responding", "slurm"),
+        ("IDLE+DRAIN", "Low RealMemory (reported:1)", "slurm"),
+        ("DOWN", "", ""),
+    ],
+)
+def test_a_node_that_we_or_slurm_took_out_when_resumed_is_in_service(state: str, reason: str, by: str) -> None:
+    slurm = Slurm(nodes={"n1": (state, reason, by), "n2": ("IDLE", "", "")})
+    assert resume(slurm, "n1", "n2").status == "changed"
+    assert slurm.updates == [("NodeName=n1", "State=RESUME")]
+
+
+def test_a_node_that_somebody_took_out_meanwhile_when_resumed_is_left_alone() -> None:
+    slurm = Slurm(nodes={"n1": ("IDLE+DRAIN", "fan is loud", "root")})
+    outcome = resume(slurm, "n1")
+    assert (outcome.status, slurm.updates) == ("failed", [])
+    assert "n1: idle, drain (fan is loud)" in outcome.message
+    assert resume(slurm, "n1", anybodys=True).status == "changed"
+
+
+def test_a_node_that_does_not_answer_when_resumed_is_waited_for_and_not_touched() -> None:
+    slurm = Slurm(nodes={"n1": ("DOWN+NOT_RESPONDING", "Not responding", "slurm")})
+    outcome = resume(slurm, "n1")
+    assert (outcome.status, slurm.updates) == ("failed", [])
+    assert outcome.message.startswith("not in service within 0 s: n1: down, not responding (Not responding)")
+
+
+def test_what_slurm_complains_of_when_a_node_is_resumed_is_told() -> None:
+    slurm = Slurm(nodes={"n1": ("DOWN", "Low CPUs", "slurm")}, refuses="slurm_update error: Invalid node state")
+    assert resume(slurm, "n1").message.endswith("Slurm says: slurm_update error: Invalid node state")
+
+
+def process(root: Path, pid: int, command: str, state: str, parent: int) -> None:
+    """A process in a scratch /proc."""
+    directory = root / "proc" / str(pid)
+    directory.mkdir(parents=True)
+    (directory / "cmdline").write_bytes(command.encode() + b"\0")
+    (directory / "stat").write_text(f"{pid} ({command.split(maxsplit=1)[0]}) {state} {parent} 1 1")
+
+
+def test_processes_of_jobs_when_read_are_told_with_those_that_no_signal_reaches(root: Path, context: Context) -> None:
+    process(root, 10, "slurmstepd: [12.batch] ", "S", 1)
+    process(root, 11, "python train.py", "D", 10)
+    process(root, 12, "slurmstepd: [13.extern] ", "S", 1)
+    process(root, 13, "jbd2 (x)", "D", 2)
+    process(root, 2, "kthreadd", "S", 0)
+    assert job_processes.read({}, context) == {"steps": ["12.batch", "13.extern"], "hung": ["python"]}

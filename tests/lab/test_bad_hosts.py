@@ -1,0 +1,248 @@
+"""A bad day: hosts that are down, silent, locked, full, broken or of another kind, and what becomes of the others."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lab_cluster import DeployedLab
+from lab_user import HOLD_LOCK, Person, running_lab, snapshots, words_of
+
+from slurmfab import lab
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+SPEC = LabSpec(name="hbad", suite="bookworm", nodes=13, ssh_user="admin", down=("n2",), hanging=("n3",))
+
+PLUGINS = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
+BREAKAGES = {
+    "n4": "mv /home/admin/.ssh/authorized_keys /root/",
+    "n5": "mv /usr/bin/sudo /root/",
+    "n6": "cp --remove-destination /usr/lib/os-release /etc/os-release && sed -i s/^ID=.*/ID=fedora/ /etc/os-release",
+    "n7": f"mkdir -p {PLUGINS} && mount -t tmpfs -o size=64k full {PLUGINS}",
+    "n8": "mkdir /etc/slurm && mount -t tmpfs -o size=64k full /etc/slurm && head -c 64k /dev/zero >/etc/slurm/fill",
+    "n9": "mount --bind /etc /etc && mount -o remount,bind,ro /etc",
+    "n10": "dpkg --unpack /var/cache/apt/archives/libmunge2_*.deb && cp /var/lib/dpkg/status /tmp/interrupted",
+    "n11": "printf 'Package: slurmd\\nPin: release *\\nPin-Priority: -1\\n' >/etc/apt/preferences.d/no-slurmd",
+    "n12": f'systemd-run --quiet python3 -c "{HOLD_LOCK}"',
+    "n13": f'systemd-run --quiet python3 -c "{HOLD_LOCK}"',
+}
+WELL = ("ctl", "n1", "n10", "n12")
+
+
+@dataclass(frozen=True)
+class BadDay:
+    """A first deployment to hosts of which most are in trouble.
+
+    Args:
+        hosts: the lab.
+        said: all that the deployment said.
+        code: its exit code.
+        seconds: how long it took from the moment when nothing held it up any more.
+        second: another deployment, started while the first one was at work.
+    """
+
+    hosts: DeployedLab
+    said: str
+    code: int
+    seconds: float
+    second: subprocess.CompletedProcess[str]
+
+    def lines_about(self, host: str) -> list[str]:
+        """The lines that give a reason of a host's; that it was left out is said when it happens, too."""
+        lines = [line for line in self.said.splitlines() if line.startswith(f"{host}: ")]
+        return [line for line in lines if not line.endswith(", and left out of the rest")]
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BadDay]:
+    person = Person.at(tmp_path_factory.mktemp("day"))
+    with running_lab(SPEC, tmp_path_factory.mktemp("bad")) as hosts:
+        for host, breakage in BREAKAGES.items():
+            hosts.on(host, breakage)
+        cluster = ["--cluster", str(hosts.inventory_path)]
+        process = person.start("deploy", *cluster)
+        try:
+            for host in ("n12", "n13"):
+                hosts.until(host, "pgrep -c apt-get", "1")
+            second = person.slurmfab("deploy", "--hosts", "ctl,n12", *cluster)
+            lab.kill_host(hosts.lab, "n13")
+            hosts.on("n12", "touch /tmp/release")
+            begun = time.monotonic()
+            said, _ = process.communicate(timeout=300)
+        finally:
+            process.kill()
+            process.wait()
+        yield BadDay(hosts, said, process.returncode, time.monotonic() - begun, second)
+
+
+def test_a_day_with_many_bad_hosts_when_deployed_then_ends_in_time_without_a_traceback(day: BadDay) -> None:
+    assert "Traceback" not in day.said
+    assert day.code == 1
+    assert day.seconds < 120
+    assert "hbad: " in day.said.splitlines()[-1]
+    assert "not done: n[2-9,11,13]" in day.said.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("host", "what", "what_to_try"),
+    [
+        ("n2", "nothing listens at", "Is the host up"),
+        ("n3", "accepts connections but keeps silent", "sshd hangs"),
+        ("n4", "does not let admin in with the key", "authorized_keys"),
+        ("n5", "there is no sudo", "log in as root"),
+        ("n6", "it runs fedora", "Debian and Ubuntu"),
+        ("n7", "the disk is full", "free some space"),
+        ("n8", "the disk is full", "free some space"),
+        ("n9", "cannot lock /etc/group", "Is its file system read-only"),
+        ("n11", "no package slurmd in this host's package sources", "/etc/apt/sources.list"),
+        ("n13", "the connection was lost", "The next deploy goes on where this one stopped."),
+    ],
+)
+def test_a_bad_host_when_deployed_then_one_line_says_what_and_what_to_try(
+    day: BadDay, host: str, what: str, what_to_try: str
+) -> None:
+    lines = day.lines_about(host)
+    assert len(lines) == 1, lines
+    assert what in lines[0]
+    assert what_to_try in lines[0]
+
+
+def test_the_other_hosts_when_some_are_bad_then_take_jobs(day: BadDay) -> None:
+    nodes = ",".join(WELL[1:])
+    assert sorted(day.hosts.on("ctl", f"cd /tmp && srun -w {nodes} -N3 hostname").split()) == sorted(WELL[1:])
+
+
+def test_a_host_with_an_interrupted_dpkg_when_deployed_then_is_put_right(day: BadDay) -> None:
+    assert "install ok unpacked" in day.hosts.on("n10", "cat /tmp/interrupted")
+    assert day.hosts.on("n10", "dpkg --audit") == ""
+
+
+def test_a_host_that_is_lost_in_the_middle_when_slurm_conf_is_written_then_keeps_its_place_there(day: BadDay) -> None:
+    assert "NodeName=n13" in day.hosts.on("ctl", "scontrol -o show node n13")
+
+
+def test_a_second_deployment_when_one_is_at_work_then_is_told_who_it_is(day: BadDay) -> None:
+    assert day.second.returncode == 1
+    for host in ("ctl", "n12"):
+        assert words_of(day.second).count(f"{host}: another run is at work here: ") == 1
+    assert f"@{socket.gethostname()} since 20" in day.second.stderr
+
+
+def test_hosts_that_were_lost_or_full_when_they_are_back_then_the_next_deployment_converges(
+    day: BadDay, person: Person
+) -> None:
+    lab.start_host(day.hosts.lab, "n13")
+    day.hosts.on("n7", f"umount {PLUGINS}")
+    day.hosts.on("n8", "umount /etc/slurm")
+    done = person.slurmfab("deploy", "--hosts", "ctl,n[7-8,13]", "--cluster", str(day.hosts.inventory_path))
+    assert done.returncode == 0, words_of(done)
+    assert sorted(day.hosts.on("ctl", "cd /tmp && srun -w n[7-8,13] -N3 hostname").split()) == ["n13", "n7", "n8"]
+
+
+@pytest.fixture(scope="module")
+def well(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+    """A cluster without any trouble yet."""
+    with running_lab(LabSpec(name="hlate", suite="bookworm", nodes=2), tmp_path_factory.mktemp("late")) as hosts:
+        hosts.deploy()
+        yield hosts
+
+
+def deploy_with(cluster: DeployedLab, setting: str) -> subprocess.CompletedProcess[str]:
+    """Deploy with one setting of slurm.conf in the cluster file."""
+    text = cluster.inventory_path.read_text().partition("slurm_conf:")[0]
+    cluster.inventory_path.write_text(f"{text}slurm_conf: {{{setting}}}\n")
+    return cluster.slurmfab("deploy")
+
+
+def test_a_node_that_is_down_when_the_configuration_changes_then_keeps_its_place_and_catches_up_later(
+    well: DeployedLab,
+) -> None:
+    lab.kill_host(well.lab, "n1")
+    try:
+        done = deploy_with(well, "KillWait: 42")
+    finally:
+        lab.start_host(well.lab, "n1")
+    assert done.returncode == 3, words_of(done)
+    assert "n1: " in words_of(done)
+    assert "Is the host up" in words_of(done)
+    assert well.on("n2", "grep -c KillWait=42 /etc/slurm/slurm.conf") == "1"
+    assert "NodeName=n1 " in well.on("ctl", "scontrol -o show node n1")
+    done = well.slurmfab("deploy")
+    assert done.returncode == 0, words_of(done)
+    assert well.on("n1", "grep -c KillWait=42 /etc/slurm/slurm.conf") == "1"
+    assert well.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+
+
+def test_a_disk_that_is_full_when_a_file_is_replaced_then_the_old_one_stays_until_there_is_room(
+    well: DeployedLab,
+) -> None:
+    full = "cp -a /etc/slurm /tmp/ && mount -t tmpfs -o size=16k full /etc/slurm && cp -a /tmp/slurm /etc/"
+    look = "sha256sum /etc/slurm/slurm.conf; ls -A /etc/slurm | grep -c slurmfab || true"
+    well.on("n2", f"{full} && ! cat /dev/zero >/etc/slurm/fill 2>/dev/null")
+    try:
+        before = well.on("n2", look)
+        done = deploy_with(well, "KillWait: 43")
+        after = well.on("n2", look)
+    finally:
+        well.on("n2", "umount /etc/slurm")
+    assert done.returncode == 1
+    assert "n2: slurm-files:/etc/slurm: No space left on device" in words_of(done)
+    assert after == before
+    done = well.slurmfab("deploy")
+    assert done.returncode == 0, words_of(done)
+    assert well.on("n2", "grep -c KillWait=43 /etc/slurm/slurm.conf") == "1"
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    return Person.at(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+    """Bare hosts with users of their own."""
+    with running_lab(LabSpec(name="huid", suite="trixie", nodes=2), tmp_path_factory.mktemp("uid")) as hosts:
+        yield hosts
+
+
+@pytest.mark.parametrize(
+    ("users", "told"),
+    [
+        (
+            {"n1": ("slurm", 990), "n2": ("slurm", 991)},
+            ("n1: user slurm has UID 990 there, and 64030 is wanted", "n2: user slurm has UID 991 there, and 64030"),
+        ),
+        ({"n2": ("backup2", 64030)}, ("n2: UID 64030, wanted for slurm, belongs to backup2 there",)),
+        (
+            {"n1": ("munge", 460), "n2": ("munge", 461)},
+            ("n1: user munge has UID 460 there, and 450 is wanted", "n2: user munge has UID 461 there, and 450"),
+        ),
+    ],
+    ids=["slurm twice", "taken", "munge twice"],
+)
+def test_users_whose_numbers_do_not_go_together_when_deployed_then_all_are_named_and_nothing_is_touched(
+    strangers: DeployedLab, person: Person, users: dict[str, tuple[str, int]], told: tuple[str, ...]
+) -> None:
+    everybody = ("ctl", "n1", "n2")
+    for host, (user, number) in users.items():
+        strangers.on(host, f"groupadd -g {number} {user} && useradd -M -u {number} -g {number} {user}")
+    try:
+        before = snapshots(strangers, *everybody)
+        done = person.slurmfab("deploy", "--cluster", str(strangers.inventory_path))
+        after = snapshots(strangers, *everybody)
+    finally:
+        for host, (user, _) in users.items():
+            strangers.on(host, f"userdel {user}")
+    assert done.returncode == 1
+    for words in told:
+        assert words in words_of(done)
+    assert "Nothing was changed." in done.stderr
+    assert "ids:" in done.stderr
+    assert after == before

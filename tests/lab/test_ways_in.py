@@ -1,0 +1,366 @@
+"""Ways in: other users with sudo, keys with and without passphrases, agents, ssh_config and jump hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from lab_cluster import DeployedLab, eventually
+from lab_user import Person, running_lab, words_of
+
+from slurmfab import lab
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+SPEC = LabSpec(name="hways", suite="trixie", nodes=2, ssh_user="admin", sudo_password=True)
+ALL = ("ctl", "n1", "n2")
+SOMETHING_TO_DO = 4
+CLUSTER_FILE = """\
+cluster: ways
+ssh: {ssh}
+{addresses}
+controllers: [ctl]
+nodes: [{{hosts: "n[1-2]"}}]
+"""
+WATCH = (
+    "until [ -e /tmp/stop ]; do ps -eww -o args=; cat /proc/[0-9]*/environ | tr '\\0' '\\n'; sleep 0.05; done"
+    " >/tmp/seen 2>/dev/null"
+)
+"""Writes down all arguments and environments of all processes, as fast as it can."""
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+    """Hosts that let nobody in as root, and whose sudo asks admin for a password."""
+    with running_lab(SPEC, tmp_path_factory.mktemp("ways")) as made:
+        yield made
+
+
+@pytest.fixture
+def person(tmp_path: Path, hosts: DeployedLab) -> Person:
+    somebody = Person.at(tmp_path)
+    somebody.has_seen(hosts.lab, *ALL)
+    return somebody
+
+
+@pytest.fixture
+def trusted(hosts: DeployedLab) -> Iterator[None]:
+    """Let admin use sudo without a password for a while."""
+    for host in ALL:
+        hosts.on(host, "echo 'admin ALL=(ALL:ALL) NOPASSWD: ALL' >/etc/sudoers.d/zz-trusted")
+    yield
+    for host in ALL:
+        hosts.on(host, "rm /etc/sudoers.d/zz-trusted")
+
+
+def password(hosts: DeployedLab) -> str:
+    return (hosts.lab.directory / "sudo_password").read_text()
+
+
+def writes(person: Person, hosts: DeployedLab, ssh: str, *, addresses: bool = True) -> None:
+    """Write a cluster file with this `ssh` section, with the hosts' addresses or with nothing but their names."""
+    pairs = ", ".join(f"{name}: {hosts.lab.host(name).address}" for name in ALL)
+    person.writes(CLUSTER_FILE.format(ssh=ssh, addresses=f"addresses: {{{pairs}}}" if addresses else ""))
+
+
+def logins(hosts: DeployedLab, host: str, origin: str) -> int:
+    """How often somebody has logged in on a host from an address, by its own log."""
+    return int(hosts.on(host, f"journalctl -o cat | grep -c 'Accepted publickey for admin from {origin} ' || true"))
+
+
+def by_key(hosts: DeployedLab, more: str = "") -> str:
+    return f"{{user: admin, key: {hosts.lab.ssh_key}, become: sudo{more}}}"
+
+
+@contextmanager
+def agent(person: Person, key: Path) -> Iterator[Person]:
+    """The person with an agent that holds this key; it ends with the context."""
+    socket = person.home / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+    try:
+        eventually(socket.exists, "the agent listens", 20)
+        holder = replace(person, variables={"SSH_AUTH_SOCK": str(socket)})
+        subprocess.run(["ssh-add", "-q", str(key)], env=holder.environment, check=True, capture_output=True)
+        yield holder
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_sudo_without_a_password_when_planned_then_every_host_answers(
+    hosts: DeployedLab,
+    person: Person,
+    trusted: None,  # noqa: ARG001
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    done = person.slurmfab("plan")
+    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+    assert "would be made" in done.stdout
+
+
+def test_sudo_with_a_password_when_it_comes_by_standard_input_then_every_host_answers(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    done = person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts))
+    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+
+
+def test_sudo_with_a_password_when_there_is_a_terminal_then_asks_there_once_for_all_hosts(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    code, said = at_a_terminal(person, "plan", answer=password(hosts))
+    assert code == SOMETHING_TO_DO, said
+    assert said.count("sudo password: ") == 1
+    assert password(hosts).strip() not in said
+
+
+def at_a_terminal(person: Person, *words: str, answer: str) -> tuple[int, str]:
+    """Run slurmfab at a terminal, and answer the first question that it asks."""
+    ours, theirs = pty.openpty()
+    argv = [*person.program, *words]
+    process = subprocess.Popen(
+        ["setsid", "--ctty", "--wait", *argv], stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True,
+        cwd=person.directory, env=person.environment, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    said, answered = b"", False
+    with contextlib.suppress(OSError):  # what Linux gives for a terminal that everybody has left
+        while data := os.read(ours, 4096):
+            said += data
+            if b"password: " in said and not answered:
+                os.write(ours, answer.encode())
+                answered = True
+    os.close(ours)
+    return process.wait(60), said.decode(errors="replace")
+
+
+def test_sudo_with_a_wrong_password_when_planned_then_each_host_says_so_in_one_line(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    done = person.slurmfab("plan", "--ask-sudo-password", stdin="not-the-password\n")
+    assert done.returncode == 1
+    for host in ALL:
+        assert words_of(done).count(f"{host}: sudo does not accept the password.") == 1
+    assert "not-the-password" not in words_of(done)
+
+
+def test_sudo_with_a_password_when_nobody_can_be_asked_then_each_host_says_what_to_try(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    done = person.slurmfab("plan")
+    assert done.returncode == 1
+    for host in ALL:
+        assert words_of(done).count(f"{host}: sudo asks for a password; give it with --ask-sudo-password.") == 1
+
+
+def test_a_user_who_may_not_use_sudo_when_planned_then_sudos_own_words_are_told(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    hosts.on("n1", "mv /etc/sudoers.d/lab /root/lab.sudoers")
+    try:
+        done = person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts))
+    finally:
+        hosts.on("n1", "mv /root/lab.sudoers /etc/sudoers.d/lab")
+    assert "n1: sudo refuses: admin is not in the sudoers file" in words_of(done)
+
+
+def test_a_login_that_is_not_root_when_sudo_was_not_asked_for_then_that_is_said(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, f"{{user: admin, key: {hosts.lab.ssh_key}}}")
+    done = person.slurmfab("plan")
+    assert done.returncode == 1
+    assert "become: sudo" in words_of(done)
+
+
+def test_a_key_with_a_passphrase_when_named_then_an_agent_is_recommended_and_no_host_is_asked(
+    hosts: DeployedLab, person: Person
+) -> None:
+    key = person.home / "locked"
+    key.write_text(hosts.lab.ssh_key.read_text())
+    key.chmod(0o600)
+    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "open sesame", "-f", str(key)], check=True, capture_output=True)
+    writes(person, hosts, f"{{user: admin, key: {key}, become: sudo}}")
+    done = person.slurmfab("plan")
+    assert done.returncode == 2
+    assert f"The private key {key} has a passphrase. Add it to an agent (ssh-add {key})" in words_of(done)
+
+
+def test_a_key_that_is_missing_when_named_then_that_is_said(hosts: DeployedLab, person: Person) -> None:
+    writes(person, hosts, "{user: admin, key: /nowhere/id, become: sudo}")
+    done = person.slurmfab("plan")
+    assert (done.returncode, "There is no private key /nowhere/id" in words_of(done)) == (2, True)
+
+
+def test_a_key_that_hosts_do_not_know_when_used_then_each_refuses_in_one_line(
+    hosts: DeployedLab, person: Person
+) -> None:
+    key = person.home / "stranger"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    writes(person, hosts, f"{{user: admin, key: {key}, become: sudo}}")
+    done = person.slurmfab("plan")
+    assert done.returncode == 1
+    for host in ALL:
+        said = f"{host}: {hosts.lab.host(host).address} port 22 does not let admin in with the key {key}"
+        assert words_of(done).count(said) == 1
+
+
+def test_a_key_in_an_agent_when_no_key_is_named_then_it_is_used(
+    hosts: DeployedLab,
+    person: Person,
+    trusted: None,  # noqa: ARG001
+) -> None:
+    writes(person, hosts, "{user: admin, become: sudo}")
+    assert person.slurmfab("plan").returncode == 1
+    with agent(person, hosts.lab.ssh_key) as holder:
+        done = holder.slurmfab("plan")
+    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+
+
+def test_a_gateway_when_the_cluster_file_names_it_then_the_others_are_reached_from_there(
+    hosts: DeployedLab,
+    person: Person,
+    trusted: None,  # noqa: ARG001
+) -> None:
+    gateway = hosts.lab.host("ctl").address
+    writes(person, hosts, by_key(hosts, f", gateway: admin@{gateway}"))
+    before = {host: logins(hosts, host, gateway) for host in ("n1", "n2")}
+    done = person.slurmfab("plan")
+    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+    after = {host: logins(hosts, host, gateway) for host in before}
+    assert after == {host: count + 1 for host, count in before.items()}
+
+
+def test_a_gateway_whose_key_is_unknown_when_used_then_it_is_named_with_its_fingerprint(
+    hosts: DeployedLab,
+    person: Person,
+    trusted: None,  # noqa: ARG001
+) -> None:
+    gateway = hosts.lab.host("ctl").address
+    writes(person, hosts, by_key(hosts, f", gateway: admin@{gateway}"))
+    person.has_seen(hosts.lab, "n1", "n2")
+    done = person.slurmfab("plan")
+    assert done.returncode != 0
+    assert f"{gateway}: the jump host's SSH host key is unknown: ssh-ed25519 SHA256:" in words_of(done)
+    assert "log in there once with ssh" in done.stderr
+
+
+def test_a_gateway_that_forwards_nothing_when_used_then_its_setting_is_named(
+    hosts: DeployedLab,
+    person: Person,
+    trusted: None,  # noqa: ARG001
+) -> None:
+    hosts.on("ctl", "echo AllowTcpForwarding no >/etc/ssh/sshd_config.d/no.conf && systemctl restart ssh")
+    writes(person, hosts, by_key(hosts, f", gateway: admin@{hosts.lab.host('ctl').address}"))
+    try:
+        done = person.slurmfab("plan")
+    finally:
+        hosts.on("ctl", "rm /etc/ssh/sshd_config.d/no.conf && systemctl restart ssh")
+    assert "n1: its jump host makes no connection to" in words_of(done)
+    assert "AllowTcpForwarding" in done.stdout
+
+
+def test_a_gateway_that_is_down_when_used_then_it_is_tried_once_and_named(hosts: DeployedLab, person: Person) -> None:
+    nobody = hosts.lab.host("ctl").address.rpartition(".")[0] + ".250"
+    writes(person, hosts, by_key(hosts, f", gateway: admin@{nobody}"))
+    done = person.slurmfab("plan")
+    assert done.returncode == 1
+    assert f"{nobody}: the jump host cannot be used: " in words_of(done)
+
+
+def test_names_that_only_ssh_config_knows_when_planned_then_all_that_it_says_is_followed(
+    hosts: DeployedLab,
+    person: Person,
+    trusted: None,  # noqa: ARG001
+) -> None:
+    gateway, behind, other = (hosts.lab.host(name).address for name in ALL)
+    folder = person.home / ".ssh"
+    (folder / "cluster.d").mkdir()
+    (folder / "config").write_text("Include cluster.d/*\nHost *\n  User admin\n")
+    (folder / "cluster.d" / "lab").write_text(
+        f"Host ctl n1 n2\n  IdentityFile {hosts.lab.ssh_key}\n"
+        f"Host ctl\n  HostName {gateway}\n"
+        f"Host n1\n  HostName {behind}\n  Port 2222\n  ProxyJump ctl\n"
+        f"Host n2\n  HostName {other}\n"
+    )
+    key = hosts.lab.host("n1").host_keys["ssh-ed25519"]
+    with (folder / "known_hosts").open("a") as known:
+        known.write(f"[{behind}]:2222 ssh-ed25519 {key}\n")
+    hosts.on("n1", "printf 'Port 22\\nPort 2222\\n' >/etc/ssh/sshd_config.d/ports.conf && systemctl restart ssh")
+    before = logins(hosts, "n1", gateway)
+    writes(person, hosts, "{become: sudo}", addresses=False)
+    done = person.slurmfab("plan")
+    assert done.returncode == SOMETHING_TO_DO, words_of(done)
+    assert logins(hosts, "n1", gateway) == before + 1
+
+
+@dataclass(frozen=True)
+class Founded:
+    """A first contact for which sudo's password was asked for once, while all processes were watched."""
+
+    person: Person
+    done: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def founded(hosts: DeployedLab, tmp_path_factory: pytest.TempPathFactory) -> Founded:
+    person = Person.at(tmp_path_factory.mktemp("founded"))
+    for host in ALL:
+        hosts.on(host, f'systemd-run --quiet --unit=watch sh -c "{WATCH}"')
+    addresses = ",".join(hosts.lab.host(host).address for host in ALL)
+    words = ["--hosts", addresses, "--user", "admin", "--key", str(hosts.lab.ssh_key), "--accept-new-host-keys"]
+    done = person.slurmfab("deploy", *words, "--ask-sudo-password", "--verbose", stdin=password(hosts))
+    for host in ALL:
+        hosts.on(host, "touch /tmp/stop")
+        hosts.until(host, "systemctl is-active watch || true", "inactive")
+    return Founded(person, done)
+
+
+def secrets_of(hosts: DeployedLab) -> tuple[str, ...]:
+    return password(hosts).strip(), hosts.on("ctl", "base64 -w0 /etc/munge/munge.key")
+
+
+def test_a_first_contact_when_sudo_asks_then_one_answer_is_enough(founded: Founded) -> None:
+    assert founded.done.returncode == 0, words_of(founded.done)
+
+
+def test_secrets_when_hosts_are_watched_then_are_in_no_argument_environment_or_file(
+    hosts: DeployedLab,
+    founded: Founded,  # noqa: ARG001
+) -> None:
+    secrets = "\n".join(secrets_of(hosts))
+    for host in ALL:
+        assert int(hosts.on(host, "grep -c 'python3 -I' /tmp/seen")) > 0
+        assert int(hosts.on(host, "grep -c ^SUDO_USER=admin /tmp/seen")) > 0
+        search = ["grep", "-rlF", "-f", "-", "/etc", "/tmp", "/var/log", "/home"]
+        looked = lab.run(hosts.lab, host, search, text=secrets)
+        assert looked.stdout == ""
+
+
+def test_secrets_when_a_first_contact_is_over_then_are_in_no_output_and_no_file_of_the_user(
+    hosts: DeployedLab, founded: Founded
+) -> None:
+    written = [path.read_text() for path in founded.person.directory.rglob("*") if path.is_file()]
+    assert len(written) >= 3
+    for text in (founded.done.stdout, founded.done.stderr, *written):
+        assert all(secret not in text for secret in secrets_of(hosts))
+
+
+def test_a_cluster_whose_sudo_asks_when_deployed_again_then_nothing_is_changed(
+    hosts: DeployedLab, founded: Founded
+) -> None:
+    done = founded.person.slurmfab("deploy", "--ask-sudo-password", stdin=password(hosts))
+    assert (done.returncode, "nothing changed on 3 hosts" in words_of(done)) == (0, True)

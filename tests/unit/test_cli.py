@@ -1,0 +1,231 @@
+"""`slurmfab` and `fab` as people call them: exit codes, one plain message, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from slurmfab import __version__
+from slurmfab.cli import after_task
+from slurmfab.tasks import namespace
+
+TOP = Path(__file__).parents[2]
+TASKS = [name.replace("_", "-") for name in namespace.task_names]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        return self.out + self.err
+
+
+@dataclass(frozen=True)
+class Place:
+    """An empty directory, which is the home directory as well, in which to call programs."""
+
+    path: Path
+
+    def call(self, program: str, *words: str, stdin: str = "") -> Ended:
+        environment = {**os.environ, "HOME": str(self.path), "SLURMFAB_CLUSTER": "", "COLUMNS": "80"}
+        search = ["--search-root", str(TOP)] if program == "fab" else []
+        done = subprocess.run(
+            [Path(sys.executable).with_name(program), *search, *words],
+            input=stdin,
+            cwd=self.path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        ended = Ended(done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in ended.said
+        return ended
+
+    def slurmfab(self, *words: str) -> Ended:
+        return self.call("slurmfab", *words)
+
+    def write(self, text: str, name: str = "configs/cluster.yaml") -> Path:
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port of this machine that is taken and on which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "moved"),
+    [
+        ([], []),
+        (["deploy"], ["deploy"]),
+        (["--hosts", "n1", "deploy"], ["deploy", "--hosts", "n1"]),
+        (["--hosts=n1,n2", "deploy", "--user", "admin"], ["deploy", "--hosts", "n1,n2", "--user", "admin"]),
+        (["-H", "n1", "deploy"], ["deploy", "--hosts", "n1"]),
+        (["deploy", "-H", "n1"], ["deploy", "--hosts", "n1"]),
+        (["deploy", "--hosts", "n1"], ["deploy", "--hosts", "n1"]),
+        (["--hosts"], ["--hosts", ""]),
+        (["--list"], ["--list"]),
+    ],
+)
+def test_hosts_go_behind_the_task_wherever_they_were_typed(words: list[str], moved: list[str]) -> None:
+    assert after_task(words) == moved
+
+
+@pytest.mark.parametrize("program", ["fab", "slurmfab"])
+def test_the_list_shows_every_task_on_a_line_of_its_own(place: Place, program: str) -> None:
+    listed = place.call(program, "--list")
+    assert listed.code == 0
+    lines = [line.split() for line in listed.out.splitlines() if line.startswith("  ")]
+    assert sorted(words[0] for words in lines) == sorted(TASKS)
+    assert all(words[-1].endswith(".") for words in lines)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_help_for_a_task_shows_its_examples(place: Place, task: str) -> None:
+    helped = place.slurmfab("--help", task)
+    assert helped.code == 0
+    assert f"fab {task}" in helped.out
+
+
+def test_the_version_is_told(place: Place) -> None:
+    assert __version__ in place.slurmfab("--version").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["no-such-task"], "no-such-task"),
+        (["deploy", "--no-such-flag"], "--no-such-flag"),
+        (["--no-such-flag"], "--no-such-flag"),
+        (["--hosts"], "hosts"),
+        (["add-node"], "hosts"),
+        (["deploy"], "There is no cluster file configs/cluster.yaml"),
+        (["plan"], "There is no cluster file configs/cluster.yaml"),
+        (["add-node", "n3"], "There is no cluster file configs/cluster.yaml"),
+        (["deploy", "--cluster", "other.yaml"], "There is no cluster file other.yaml"),
+        (["deploy", "--hosts", "n1", "--become", "perhaps"], "--become perhaps"),
+        (["deploy", "--hosts", "n1", "--port", "ssh"], "--port ssh"),
+        (["deploy", "--hosts", "n1", "--port", "99999"], "--port 99999"),
+        (["deploy", "--hosts", "n1", "--user", "a b"], "a b"),
+        (["deploy", "--hosts", "n1", "--gateway", "n[1-2]"], "n[1-2]"),
+        (["deploy", "--hosts", "n[1-"], "n[1-"),
+        (["deploy", "--hosts", "n1,n1"], "more than once"),
+        (["deploy", "--hosts", "n1,n2", "--key", "missing"], "There is no private key missing"),
+        (["lab-up", "--nodes", "many"], "many"),
+    ],
+)
+def test_wrong_input_is_told_in_a_message_with_exit_code_2(place: Place, words: list[str], said: str) -> None:
+    ended = place.slurmfab(*words)
+    assert (ended.code, said in ended.said) == (2, True), ended.said
+    assert not (place.path / "configs").exists()
+
+
+def test_fab_refuses_its_own_hosts_with_exit_code_2(place: Place) -> None:
+    ended = place.call("fab", "--hosts", "n1,n2", "deploy")
+    assert (ended.code, "fab deploy --hosts" in ended.err) == (2, True)
+
+
+def test_fab_and_slurmfab_tell_the_same_of_a_missing_cluster_file(place: Place) -> None:
+    by_fab, by_us = place.call("fab", "deploy"), place.slurmfab("deploy")
+    assert (by_fab.code, by_fab.err) == (by_us.code, by_us.err)
+
+
+def test_slurmfab_takes_hosts_in_front_of_the_task_as_well(place: Place) -> None:
+    assert "--become perhaps" in place.slurmfab("--hosts", "n1,n2", "deploy", "--become", "perhaps").err
+
+
+def test_a_damaged_cluster_file_is_told_with_its_lines_and_all_at_once(place: Place) -> None:
+    place.write("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\nnodez: 1\nhosts_file: perhaps\n")
+    ended = place.slurmfab("plan")
+    assert ended.code == 2
+    assert "configs/cluster.yaml:4: nodez" in ended.err
+    assert "configs/cluster.yaml:5: hosts_file" in ended.err
+
+
+@pytest.mark.parametrize("text", ["a: [\n", "", "- 1\n", "\t\n", "\x00"])
+def test_what_is_no_cluster_file_at_all_is_told(place: Place, text: str) -> None:
+    place.write(text)
+    ended = place.slurmfab("deploy")
+    assert (ended.code, "configs/cluster.yaml" in ended.err) == (2, True), ended.said
+
+
+def test_a_damaged_lock_is_told(place: Place) -> None:
+    place.write("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n")
+    place.write("{", "configs/cluster.lock.json")
+    ended = place.slurmfab("deploy")
+    assert (ended.code, "configs/cluster.lock.json is damaged" in ended.err) == (2, True)
+
+
+def test_a_host_that_the_cluster_file_does_not_know_is_told_with_the_way_in(place: Place) -> None:
+    place.write("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n")
+    ended = place.slurmfab("deploy", "--hosts", "n7")
+    assert (ended.code, "n7: not in configs/cluster.yaml" in ended.err, "add-node" in ended.err) == (2, True, True)
+
+
+def test_a_member_cannot_be_added(place: Place) -> None:
+    place.write("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n")
+    ended = place.slurmfab("add-node", "n1")
+    assert (ended.code, "n1: in the cluster lab already" in ended.err) == (2, True)
+
+
+def test_at_first_contact_a_controller_that_is_off_is_told_and_nothing_is_written(
+    place: Place, closed_port: int
+) -> None:
+    ended = place.slurmfab("deploy", "--hosts", f"root@127.0.0.1:{closed_port},root@127.0.0.2:{closed_port}")
+    assert ended.code == 1
+    assert f"nothing listens at 127.0.0.1 port {closed_port}" in ended.err
+    assert "nothing was written or changed" in ended.err
+    assert not (place.path / "configs").exists()
+
+
+@pytest.mark.parametrize("task", ["deploy", "plan"])
+def test_a_controller_that_is_off_ends_a_run_with_exit_code_1(place: Place, closed_port: int, task: str) -> None:
+    place.write(
+        "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
+        f"ssh: {{user: root, endpoints: {{c1: '127.0.0.1:{closed_port}', n1: '127.0.0.2:{closed_port}'}}}}\n"
+    )
+    ended = place.slurmfab(task)
+    assert ended.code == 1
+    assert f"c1: nothing listens at 127.0.0.1 port {closed_port}" in ended.err
+    assert "c1 is the controller, so nothing else was started." in ended.err
+
+
+def test_an_ssh_config_that_cannot_be_understood_is_told(place: Place) -> None:
+    place.write("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n")
+    place.write("???\n", ".ssh/config")
+    ended = place.slurmfab("deploy")
+    assert (ended.code, ".ssh/config" in ended.err) == (2, True)
+
+
+def test_a_reader_who_leaves_early_is_no_error(place: Place) -> None:
+    shell = f"'{Path(sys.executable).with_name('slurmfab')}' --list | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {shell}"], cwd=place.path, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""

@@ -1,0 +1,119 @@
+"""From words on the command line to a run: which hosts, which keys, which files."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import MUNGE_KEY, THREE_HOSTS, cluster
+from test_host_keys import ED25519, OTHER
+
+from slurmfab import inventory, operations
+from slurmfab.agent.resource import Outcome
+from slurmfab.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.inventory import Inventory
+from slurmfab.lock import HostLock, Lock
+from slurmfab.operations import Contact, Output, chosen
+from slurmfab.report import Report, Step
+
+PATH = Path("configs/cluster.yaml")
+REPORT = Report("deploy", "lab", ("c1",), (), {}, 1.0)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory without anything in it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_a_run_is_about_all_hosts_or_about_the_named_ones_in_the_clusters_order() -> None:
+    assert chosen(cluster(), "", PATH) == ("c1", "n1", "n2")
+    assert chosen(cluster(), "n2,c1", PATH) == ("c1", "n2")
+
+
+def test_a_host_that_is_not_in_the_cluster_is_refused_with_the_way_in() -> None:
+    with pytest.raises(InputError, match=r"n\[3-4\]: not in configs/cluster\.yaml \(known: c1,n\[1-2\]\).*add-node"):
+        chosen(cluster(), "n[1-4]", PATH)
+
+
+@pytest.mark.parametrize(("word", "become"), [("", "sudo"), ("sudo", "sudo"), ("none", None)])
+def test_become_is_sudo_or_none(word: str, become: str | None) -> None:
+    assert Contact(user="admin", become=word).ssh("n1").become == become
+
+
+def test_another_word_for_become_is_refused() -> None:
+    with pytest.raises(InputError, match="--become su: it is either sudo or none"):
+        Contact(become="su").ssh("n1")
+
+
+def test_only_accepting_host_keys_is_for_later_contact_too() -> None:
+    assert not Contact(accept_new=True).said
+    assert Contact(user="admin").said
+    assert Contact(port=22).said
+
+
+def test_options_for_first_contact_are_refused_where_a_cluster_file_says_it(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text(THREE_HOSTS)
+    with pytest.raises(InputError, match="change its ssh section"):
+        operations.deploy(str(tmp_path / "lab.yaml"), "", Contact(user="admin"), Output())
+
+
+def test_the_locks_host_keys_win_over_known_hosts(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh/known_hosts").write_text(f"10.0.0.2 ssh-ed25519 {OTHER}\n")
+    locked = Inventory(cluster(), Lock(hosts={"n1": HostLock(host_keys={"ssh-ed25519": ED25519})}), PATH)
+    assert operations.pinned(locked, "n1") == {"ssh-ed25519": ED25519}
+    assert operations.pinned(Inventory(cluster(), Lock(), PATH), "n1") == {"ssh-ed25519": OTHER}
+    assert operations.pinned(Inventory(cluster(), Lock(), PATH), "n2") == {}
+
+
+@pytest.mark.parametrize(("is_asked", "password"), [(True, "secret"), (False, None)])
+def test_without_a_terminal_the_sudo_password_comes_from_standard_input_if_the_user_said_so(
+    is_asked: bool, password: str | None
+) -> None:
+    asker = Output(ask_password=is_asked).asker(io.StringIO("secret\nmore\n"))
+    assert (asker() if asker else None) == password
+
+
+def test_a_run_that_did_nothing_leaves_no_record_and_one_that_did_leaves_one(tmp_path: Path) -> None:
+    operations.finish(REPORT, tmp_path / "lab.yaml", Output())
+    assert list(tmp_path.iterdir()) == []
+    did = replace(REPORT, steps=(Step("users", "c1", (Outcome("user:slurm", "changed"),)),))
+    operations.finish(did, tmp_path / "lab.yaml", Output())
+    operations.finish(replace(REPORT, lost={"n1": Unreachable("n1", "off.")}), tmp_path / "lab.yaml", Output())
+    assert len(list((tmp_path / "lab.runs").iterdir())) == 2
+
+
+def test_json_goes_to_the_file_or_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    operations.write_json(REPORT, Output(json=str(tmp_path / "report.json")))
+    assert json.loads((tmp_path / "report.json").read_text()) == REPORT.as_json()
+    assert capsys.readouterr().out == ""
+    operations.write_json(REPORT, Output(json="-"))
+    assert json.loads(capsys.readouterr().out) == REPORT.as_json()
+
+
+def test_the_lock_is_written_beside_the_cluster_file_and_left_alone_when_it_says_the_same(tmp_path: Path) -> None:
+    known = Inventory(cluster(), Lock(slurm="24.11.5"), tmp_path / "lab.yaml")
+    operations.keep_lock(known)
+    path = inventory.lock_path(known.path)
+    before = path.stat()
+    operations.keep_lock(known)
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    assert MUNGE_KEY not in path.read_text()
+
+
+def test_first_contact_ends_when_the_controller_to_be_is_lost_and_goes_on_without_another() -> None:
+    lost = {"root@c1": Unreachable("root@c1", "off.")}
+    with pytest.raises(SlurmfabError, match=r"root@c1: off\.\nroot@c1 would be the controller"):
+        operations.refuse_without_controller("root@c1,n1", lost)
+    operations.refuse_without_controller("n1,root@c1", lost)
+
+
+def test_nodes_join_all_together_or_not_at_all() -> None:
+    with pytest.raises(SlurmfabError, match=r"n3: off\.\nNothing was changed\."):
+        operations.refuse_incomplete({"n3": Unreachable("n3", "off.")})
+    operations.refuse_incomplete({})

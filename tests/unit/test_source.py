@@ -1,0 +1,110 @@
+"""The package's source text: documented, in small pieces, and downwards only."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slurmfab
+
+PACKAGE = Path(slurmfab.__file__).parent
+SOURCES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULE_LINES = 300
+FUNCTION_LINES = 40
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def definitions(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, Definition]]:
+    """All classes and functions with their full names, but for those inside functions."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Definition):
+            yield inside + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from definitions(node, f"{inside}{node.name}.")
+        elif not isinstance(node, ast.expr):
+            yield from definitions(node, inside)
+
+
+def is_public(name: str) -> bool:
+    return not any(part.startswith("_") for part in name.split("."))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_public_thing_has_a_docstring(name: str) -> None:
+    tree = ast.parse(SOURCES[name].read_text())
+    assert ast.get_docstring(tree), "the module has none"
+    assert [thing for thing, node in definitions(tree) if is_public(thing) and not ast.get_docstring(node)] == []
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_docstrings_first_line_is_a_sentence_on_one_line(name: str) -> None:
+    tree = ast.parse(SOURCES[name].read_text())
+    texts = {thing: ast.get_docstring(node) for thing, node in definitions(tree)} | {
+        "the module": ast.get_docstring(tree)
+    }
+    # The first line of a check is its name in the table of results.
+    sentences = {thing: text.splitlines()[0] for thing, text in texts.items() if text and not thing.startswith("test_")}
+    assert [thing for thing, line in sentences.items() if not line.endswith((".", ":", "?"))] == []
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_module_fits_into_a_few_screens(name: str) -> None:
+    assert len(SOURCES[name].read_text().splitlines()) <= MODULE_LINES
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_function_can_be_read_without_scrolling(name: str) -> None:
+    lengths = {
+        thing: (node.end_lineno or 0) - node.lineno + 1
+        for thing, node in definitions(ast.parse(SOURCES[name].read_text()))
+        if not isinstance(node, ast.ClassDef)
+    }
+    assert {thing: length for thing, length in lengths.items() if length > FUNCTION_LINES} == {}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_argument_and_result_has_a_type(name: str) -> None:
+    untyped = [
+        thing
+        for thing, node in definitions(ast.parse(SOURCES[name].read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (
+            node.returns is None
+            or any(
+                argument.annotation is None and argument.arg not in ("self", "cls")
+                for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            )
+        )
+    ]
+    assert untyped == []
+
+
+@pytest.mark.parametrize(
+    ("library", "homes"),
+    [
+        ("fabric", {"connection.py"}),
+        ("ruamel", {"cluster_*.py", "yaml_*.py"}),
+        ("jinja2", {"render.py"}),
+        ("ClusterShell", {"hostlist.py"}),
+    ],
+)
+def test_a_library_is_known_in_one_place(library: str, homes: set[str]) -> None:
+    users = set()
+    for name, path in SOURCES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
+            if any(module.split(".")[0] == library for module in modules):
+                users.add(name)
+    assert users
+    assert [user for user in users if not any(fnmatch.fnmatch(user, home) for home in homes)] == []
