@@ -132,7 +132,7 @@ def status(_c: Context, user: str = "", cluster: str = "", json: str = "", ask_s
 @command(positional=["hosts"], help={**COMMON, "hosts": "hostlist of compute nodes",
                                      "at_once": "how many at a time (default: 1)",
                                      "reason": "why, for those who look at the nodes meanwhile",
-                                     "timeout": "minutes that a node may be away, once its jobs have ended (default: 20)"})
+                                     "timeout": "minutes that a node may be away, jobs not counted (default: 20)"})
 def reboot(  # noqa: PLR0917 - each argument is an option of the command line
     _c: Context, hosts: str, at_once: str = "1", reason: str = "", timeout: str = "20", cluster: str = "",
     verbose: bool = False, json: str = "", ask_sudo_password: bool = False,

@@ -168,7 +168,7 @@ COMPLAINTS = {
         SMALL.replace("mn", "[mn, mn2, mn3]") + "state_directory: /shared/state\n",
         "2: controllers: these are 3; slurmfab sets up a primary and one backup",
     ),
-    "a relative state directory": (SMALL + "state_directory: shared\n", '5: state_directory: "shared" is no absolute path'),
+    "a relative state directory": (SMALL + "state_directory: x/y\n", '5: state_directory: "x/y" is no absolute path'),
     "a state directory that goes up": (SMALL + "state_directory: /a/../b\n", "5: state_directory: "),
     "a state directory in slurm_conf": (
         SMALL + "slurm_conf: {StateSaveLocation: /x}\n",
