@@ -1,7 +1,7 @@
 """The models of a cluster: what a cluster file says, once it is known to be sound.
 
-Models hold expanded host names; `slurmfab.inventory` reads them from a file, `slurmfab.cluster_rules` says what must
-hold between their fields. docs/cluster-file.md documents each field for the people who write the file.
+Models hold expanded host names; `slurmfab.inventory` reads them from a file, `slurmfab.clusterfile.rules` says what
+must hold between their fields. docs/cluster-file.md documents each field for the people who write the file.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from slurmfab import cluster_rules, hostlist
+from slurmfab import hostlist
+from slurmfab.clusterfile import rules
+from slurmfab.clusterfile.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf, mistakes
 from slurmfab.errors import HostlistError
-from slurmfab.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf, mistakes
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -214,7 +215,7 @@ class Cluster(_Model):
     @model_validator(mode="after")
     def _check_rules(self) -> Cluster:
         """All that must hold between the fields."""
-        mistakes("Cluster", cluster_rules.broken(self))
+        mistakes("Cluster", rules.broken(self))
         return self
 
     @property

@@ -18,7 +18,7 @@ from slurmfab.progress import Progress
 from slurmfab.report import Report, Step, outcome_from
 from slurmfab.signature import stamp, who
 from slurmfab.situation import Situation, pin
-from slurmfab.transport import Transport, on_each
+from slurmfab.ssh.transport import Transport, on_each
 
 CARED_FOR = {
     "users": ("slurm", "munge"),
@@ -100,8 +100,11 @@ def deploy(run: Run) -> Report:
     """
     situation, steps = survey(run, may_prepare=True)
     if differing(steps):
-        shared_state.require(run.inventory.cluster, run.well(run.hosts),
-                             lambda host, file, dry: request_apply(run.transport, host, [file], dry_run=dry)[0])
+        shared_state.require(
+            run.inventory.cluster,
+            run.well(run.hosts),
+            lambda host, file, dry: request_apply(run.transport, host, [file], dry_run=dry)[0],
+        )
     if any(phase.prepares for phase in differing(steps)):
         first = PHASES.index(differing(steps)[0])
         converge(run, situation, [phase for phase in PHASES[first:] if phase.prepares])

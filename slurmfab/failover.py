@@ -44,8 +44,13 @@ RUNNING = frozenset({"RUNNING", "COMPLETING", "COMPLETED"})
 Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 
 
-def verify(known: Inventory, *, opener: Opener, heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
-           limit: float = math.inf) -> Verdict:
+def verify(
+    known: Inventory,
+    *,
+    opener: Opener,
+    heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
+    limit: float = math.inf,
+) -> Verdict:
     """What a takeover and the way back show.
 
     Args:
@@ -60,8 +65,10 @@ def verify(known: Inventory, *, opener: Opener, heard: Callable[[tuple[Result, .
     """
     cluster = known.cluster
     if len(cluster.controllers) < 2:  # noqa: PLR2004 - a pair
-        raise InputError(f"--failover: {known.path} names one controller, {cluster.controller}. "
-                         "A second one under controllers, and state_directory, make a backup; then fab deploy.")
+        raise InputError(
+            f"--failover: {known.path} names one controller, {cluster.controller}. "
+            "A second one under controllers, and state_directory, make a backup; then fab deploy."
+        )
     begun = time.monotonic()
     results = []
     with opener(known, cluster.controllers) as shells:
@@ -120,10 +127,14 @@ class Proof:
         """Each step's result, in order; after one that fails, the others are not run."""
         failed = ""
         for step, host in (
-            (self.both_controllers_answer, self.primary), (self.job_runs_before, self.primary),
-            (self.backup_takes_over, self.backup), (self.jobs_go_on, self.backup),
-            (self.new_job_runs_on_the_backup, self.backup), (self.primary_takes_back, self.primary),
-            (self.job_from_before_ends_well, self.primary), (self.history_goes_on, self.primary),
+            (self.both_controllers_answer, self.primary),
+            (self.job_runs_before, self.primary),
+            (self.backup_takes_over, self.backup),
+            (self.jobs_go_on, self.backup),
+            (self.new_job_runs_on_the_backup, self.backup),
+            (self.primary_takes_back, self.primary),
+            (self.job_from_before_ends_well, self.primary),
+            (self.history_goes_on, self.primary),
             (self.nodes_take_jobs_again, self.primary),
         ):
             name, title = step.__name__, (step.__doc__ or "").splitlines()[0].rstrip(".")
@@ -138,8 +149,17 @@ class Proof:
             except (AssertionError, HostError) as error:
                 failed = title
                 cause, repair = explained(error, host.name)
-                yield Result(GROUP, name, title, host.name, FAILED, cause, repair, time.monotonic() - begun,
-                             isinstance(error, Unreachable))
+                yield Result(
+                    GROUP,
+                    name,
+                    title,
+                    host.name,
+                    FAILED,
+                    cause,
+                    repair,
+                    time.monotonic() - begun,
+                    isinstance(error, Unreachable),
+                )
 
     def both_controllers_answer(self) -> None:
         """The primary is in charge, and the backup stands by."""
@@ -159,14 +179,19 @@ class Proof:
         """The backup takes over when it is told to."""
         self.has_taken_over = True
         self.backup.ask("scontrol takeover", seconds=self.patience)
-        self.wait_until(lambda: answering(self.backup) == {"backup"} and is_served(self.backup),
-                        f"the backup is not in charge {self.patience:.0f} s after `scontrol takeover`")
+        self.wait_until(
+            lambda: answering(self.backup) == {"backup"} and is_served(self.backup),
+            f"the backup is not in charge {self.patience:.0f} s after `scontrol takeover`",
+        )
 
     def jobs_go_on(self) -> None:
         """Jobs that ran before the takeover run on."""
         now = {number: job(self.backup, number) for number in self.before}
-        lost = [f"{number} is {one.state}" for number, one in now.items()
-                if one.state not in RUNNING or one.start != self.before[number].start]
+        lost = [
+            f"{number} is {one.state}"
+            for number, one in now.items()
+            if one.state not in RUNNING or one.start != self.before[number].start
+        ]
         assert not lost, f"after the takeover, jobs that ran before do not run on: {', '.join(lost[:5])}"
 
     def new_job_runs_on_the_backup(self) -> None:
@@ -178,8 +203,10 @@ class Proof:
     def primary_takes_back(self) -> None:
         """The primary takes back control when it is started."""
         self.primary.ask("systemctl start slurmctld", seconds=self.patience)
-        self.wait_until(lambda: answering(self.primary) == {"primary", "backup"} and is_served(self.primary),
-                        f"the primary is not in charge {self.patience:.0f} s after its start, or the backup is gone")
+        self.wait_until(
+            lambda: answering(self.primary) == {"primary", "backup"} and is_served(self.primary),
+            f"the primary is not in charge {self.patience:.0f} s after its start, or the backup is gone",
+        )
 
     def job_from_before_ends_well(self) -> None:
         """The job from before the takeover takes a signal and ends well."""
@@ -197,8 +224,10 @@ class Proof:
 
     def nodes_take_jobs_again(self) -> None:
         """All nodes that took jobs before take jobs again."""
-        self.wait_until(lambda: self.nodes <= ready_nodes(self.primary),
-                        "not every node that took jobs before takes jobs again; `sinfo -R` says why")
+        self.wait_until(
+            lambda: self.nodes <= ready_nodes(self.primary),
+            "not every node that took jobs before takes jobs again; `sinfo -R` says why",
+        )
 
     def clean_up(self) -> None:
         """Start the primary again, if it was stopped here, and end what is left of the jobs; as far as that goes."""
@@ -221,7 +250,9 @@ class Proof:
         return host.ask(
             f"cd /tmp && timeout {JOB_SECONDS:.0f} runuser -u slurm -- sbatch --parsable --job-name={self.job_name} "
             "--time=15 --chdir=/tmp --output=/dev/null --ntasks=1 --mem=50M --partition=%s --wrap=%s",
-            partition, script, seconds=JOB_SECONDS * 2,
+            partition,
+            script,
+            seconds=JOB_SECONDS * 2,
         )
 
     def wait_for_job(self, host: CheckedHost, number: str, states: set[str]) -> None:
@@ -230,9 +261,12 @@ class Proof:
         Raises:
             AssertionError: it is not in time, or has ended badly.
         """
-        self.wait_until(lambda: job(host, number).state in states | ENDED,
-                        f"job {number} is not {' or '.join(sorted(states))} within {JOB_SECONDS:.0f} s: "
-                        "is there no room for one small job?", JOB_SECONDS)
+        self.wait_until(
+            lambda: job(host, number).state in states | ENDED,
+            f"job {number} is not {' or '.join(sorted(states))} within {JOB_SECONDS:.0f} s: "
+            "is there no room for one small job?",
+            JOB_SECONDS,
+        )
         found = job(host, number)
         is_well = found.state in states and (found.state != "COMPLETED" or found.code == "0:0")
         assert is_well, f"job {number} is {found.state} with exit code {found.code}. Repair: see slurmd.log on its node"
@@ -246,7 +280,8 @@ class Proof:
         deadline = time.monotonic() + min(self.limit, seconds or self.patience)
         while not condition():
             assert time.monotonic() < deadline, (
-                f"{complaint}. Repair: see /var/log/slurm/slurmctld.log on {self.primary.name} and {self.backup.name}")
+                f"{complaint}. Repair: see /var/log/slurm/slurmctld.log on {self.primary.name} and {self.backup.name}"
+            )
             time.sleep(POLL_SECONDS)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.slurm_versions import SlurmVersion, distribution_version
+from slurmfab.slurm.versions import SlurmVersion, distribution_version
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster

@@ -52,10 +52,10 @@ def parse(text: str, where: str) -> Cluster:
     Raises:
         ClusterFileError: with all that is wrong.
     """
-    # Here, because ruamel and pydantic cost 80 ms that `fab --list` need not pay.
-    from slurmfab import cluster_yaml, complaints  # noqa: PLC0415
+    # ruamel and pydantic cost 80 ms that `fab --list` need not pay.
+    from slurmfab.clusterfile import complaints, reading  # noqa: PLC0415
 
-    return complaints.cluster_from(cluster_yaml.read(text, where), where)
+    return complaints.cluster_from(reading.read(text, where), where)
 
 
 def read_text(path: Path) -> str:
@@ -90,6 +90,6 @@ def default_path() -> Path:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a cluster file, for editors that complete and check while one writes."""
-    from slurmfab import cluster_schema  # noqa: PLC0415
+    from slurmfab.clusterfile import json_schema  # noqa: PLC0415
 
-    return cluster_schema.schema()
+    return json_schema.schema()

@@ -7,15 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab import cluster_file, ids, inventory
+from slurmfab import ids, inventory
 from slurmfab import lock as locks
+from slurmfab.clusterfile import writing
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.fitness import unfit_newcomers
 from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock, Lock
 from slurmfab.newcomers import Newcomer
-from slurmfab.slurm_versions import SlurmVersion
+from slurmfab.slurm.versions import SlurmVersion
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Ssh
@@ -74,11 +75,11 @@ def found(path: Path, name: str, ssh: Ssh, newcomers: Sequence[Newcomer]) -> Inv
         )
     endpoints = {newcomer.name: newcomer.endpoint for newcomer in newcomers if newcomer.endpoint}
     addresses = {newcomer.name: newcomer.address for newcomer in newcomers}
-    text = cluster_file.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
+    text = writing.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
     inventory.parse(text, str(path))
     lock = with_newcomers(locks.load(inventory.lock_path(path)), newcomers)
     locks.save(lock, inventory.lock_path(path))
-    cluster_file.write(path, text)
+    writing.write(path, text)
     return inventory.load(path)
 
 
@@ -107,7 +108,7 @@ def joined(
             raise InputError(f"{newcomer.name} ({newcomer.address}) is in the cluster already, as {owner}.")
     addresses = {newcomer.name: newcomer.address for newcomer in newcomers}
     endpoints = {newcomer.name: newcomer.endpoint for newcomer in newcomers if newcomer.endpoint}
-    text = cluster_file.with_nodes(
+    text = writing.with_nodes(
         inventory.read_text(known.path), names, addresses, {}, like, endpoints=endpoints, partitions=partitions
     )
     lock = with_newcomers(locks.without_hosts(known.lock, names), newcomers)

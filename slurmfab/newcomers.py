@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 from slurmfab.deploy import ask_facts
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.host_keys import PinnedKey, fingerprint, known_keys, spelled
 from slurmfab.hostlist import Endpoint, expand_endpoints, fold
-from slurmfab.route import Route, to_host
-from slurmfab.transport import SshTransport, on_each
+from slurmfab.ssh.host_keys import PinnedKey, fingerprint, known_keys, spelled
+from slurmfab.ssh.route import Route, to_host
+from slurmfab.ssh.transport import SshTransport, on_each
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Ssh

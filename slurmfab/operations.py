@@ -10,16 +10,18 @@ from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from slurmfab import admission, atomic_file, inventory, membership, newcomers, record, route
+from slurmfab import atomic_file, inventory, membership, newcomers, record
 from slurmfab import deploy as deployment
 from slurmfab import lock as locks
 from slurmfab.errors import HostError, InputError, SlurmfabError
-from slurmfab.host_keys import PinnedKey, known_keys, spelled
 from slurmfab.hostlist import expand, expand_endpoints, fold
 from slurmfab.inventory import Inventory
+from slurmfab.nodes import admission
 from slurmfab.progress import Progress, plan_text, summary
 from slurmfab.report import DONE, LEFT_OUT, Report, failures
-from slurmfab.transport import SshTransport
+from slurmfab.ssh import route
+from slurmfab.ssh.host_keys import PinnedKey, known_keys, spelled
+from slurmfab.ssh.transport import SshTransport
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster, Ssh

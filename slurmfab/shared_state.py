@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from slurmfab.agent.left_file import LeftFile
 from slurmfab.agent.resource import FAILED, OK, Outcome
 from slurmfab.errors import HostError, InputError, SlurmfabError
-from slurmfab.transport import on_each
+from slurmfab.ssh.transport import on_each
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
@@ -69,8 +69,11 @@ def on_all(files: Mapping[str, LeftFile], ask: Ask, is_dry: bool) -> dict[str, O
         if isinstance(outcome, SlurmfabError):
             raise outcome
         if outcome.status == FAILED:
-            raise HostError(host, f"slurmctld's state directory {files[host].directory} cannot be tried out: "
-                                  f"{outcome.message}. Nothing was changed.")
+            raise HostError(
+                host,
+                f"slurmctld's state directory {files[host].directory} cannot be tried out: "
+                f"{outcome.message}. Nothing was changed.",
+            )
         outcomes[host] = outcome
     return outcomes
 
@@ -83,6 +86,8 @@ def complaint(directory: str, host: str, other: str) -> str:
         host: who does not see the file.
         other: who has made it.
     """
-    return (f"state_directory: {directory} is not the same directory on {other} and on {host}: a file that {other} "
-            f"made there is not seen on {host}. A backup controller goes on with the primary's state. Mount one file "
-            f"system there on both, such as an NFS export that {other} and {host} may write to. Nothing was changed.")
+    return (
+        f"state_directory: {directory} is not the same directory on {other} and on {host}: a file that {other} "
+        f"made there is not seen on {host}. A backup controller goes on with the primary's state. Mount one file "
+        f"system there on both, such as an NFS export that {other} and {host} may write to. Nothing was changed."
+    )

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slurmfab import ids, render
+from slurmfab import ids
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, HostFacts
 from slurmfab.lock import HostLock, Lock, with_host
-from slurmfab.node_lines import Node, node_names
-from slurmfab.slurm_versions import SlurmVersion, complaints, distribution_version
+from slurmfab.slurm import render
+from slurmfab.slurm.node_lines import Node, node_names
+from slurmfab.slurm.versions import SlurmVersion, complaints, distribution_version
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
@@ -69,8 +70,11 @@ class Situation:
     @cached_property
     def names_and_addresses(self) -> str:
         """The lines of /etc/hosts for all hosts whose address is a number; a name as address is left to DNS."""
-        return "".join(f"{self.address(name)} {' '.join(self.names(name))}\n"
-                       for name in self.members if is_numeric(self.address(name)))
+        return "".join(
+            f"{self.address(name)} {' '.join(self.names(name))}\n"
+            for name in self.members
+            if is_numeric(self.address(name))
+        )
 
     @cached_property
     def controller_facts(self) -> HostFacts:
@@ -128,8 +132,8 @@ class Situation:
         before = self.controller_facts.slurm_conf
         if before and before != dict(self.files)["slurm.conf"] and not set(self.cluster.hosts) <= set(hosts):
             raise InputError(
-                f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and it has to be the same on "
-                "all hosts. First, without --hosts: fab deploy. Nothing was changed."
+                f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and it has to be the same "
+                "on all hosts. First, without --hosts: fab deploy. Nothing was changed."
             )
 
     def refuse_unknown_keys(self) -> None:
@@ -140,7 +144,9 @@ class Situation:
         """
         cluster = self.cluster
         found = complaints(
-            self.slurm_version, cluster.slurm_conf, cluster.cgroup_conf,
+            self.slurm_version,
+            cluster.slurm_conf,
+            cluster.cgroup_conf,
             {key for group in cluster.nodes for key in group.settings},
             {key for partition in cluster.partitions for key in partition.settings},
         )
@@ -177,8 +183,10 @@ class Situation:
             controllers=tuple((self.host(name).hostname, self.address(name)) for name in controllers),
             version=str(self.slurm_version),
             nodes=tuple(self.node(name) for name in self.compute_nodes),
-            partitions=tuple((partition.name, self.partition_nodes(partition.nodes), partition.settings)
-                             for partition in self.cluster.partitions),
+            partitions=tuple(
+                (partition.name, self.partition_nodes(partition.nodes), partition.settings)
+                for partition in self.cluster.partitions
+            ),
             slurm_conf=self.cluster.slurm_conf,
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
@@ -190,7 +198,9 @@ class Situation:
         """A compute node as slurm.conf has it."""
         pinned = self.host(name)
         assert pinned.hardware is not None, "compute_nodes holds only hosts with known hardware"
-        return Node(name, self.address(name), pinned.hostname, pinned.hardware, pinned.gpus, self.cluster.settings_of(name))
+        return Node(
+            name, self.address(name), pinned.hostname, pinned.hardware, pinned.gpus, self.cluster.settings_of(name)
+        )
 
     def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
         """A partition's `Nodes=`, without those that nobody has seen yet."""
@@ -207,7 +217,7 @@ def is_numeric(address: str) -> bool:
 def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
     """What all compute nodes have in common, since Slurm's process tracking is one setting for the whole cluster.
 
-    Each slurmd finds out for itself whether it has v1 or v2 (cgroup.conf(5), CgroupPlugin), so both may be in a cluster.
+    Each slurmd finds out for itself whether it has v1 or v2 (cgroup.conf(5), CgroupPlugin), so a cluster may have both.
     """
     if not cgroups:
         return Cgroup("none")
@@ -232,14 +242,18 @@ def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> Lock:
     """
     for name, fact in facts.items():
         old = lock.hosts.get(name, HostLock())
-        lock = with_host(lock, name, replace(
-            old,
-            hostname=old.hostname or fact.hostname,
-            host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
-            hardware=old.hardware or fact.hardware,
-            gpus=old.gpus or fact.gpus if old.hardware is None else old.gpus,
-            cgroup=old.cgroup or fact.cgroup,
-            public_key=fact.public_key or old.public_key,
-        ))
+        lock = with_host(
+            lock,
+            name,
+            replace(
+                old,
+                hostname=old.hostname or fact.hostname,
+                host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
+                hardware=old.hardware or fact.hardware,
+                gpus=old.gpus or fact.gpus if old.hardware is None else old.gpus,
+                cgroup=old.cgroup or fact.cgroup,
+                public_key=fact.public_key or old.public_key,
+            ),
+        )
     installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
     return replace(lock, ids=ids.choose(facts, cluster.ids, lock.ids), slurm=installed or lock.slurm)

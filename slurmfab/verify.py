@@ -18,15 +18,25 @@ from slurmfab.checks.display import Display
 from slurmfab.checks.hosts import Shells, open_shells
 from slurmfab.checks.results import Result, Verdict
 from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.host_keys import PinnedKey
 from slurmfab.inventory import Inventory
+from slurmfab.ssh.host_keys import PinnedKey
 
 if TYPE_CHECKING:
     from slurmfab.checks.plugin import Checks
 
 CHECKS = Path(__file__).parent / "checks"
 ORDER = (
-    "reachable", "daemons", "identity", "munge", "clock", "ssh", "configuration", "nodes", "jobs", "limits", "gpus",
+    "reachable",
+    "daemons",
+    "identity",
+    "munge",
+    "clock",
+    "ssh",
+    "configuration",
+    "nodes",
+    "jobs",
+    "limits",
+    "gpus",
 )
 """The groups of checks, each resting on those before it; a new file goes in here, and the order stays visible."""
 
@@ -34,8 +44,9 @@ Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 INTERRUPTED = 2
 
 
-def check(cluster: str, hosts: str, only: str, junit: str, output: operations.Output, *, with_failover: bool = False
-          ) -> int:
+def check(
+    cluster: str, hosts: str, only: str, junit: str, output: operations.Output, *, with_failover: bool = False
+) -> int:
     """Check a cluster and tell what was found.
 
     Args:
@@ -65,8 +76,14 @@ def check(cluster: str, hosts: str, only: str, junit: str, output: operations.Ou
         if with_failover:
             verdict = failover.verify(known, opener=opener, heard=display.heard)
         else:
-            verdict = verify(known, names, tuple(filter(None, only.split(","))), opener=opener, heard=display.heard,
-                             junit=Path(junit) if junit else None)
+            verdict = verify(
+                known,
+                names,
+                tuple(filter(None, only.split(","))),
+                opener=opener,
+                heard=display.heard,
+                junit=Path(junit) if junit else None,
+            )
     finally:
         display.end()
     display.show(verdict)
@@ -83,8 +100,15 @@ def write_json(verdict: Verdict, output: operations.Output) -> None:
         atomic_file.write(Path(output.json), text)
 
 
-def verify(known: Inventory, hosts: Sequence[str], only: Sequence[str] = (), *, opener: Opener,
-           heard: Callable[[tuple[Result, ...]], None] = lambda _: None, junit: Path | None = None) -> Verdict:
+def verify(
+    known: Inventory,
+    hosts: Sequence[str],
+    only: Sequence[str] = (),
+    *,
+    opener: Opener,
+    heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
+    junit: Path | None = None,
+) -> Verdict:
     """What the checks find on these hosts; changes nothing but that it runs small jobs.
 
     Args:
@@ -126,9 +150,22 @@ def run_pytest(checks: Checks, junit: Path | None) -> None:
     import pytest  # noqa: PLC0415 - slow to import
 
     files = [str(CHECKS / f"test_{group}.py") for group in ORDER]
-    options = ["-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--assert=plain",
-               "--capture=no", "--disable-plugin-autoload", "-p", "no:cacheprovider", "-p", "no:terminal",
-               *(["--junitxml", str(junit)] if junit else [])]
+    options = [
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(CHECKS),
+        "--noconftest",
+        "--import-mode=importlib",
+        "--assert=plain",
+        "--capture=no",
+        "--disable-plugin-autoload",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:terminal",
+        *(["--junitxml", str(junit)] if junit else []),
+    ]
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         code = pytest.main([*options, *files], plugins=[checks])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from dataclasses import dataclass
-from typing import ClassVar, Mapping
+from typing import ClassVar
 
 from slurmfab.agent import replace
 from slurmfab.agent.accounts import gid_of, group_name, uid_of, user_name

@@ -1,6 +1,7 @@
 """What Slurm says of the cluster: read on a controller, passed on as text, changed nothing.
 
-`slurmfab.snapshot` reads the texts. Only forms of output are asked for that are the same from Slurm 22.05 to 26.05.
+`slurmfab.status.snapshot` reads the texts. Only forms of output are asked for that are the same from Slurm 22.05 to
+26.05.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
-from typing import ClassVar, Mapping, Tuple
+from typing import ClassVar, Tuple
 
 from slurmfab.agent import replace
 from slurmfab.agent.accounts import gid_of, group_name, uid_of, user_name

@@ -88,8 +88,10 @@ def rows(results: Iterable[Result]) -> tuple[Row, ...]:
         alike.setdefault(result.outcome, []).append(result)
     shown = (PASSED, FAILED) if {PASSED, FAILED} & set(alike) else (NOT_RUN,)
     found = ((outcome, alike[outcome]) for outcome in shown if outcome in alike)
-    return tuple((some[0].title, outcome, fold(one.host for one in some), max(one.seconds for one in some))
-                 for outcome, some in found)
+    return tuple(
+        (some[0].title, outcome, fold(one.host for one in some), max(one.seconds for one in some))
+        for outcome, some in found
+    )
 
 
 def table(verdict: Verdict) -> Table:
@@ -147,8 +149,10 @@ def folded(results: Sequence[Result], *, apart: bool = False) -> tuple[tuple[str
         if said[words] == 1:
             words = (without(result.host, result.cause), without(result.host, result.repair))
         alike.setdefault((*words, place), []).append(result.host)
-    return tuple((fold(hosts), with_hosts(hosts, cause), with_hosts(hosts, repair))
-                 for (cause, repair, _), hosts in alike.items())
+    return tuple(
+        (fold(hosts), with_hosts(hosts, cause), with_hosts(hosts, repair))
+        for (cause, repair, _), hosts in alike.items()
+    )
 
 
 def without(host: str, text: str) -> str:

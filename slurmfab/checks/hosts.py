@@ -10,12 +10,12 @@ from typing import Any
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 
-from slurmfab import route
 from slurmfab.checks.shell import SECONDS, Shell, SshShell, shortened
 from slurmfab.errors import HostError, SlurmfabError, SudoPasswordNeeded
-from slurmfab.host_keys import PinnedKey
 from slurmfab.inventory import Inventory
-from slurmfab.transport import SshTransport, on_each
+from slurmfab.ssh import route
+from slurmfab.ssh.host_keys import PinnedKey
+from slurmfab.ssh.transport import SshTransport, on_each
 
 Shells = Mapping[str, "Shell | HostError"]
 """By host: its shell, or why there is none."""
@@ -95,8 +95,13 @@ def last_words(done: CommandResult) -> str:
 
 
 @contextmanager
-def open_shells(inventory: Inventory, hosts: Iterable[str], policies: Mapping[str, PinnedKey],
-                ask_password: Callable[[], str] | None = None, password: str = "") -> Iterator[Shells]:
+def open_shells(
+    inventory: Inventory,
+    hosts: Iterable[str],
+    policies: Mapping[str, PinnedKey],
+    ask_password: Callable[[], str] | None = None,
+    password: str = "",
+) -> Iterator[Shells]:
     """Shells on all of these hosts, opened at once; a host without one has its error instead.
 
     Args:

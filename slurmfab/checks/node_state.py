@@ -14,8 +14,17 @@ HARMLESS = {"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE", "PLANNED", "RESERVED", "C
 LESS = re.compile(r"Low (RealMemory|TmpDisk|CPUs|socket)|gres/\w+ count")
 """Reasons that slurmctld gives when a node registers with less than slurm.conf says."""
 
-_SUFFIXES = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWERING_DOWN", "%": "POWERING_DOWN",
-             "$": "MAINTENANCE", "@": "REBOOT_ISSUED", "^": "REBOOT_ISSUED", "-": "PLANNED"}
+_SUFFIXES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWERING_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_ISSUED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
 """Signs behind a state that are a short form of a flag (sinfo(1), NODE STATE CODES)."""
 
 
@@ -29,7 +38,7 @@ def flags(state: str) -> set[str]:
     words = set()
     for word in state.split("+"):
         base = word.rstrip("".join(_SUFFIXES))
-        words |= {base, *(_SUFFIXES[sign] for sign in word[len(base):])}
+        words |= {base, *(_SUFFIXES[sign] for sign in word[len(base) :])}
     return words
 
 
@@ -57,23 +66,31 @@ def advice(name: str, words: set[str], reason: str) -> str:
     """What a state and a reason mean, and what to do."""
     resume = f"scontrol update NodeName={name} State=RESUME"
     rules = (
-        (bool(LESS.search(reason)),
-         "The node has less than slurm.conf promises: memory, CPUs or devices are gone. "
-         "Repair: mend the hardware; if it is meant to be so, remove hardware and gpus from the node's entry in the "
-         f"lock; then {deploy(name)} and {resume}"),
-        (bool(words & {"INVAL", "INVALID_REG"}),
-         f"What the node reports does not fit slurm.conf. Repair: {deploy(name)}"),
-        ("NOT_RESPONDING" in words or reason.startswith("Not responding"),
-         "slurmctld gets no answer from its slurmd: it is down, or a firewall is in between. "
-         f"Repair: {deploy(name)}; if that changes nothing, see `journalctl -u slurmd` there"),
-        ("UNKNOWN" in words,
-         f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
-        ("unexpectedly rebooted" in reason,
-         f"It was restarted while Slurm counted on it. Repair: {resume}"),
-        (bool(words & {"DRAIN", "DRAINED", "DRAINING"}),
-         f"Somebody, or Slurm itself, has drained it. Repair: when the reason is settled, {resume}"),
-        (bool(words & {"REBOOT_ISSUED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}),
-         "It is on its way into or out of service. Repair: wait until it is back"),
+        (
+            bool(LESS.search(reason)),
+            "The node has less than slurm.conf promises: memory, CPUs or devices are gone. "
+            "Repair: mend the hardware; if it is meant to be so, remove hardware and gpus from the node's entry in the "
+            f"lock; then {deploy(name)} and {resume}",
+        ),
+        (
+            bool(words & {"INVAL", "INVALID_REG"}),
+            f"What the node reports does not fit slurm.conf. Repair: {deploy(name)}",
+        ),
+        (
+            "NOT_RESPONDING" in words or reason.startswith("Not responding"),
+            "slurmctld gets no answer from its slurmd: it is down, or a firewall is in between. "
+            f"Repair: {deploy(name)}; if that changes nothing, see `journalctl -u slurmd` there",
+        ),
+        ("UNKNOWN" in words, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
+        ("unexpectedly rebooted" in reason, f"It was restarted while Slurm counted on it. Repair: {resume}"),
+        (
+            bool(words & {"DRAIN", "DRAINED", "DRAINING"}),
+            f"Somebody, or Slurm itself, has drained it. Repair: when the reason is settled, {resume}",
+        ),
+        (
+            bool(words & {"REBOOT_ISSUED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}),
+            "It is on its way into or out of service. Repair: wait until it is back",
+        ),
     )
     otherwise = f"Repair: {resume}; if that does not last, see /var/log/slurm/slurmctld.log on the controller"
     return next((text for holds, text in rules if holds), otherwise)

@@ -34,7 +34,7 @@ from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpus_of
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.inventory import Inventory
-from slurmfab.transport import FAN_OUT
+from slurmfab.ssh.transport import FAN_OUT
 
 ALWAYS = ("test_host_is_reachable", "test_controller_answers")
 """The checks that always run: whatever is asked for, it has to be told when somebody does not answer."""
@@ -55,8 +55,14 @@ class Checks:
         heard: told the results of each check as it ends.
     """
 
-    def __init__(self, inventory: Inventory, hosts: Sequence[str], shells: Shells, only: Sequence[str] = (),
-                 heard: Callable[[tuple[Result, ...]], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        inventory: Inventory,
+        hosts: Sequence[str],
+        shells: Shells,
+        only: Sequence[str] = (),
+        heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
+    ) -> None:
         cluster, lock = inventory.cluster, inventory.lock
         self.hosts = tuple(hosts)
         self.only = tuple(only)
@@ -66,8 +72,9 @@ class Checks:
         self.unsound: dict[str, str] = {}
         self.together: dict[str, list[pytest.Function]] = {}
         self.lost = {host: shell for host, shell in shells.items() if isinstance(shell, HostError)}
-        self.known = {host: CheckedHost(host, shell) for host, shell in shells.items()
-                      if not isinstance(shell, HostError)}
+        self.known = {
+            host: CheckedHost(host, shell) for host, shell in shells.items() if not isinstance(shell, HostError)
+        }
         self.controller = cluster.controller
         nodes = tuple(host for host in self.hosts if "compute" in cluster.roles(host))
         self.places = {
@@ -79,8 +86,13 @@ class Checks:
         }
         controller = self.known.get(cluster.controller)
         self.slurm = Slurm(controller, cluster) if controller else None
-        self.shared: dict[str, Any] = {"controller": controller, "slurm": self.slurm, "nodes": (), "cluster": cluster,
-                                       "lock": lock}
+        self.shared: dict[str, Any] = {
+            "controller": controller,
+            "slurm": self.slurm,
+            "nodes": (),
+            "cluster": cluster,
+            "lock": lock,
+        }
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test per host, in the cluster's order."""

@@ -91,9 +91,16 @@ class Verdict:
             "not_run": len(self.having(NOT_RUN)),
             "seconds": round(self.seconds, 3),
             "checks": [
-                {"group": result.group, "check": result.check, "title": result.title, "host": result.host,
-                 "outcome": result.outcome, "cause": result.cause, "repair": result.repair,
-                 "seconds": round(result.seconds, 3)}
+                {
+                    "group": result.group,
+                    "check": result.check,
+                    "title": result.title,
+                    "host": result.host,
+                    "outcome": result.outcome,
+                    "cause": result.cause,
+                    "repair": result.repair,
+                    "seconds": round(result.seconds, 3),
+                }
                 for result in self.results
             ],
         }

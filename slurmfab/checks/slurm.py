@@ -72,8 +72,9 @@ class Slurm:
         if configuration.get(key.lower(), "no") != "yes":
             pytest.skip(f"cgroup.conf says {key}=no.")
 
-    def run(self, nodes: Sequence[str], command: str, *, memory: int = SMALL_MEMORY, options: Sequence[str] = ()
-            ) -> CommandResult:
+    def run(
+        self, nodes: Sequence[str], command: str, *, memory: int = SMALL_MEMORY, options: Sequence[str] = ()
+    ) -> CommandResult:
         """Run a command in a job of one task on each of these nodes, as the slurm user.
 
         Args:
@@ -92,10 +93,26 @@ class Slurm:
         if not partition:
             pytest.skip(f"no partition has all of {fold(nodes)}.")
         self.has_run_jobs = True
-        words = ["srun", "--input=none", "--mpi=none", "--chdir=/tmp", f"--job-name={self.job_name}", "--time=2",
-                 f"--immediate={WAIT_SECONDS}", f"--partition={partition}", f"--nodelist={fold(nodes)}",
-                 f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1", "--cpus-per-task=1",
-                 f"--mem={memory}M", *options, "sh", "-c", command]
+        words = [
+            "srun",
+            "--input=none",
+            "--mpi=none",
+            "--chdir=/tmp",
+            f"--job-name={self.job_name}",
+            "--time=2",
+            f"--immediate={WAIT_SECONDS}",
+            f"--partition={partition}",
+            f"--nodelist={fold(nodes)}",
+            f"--nodes={len(nodes)}",
+            f"--ntasks={len(nodes)}",
+            "--ntasks-per-node=1",
+            "--cpus-per-task=1",
+            f"--mem={memory}M",
+            *options,
+            "sh",
+            "-c",
+            command,
+        ]
         line = f"cd /tmp && exec timeout --kill-after=5 {JOB_SECONDS} runuser -u slurm -- {shlex.join(words)}"
         done = self.controller.run(line, seconds=JOB_SECONDS + 10)
         self.explain(nodes, done)
@@ -113,8 +130,11 @@ class Slurm:
 
     def explain(self, nodes: Sequence[str], done: CommandResult) -> None:
         """Stop at a job that never began: not run where others are in the way, failed otherwise."""
-        refused = re.search(r"(Unable to (allocate resources|confirm allocation|create step)|Job allocation .* revoked|"
-                            r"Unable to contact).*", done.stderr)
+        refused = re.search(
+            r"(Unable to (allocate resources|confirm allocation|create step)|Job allocation .* revoked|"
+            r"Unable to contact).*",
+            done.stderr,
+        )
         if done.rc == 0 or (not refused and done.rc != 124):
             return
         words = refused[0] if refused else f"no result within {JOB_SECONDS} s"
@@ -123,8 +143,10 @@ class Slurm:
             reason = f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {WAIT_SECONDS} s."
             self.busy.update(dict.fromkeys(nodes, reason))
             pytest.skip(reason)
-        raise AssertionError(f"Slurm does not run a job there: {words}. "
-                             "Repair: see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`")
+        raise AssertionError(
+            f"Slurm does not run a job there: {words}. "
+            "Repair: see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`"
+        )
 
     def others_on(self, nodes: Sequence[str]) -> list[str]:
         """The IDs of the jobs on these nodes, without ours."""

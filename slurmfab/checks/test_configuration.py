@@ -21,8 +21,11 @@ def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost)
 def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
     """Slurm's files are the same as the controller's"""
     theirs, reference = hashes(other), hashes(controller)
-    wrong = [f"{name} {'differs from' if name in theirs else 'is missing, other than'} {controller.name}'s"
-             for name in FILES if name in reference and theirs.get(name) != reference[name]]
+    wrong = [
+        f"{name} {'differs from' if name in theirs else 'is missing, other than'} {controller.name}'s"
+        for name in FILES
+        if name in reference and theirs.get(name) != reference[name]
+    ]
     wrong += [f"{name} is there, and {controller.name} has none" for name in theirs if name not in reference]
     assert not wrong, f"{'; '.join(wrong)}. Repair: {deploy(other.name)}"
 

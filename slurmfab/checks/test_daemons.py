@@ -121,8 +121,10 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
     """Fail with the unit's state and its last words, unless it runs."""
     if host.service(unit).is_running:
         return
-    shown = dict(line.split("=", 1) for line in
-                 host.ask("systemctl show --property=LoadState,ActiveState,Result %s", unit).splitlines())
+    shown = dict(
+        line.split("=", 1)
+        for line in host.ask("systemctl show --property=LoadState,ActiveState,Result %s", unit).splitlines()
+    )
     if shown["LoadState"] != "loaded":
         raise AssertionError(f"{unit}.service is {shown['LoadState']}. Repair: {deploy(host.name)}")
     state = shown["ActiveState"] + (f" ({shown['Result']})" if shown["Result"] != "success" else "")

@@ -86,5 +86,9 @@ def is_held(lock: Lock, slurm: Slurm, node: str) -> bool:
     """Whether devices are kept from jobs that did not ask for them."""
     cgroup = lock.hosts[node].cgroup
     configuration = slurm.configuration()
-    return (cgroup is not None and cgroup.is_usable and "task/cgroup" in configuration.get("taskplugin", "")
-            and configuration.get("constraindevices") == "yes")
+    return (
+        cgroup is not None
+        and cgroup.is_usable
+        and "task/cgroup" in configuration.get("taskplugin", "")
+        and configuration.get("constraindevices") == "yes"
+    )

@@ -36,8 +36,13 @@ def test_job_runs_on_many_nodes(slurm: Slurm, nodes: tuple[str, ...], cluster: C
 
 def widest_partition(cluster: Cluster, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the nodes that are in one partition, in the partition that has most of them."""
-    return max((tuple(name for name in nodes if partition.nodes == "ALL" or name in partition.nodes)
-                for partition in cluster.partitions), key=len)
+    return max(
+        (
+            tuple(name for name in nodes if partition.nodes == "ALL" or name in partition.nodes)
+            for partition in cluster.partitions
+        ),
+        key=len,
+    )
 
 
 def hostname(lock: Lock, node: str) -> str:

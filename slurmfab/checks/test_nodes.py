@@ -27,8 +27,11 @@ def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, slurm: Slurm) -> N
     """the node has the hardware that it had when it joined"""
     wanted = hardware_in(lock, node.name)
     shown = dict(re.findall(r"(\w+)=(\d+)", node.ask("slurmd -C").splitlines()[0]))
-    gone = [f"{key} is {shown.get(key, 'unknown')} and was {value}" for key, value in vars(wanted).items()
-            if key != "RealMemory" and int(shown.get(key, 0)) != value]
+    gone = [
+        f"{key} is {shown.get(key, 'unknown')} and was {value}"
+        for key, value in vars(wanted).items()
+        if key != "RealMemory" and int(shown.get(key, 0)) != value
+    ]
     promised = int(slurm.node(node.name).get("RealMemory", "0"))
     actual = int(shown.get("RealMemory", 0))
     gone += [f"it has {actual} MiB of memory, and slurm.conf promises {promised}"] if actual < promised else []
@@ -44,8 +47,11 @@ def test_slurm_counts_the_hardware(node: CheckedHost, lock: Lock, cluster: Clust
     if not wanted:
         pytest.skip(f"the cluster file says itself what {node.name} has.")
     record = slurm.node(node.name)
-    off = [f"{key} is {record.get(key)} instead of {value}" for key, value in wanted.items()
-           if record.get(key) != str(value)]
+    off = [
+        f"{key} is {record.get(key)} instead of {value}"
+        for key, value in wanted.items()
+        if record.get(key) != str(value)
+    ]
     assert not off, f"in slurmctld's eyes {', '.join(off)}. Repair: fab deploy"
 
 

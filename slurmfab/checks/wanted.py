@@ -79,5 +79,11 @@ def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
 
 def partition_of(cluster: Cluster, nodes: tuple[str, ...]) -> str:
     """The first partition that has all of these nodes; empty where none has."""
-    return next((partition.name for partition in cluster.partitions
-                 if partition.nodes == "ALL" or set(nodes) <= set(partition.nodes)), "")
+    return next(
+        (
+            partition.name
+            for partition in cluster.partitions
+            if partition.nodes == "ALL" or set(nodes) <= set(partition.nodes)
+        ),
+        "",
+    )

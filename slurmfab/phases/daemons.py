@@ -13,7 +13,7 @@ from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_nodes import SlurmNodes
 from slurmfab.phases.slurm_conf import CONFIGURATION, WATCHED
 from slurmfab.situation import Situation
-from slurmfab.slurm_versions import adds_nodes_by_reconfigure
+from slurmfab.slurm.versions import adds_nodes_by_reconfigure
 
 RECONFIGURE = ("scontrol", "reconfigure")
 READY_SECONDS = 90

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slurmfab.agent.packages import Packages
 from slurmfab.agent.resource import Resource
 from slurmfab.situation import Situation
-from slurmfab.slurm_versions import packages
+from slurmfab.slurm.versions import packages
 
 
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:

@@ -5,8 +5,18 @@ from invoke.collection import Collection
 from slurmfab.tasks import check, deploy, lab, nodes
 
 namespace = Collection(
-    deploy.deploy, deploy.plan, deploy.add_node, nodes.remove_node, nodes.replace_node,
-    nodes.drain, nodes.resume, nodes.reboot, nodes.status,
-    check.check_cluster, lab.lab_up, lab.lab_down, lab.lab_status,
+    deploy.deploy,
+    deploy.plan,
+    deploy.add_node,
+    nodes.remove_node,
+    nodes.replace_node,
+    nodes.drain,
+    nodes.resume,
+    nodes.reboot,
+    nodes.status,
+    check.check_cluster,
+    lab.lab_up,
+    lab.lab_down,
+    lab.lab_status,
 )
 """All tasks, for `fab` and for `slurmfab` alike."""

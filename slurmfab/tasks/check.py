@@ -8,15 +8,27 @@ from slurmfab.tasks.command import command
 from slurmfab.tasks.deploy import COMMON
 
 
-@command(help={**COMMON, "hosts": "only these hosts (default: all)",
-               "only": "groups of checks, or parts of checks' names, as in munge,jobs (default: all)",
-               "junit": "write the results as JUnit XML to this file",
-               "failover": "let the backup controller take over, and back, with jobs running; no other checks",
-               "json": "write the results as JSON to this file (- for standard output)",
-               "verbose": "tell each host's trouble for itself"})
+@command(
+    help={
+        **COMMON,
+        "hosts": "only these hosts (default: all)",
+        "only": "groups of checks, or parts of checks' names, as in munge,jobs (default: all)",
+        "junit": "write the results as JUnit XML to this file",
+        "failover": "let the backup controller take over, and back, with jobs running; no other checks",
+        "json": "write the results as JSON to this file (- for standard output)",
+        "verbose": "tell each host's trouble for itself",
+    }
+)
 def check_cluster(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context, hosts: str = "", cluster: str = "", only: str = "", junit: str = "", json: str = "",
-    verbose: bool = False, ask_sudo_password: bool = False, failover: bool = False,
+    _c: Context,
+    hosts: str = "",
+    cluster: str = "",
+    only: str = "",
+    junit: str = "",
+    json: str = "",
+    verbose: bool = False,
+    ask_sudo_password: bool = False,
+    failover: bool = False,
 ) -> int:
     """Ask the hosts whether the cluster works, up to real jobs.
 

@@ -121,7 +121,8 @@ def add_node(  # noqa: PLR0917 - each argument is an option of the command line
         fab add-node 10.0.0.17 --like n1 --accept-new-host-keys
         fab add-node g[1-2] --partition gpu,long
     """
-    from slurmfab import joining, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.nodes import joining  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
     partitions = tuple(name for names in partition for name in names.split(",") if name)

@@ -44,7 +44,8 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
 ) -> None:
     """Start real systemd hosts on this machine, to try things on.
 
-    A cluster file for them is written as well. Needs root. The first lab of a suite builds its base tree, which takes a minute or two; later ones start in seconds.
+    A cluster file for them is written as well. Needs root. The first lab of a suite builds its base tree, which takes
+    a minute or two; later ones start in seconds.
 
     Examples:
         fab lab-up

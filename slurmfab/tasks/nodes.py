@@ -10,13 +10,26 @@ from slurmfab.tasks.deploy import COMMON
 LOOK = {"cluster": COMMON["cluster"], "ask_sudo_password": COMMON["ask_sudo_password"]}
 
 
-@command(positional=["hosts"], help={**COMMON, "hosts": "hostlist of compute nodes",
-                                     "reason": "why, for those who find the nodes drained",
-                                     "wait": "wait until no job runs there",
-                                     "timeout": "wait at most this many minutes (default: as long as it takes)"})
+@command(
+    positional=["hosts"],
+    help={
+        **COMMON,
+        "hosts": "hostlist of compute nodes",
+        "reason": "why, for those who find the nodes drained",
+        "wait": "wait until no job runs there",
+        "timeout": "wait at most this many minutes (default: as long as it takes)",
+    },
+)
 def drain(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context, hosts: str, reason: str = "", wait: bool = False, timeout: str = "", cluster: str = "",
-    verbose: bool = False, json: str = "", ask_sudo_password: bool = False,
+    _c: Context,
+    hosts: str,
+    reason: str = "",
+    wait: bool = False,
+    timeout: str = "",
+    cluster: str = "",
+    verbose: bool = False,
+    json: str = "",
+    ask_sudo_password: bool = False,
 ) -> int:
     """Give compute nodes no new jobs; what runs there goes on.
 
@@ -27,17 +40,25 @@ def drain(  # noqa: PLR0917 - each argument is an option of the command line
         fab drain n3 --reason "new disks"
         fab drain n[1-4] --reason "kernel update" --wait --timeout 120
     """
-    from slurmfab import draining, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.nodes import draining  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
     minutes = number(timeout, "--timeout")
     return draining.drain(cluster, hosts, reason, (minutes or 0) if wait or minutes is not None else None, output)
 
 
-@command(positional=["hosts"], help={**COMMON, "hosts": "hostlist of compute nodes",
-                                     "any": "resume also what somebody drained without slurmfab"})
+@command(
+    positional=["hosts"],
+    help={**COMMON, "hosts": "hostlist of compute nodes", "any": "resume also what somebody drained without slurmfab"},
+)
 def resume(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context, hosts: str, any: bool = False, cluster: str = "", verbose: bool = False, json: str = "",
+    _c: Context,
+    hosts: str,
+    any: bool = False,
+    cluster: str = "",
+    verbose: bool = False,
+    json: str = "",
     ask_sudo_password: bool = False,
 ) -> int:
     """Give compute nodes jobs again; cure stuck ones.
@@ -50,20 +71,34 @@ def resume(  # noqa: PLR0917 - each argument is an option of the command line
         fab resume n3
         fab resume n[1-4] --any
     """
-    from slurmfab import operations, resuming  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.nodes import resuming  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
     return resuming.resume(cluster, hosts, any, output)
 
 
-@command(positional=["hosts"], help={**COMMON, "hosts": "hostlist of compute nodes",
-                                     "timeout": "wait at most this many minutes (default: as long as jobs take)",
-                                     "now": "cancel the jobs that run there; they are named first",
-                                     "purge": "remove the packages as well",
-                                     "allow_empty_partition": "a partition may be left without nodes"})
+@command(
+    positional=["hosts"],
+    help={
+        **COMMON,
+        "hosts": "hostlist of compute nodes",
+        "timeout": "wait at most this many minutes (default: as long as jobs take)",
+        "now": "cancel the jobs that run there; they are named first",
+        "purge": "remove the packages as well",
+        "allow_empty_partition": "a partition may be left without nodes",
+    },
+)
 def remove_node(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context, hosts: str, timeout: str = "", now: bool = False, purge: bool = False,
-    allow_empty_partition: bool = False, cluster: str = "", verbose: bool = False, json: str = "",
+    _c: Context,
+    hosts: str,
+    timeout: str = "",
+    now: bool = False,
+    purge: bool = False,
+    allow_empty_partition: bool = False,
+    cluster: str = "",
+    verbose: bool = False,
+    json: str = "",
     ask_sudo_password: bool = False,
 ) -> int:
     """Take compute nodes out, after their jobs.
@@ -78,20 +113,34 @@ def remove_node(  # noqa: PLR0917 - each argument is an option of the command li
         fab remove-node n3 --timeout 120
         fab remove-node n3 --now --purge
     """
-    from slurmfab import operations, removal  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.nodes import removal  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
     leave = removal.Leave(number(timeout, "--timeout"), now, purge, allow_empty_partition)
     return removal.remove_node(cluster, hosts, leave, output)
 
 
-@command(positional=["host"], help={**COMMON, "host": "the compute node that is another machine now, or a new system",
-                                    "address": "its new IP address (default: the old one)",
-                                    "accept_new_host_keys": "believe its new SSH host key, which is shown without this",
-                                    "accept_hardware": "take it although it is other hardware than the lock holds"})
+@command(
+    positional=["host"],
+    help={
+        **COMMON,
+        "host": "the compute node that is another machine now, or a new system",
+        "address": "its new IP address (default: the old one)",
+        "accept_new_host_keys": "believe its new SSH host key, which is shown without this",
+        "accept_hardware": "take it although it is other hardware than the lock holds",
+    },
+)
 def replace_node(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context, host: str, address: str = "", accept_new_host_keys: bool = False, accept_hardware: bool = False,
-    cluster: str = "", verbose: bool = False, json: str = "", ask_sudo_password: bool = False,
+    _c: Context,
+    host: str,
+    address: str = "",
+    accept_new_host_keys: bool = False,
+    accept_hardware: bool = False,
+    cluster: str = "",
+    verbose: bool = False,
+    json: str = "",
+    ask_sudo_password: bool = False,
 ) -> int:
     """Put a reinstalled or new machine in a node's place.
 
@@ -103,15 +152,17 @@ def replace_node(  # noqa: PLR0917 - each argument is an option of the command l
         fab replace-node n3 --accept-new-host-keys
         fab replace-node n3 --address 10.0.0.33 --accept-new-host-keys --accept-hardware
     """
-    from slurmfab import operations, replacement  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.nodes import replacement  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
     swap = replacement.Swap(address, accept_new_host_keys, accept_hardware)
     return replacement.replace_node(cluster, host, swap, output)
 
 
-@command(help={**LOOK, "user": "list this user's jobs",
-               "json": "write it as JSON to this file (- for standard output)"})
+@command(
+    help={**LOOK, "user": "list this user's jobs", "json": "write it as JSON to this file (- for standard output)"}
+)
 def status(_c: Context, user: str = "", cluster: str = "", json: str = "", ask_sudo_password: bool = False) -> int:
     """Show nodes, GPUs, CPUs and jobs on one screen.
 
@@ -124,18 +175,31 @@ def status(_c: Context, user: str = "", cluster: str = "", json: str = "", ask_s
         fab status --json -
     """
     from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
-    from slurmfab import status as looking  # noqa: PLC0415
+    from slurmfab.status import show  # noqa: PLC0415
 
-    return looking.show(cluster, user, operations.Output(json=json, ask_password=ask_sudo_password))
+    return show.show(cluster, user, operations.Output(json=json, ask_password=ask_sudo_password))
 
 
-@command(positional=["hosts"], help={**COMMON, "hosts": "hostlist of compute nodes",
-                                     "at_once": "how many at a time (default: 1)",
-                                     "reason": "why, for those who look at the nodes meanwhile",
-                                     "timeout": "minutes that a node may be away, jobs not counted (default: 20)"})
+@command(
+    positional=["hosts"],
+    help={
+        **COMMON,
+        "hosts": "hostlist of compute nodes",
+        "at_once": "how many at a time (default: 1)",
+        "reason": "why, for those who look at the nodes meanwhile",
+        "timeout": "minutes that a node may be away, jobs not counted (default: 20)",
+    },
+)
 def reboot(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context, hosts: str, at_once: str = "1", reason: str = "", timeout: str = "20", cluster: str = "",
-    verbose: bool = False, json: str = "", ask_sudo_password: bool = False,
+    _c: Context,
+    hosts: str,
+    at_once: str = "1",
+    reason: str = "",
+    timeout: str = "20",
+    cluster: str = "",
+    verbose: bool = False,
+    json: str = "",
+    ask_sudo_password: bool = False,
 ) -> int:
     """Restart compute nodes through Slurm, a few at a time.
 
@@ -147,7 +211,8 @@ def reboot(  # noqa: PLR0917 - each argument is an option of the command line
         fab reboot n3
         fab reboot n[1-16] --at-once 4 --reason "new kernel"
     """
-    from slurmfab import operations, reboot  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.nodes import reboot  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
     wish = reboot.Wish(reason or "reboot", number(at_once, "--at-once") or 0, number(timeout, "--timeout") or 0)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from slurmfab.payload import BOOT, GREETING, payload
+from slurmfab.ssh.payload import BOOT, GREETING, payload
 
 
 class Agent:

@@ -15,7 +15,7 @@ import pytest
 from local_agent import Agent, snapshot
 
 from slurmfab.agent.main import Alive, Answers
-from slurmfab.payload import BOOT, payload
+from slurmfab.ssh.payload import BOOT, payload
 
 SECRET = "correct horse battery staple"
 

@@ -66,7 +66,7 @@ def test_a_policy_when_a_run_was_killed_is_found_and_put_back(dpkg: Path, own: s
     ]
     assert outcome.status == "changed"
     assert (policy.read_text() if policy.exists() else None) == own
-    assert len(os.listdir(dpkg / "usr/sbin")) == (1 if own else 0)
+    assert len(list((dpkg / "usr/sbin").iterdir())) == (1 if own else 0)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the policy is root's")

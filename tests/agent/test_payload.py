@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import slurmfab.agent
-from slurmfab.payload import BOOT, payload
+from slurmfab.ssh.payload import BOOT, payload
 
 MODULES = sorted(Path(slurmfab.agent.__file__).parent.glob("*.py"))
 

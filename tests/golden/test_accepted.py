@@ -13,9 +13,9 @@ from slurm_tree import SlurmTree, install
 from slurmfab.errors import LabError
 from slurmfab.facts import Cgroup
 from slurmfab.lab.command import require_machine
-from slurmfab.render import render
-from slurmfab.slurm_keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
-from slurmfab.slurm_versions import SlurmVersion
+from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
+from slurmfab.slurm.render import render
+from slurmfab.slurm.versions import SlurmVersion
 
 pytestmark = pytest.mark.lab
 

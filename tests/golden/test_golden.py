@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from golden_cases import CASES, VERSIONS
 
-from slurmfab.render import render
+from slurmfab.slurm.render import render
 
 HERE = Path(__file__).parent
 

@@ -17,7 +17,7 @@ SUITES = ("bookworm", "trixie")
 
 @pytest.fixture(scope="session", params=SUITES)
 def deployed_lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
-    """A deployed cluster of a controller and three compute nodes, two of which have stand-in GPUs; tests leave it whole."""
+    """A deployed cluster: a controller, three compute nodes, two of them with stand-in GPUs; tests leave it whole."""
     suite = request.param
     spec = LabSpec(name=f"q{suite[:1]}", suite=suite, nodes=3, gpus=("n1:2", "n2:2"))
     yield from deployed(spec, tmp_path_factory.mktemp(suite))

@@ -71,33 +71,82 @@ def test_checks_after_a_deployment_all_pass_and_leave_no_job_behind(deployed_lab
 
 
 BROKEN = [
-    pytest.param("n2", "systemctl stop slurmd", "daemons.slurmd_runs", "slurmd.service is inactive",
-                 id="slurmd stopped"),
-    pytest.param("ctl", "systemctl stop slurmctld", "daemons.slurmctld_runs", "slurmctld.service is inactive",
-                 id="slurmctld stopped"),
-    pytest.param("n1", "systemctl disable munge", "daemons.daemons_start_at_boot", "munge will not start at the next",
-                 id="munge disabled"),
-    pytest.param("n1", "head -c 128 /dev/urandom > /etc/munge/munge.key", "munge.key_is_the_controllers",
-                 "its munge key is another one than ctl's", id="munge key edited"),
-    pytest.param("n3", "head -c 128 /dev/urandom > /etc/munge/munge.key; systemctl restart munge",
-                 "munge.controller_believes_the_credential", "a credential from n3 is not believed on ctl",
-                 id="munge key edited and read"),
-    pytest.param("n2", "chmod 0440 /etc/munge/munge.key", "munge.key_is_safe", "has the mode 0440 instead of 0400",
-                 id="munge key readable"),
-    pytest.param("n1", "echo '# by hand' >> /etc/slurm/slurm.conf", "configuration.files_are_the_controllers",
-                 "slurm.conf differs from ctl's", id="slurm.conf edited"),
-    pytest.param("ctl", "echo '# by hand' >> /etc/slurm/slurm.conf", "configuration.slurmctld_runs_with_this_file",
-                 "not the one that slurmctld has read", id="slurm.conf edited on the controller"),
-    pytest.param("n3", "sed -i 's/^[0-9.]* ctl$/10.255.255.1 ctl/' /etc/hosts", "identity.names_resolve",
-                 "ctl leads to 10.255.255.1", id="name leads elsewhere"),
-    pytest.param("n1", "rm /var/lib/slurm/home/.ssh/authorized_keys", "ssh.controller_gets_in", "Permission denied",
-                 id="authorized_keys gone"),
+    pytest.param(
+        "n2", "systemctl stop slurmd", "daemons.slurmd_runs", "slurmd.service is inactive", id="slurmd stopped"
+    ),
+    pytest.param(
+        "ctl",
+        "systemctl stop slurmctld",
+        "daemons.slurmctld_runs",
+        "slurmctld.service is inactive",
+        id="slurmctld stopped",
+    ),
+    pytest.param(
+        "n1",
+        "systemctl disable munge",
+        "daemons.daemons_start_at_boot",
+        "munge will not start at the next",
+        id="munge disabled",
+    ),
+    pytest.param(
+        "n1",
+        "head -c 128 /dev/urandom > /etc/munge/munge.key",
+        "munge.key_is_the_controllers",
+        "its munge key is another one than ctl's",
+        id="munge key edited",
+    ),
+    pytest.param(
+        "n3",
+        "head -c 128 /dev/urandom > /etc/munge/munge.key; systemctl restart munge",
+        "munge.controller_believes_the_credential",
+        "a credential from n3 is not believed on ctl",
+        id="munge key edited and read",
+    ),
+    pytest.param(
+        "n2",
+        "chmod 0440 /etc/munge/munge.key",
+        "munge.key_is_safe",
+        "has the mode 0440 instead of 0400",
+        id="munge key readable",
+    ),
+    pytest.param(
+        "n1",
+        "echo '# by hand' >> /etc/slurm/slurm.conf",
+        "configuration.files_are_the_controllers",
+        "slurm.conf differs from ctl's",
+        id="slurm.conf edited",
+    ),
+    pytest.param(
+        "ctl",
+        "echo '# by hand' >> /etc/slurm/slurm.conf",
+        "configuration.slurmctld_runs_with_this_file",
+        "not the one that slurmctld has read",
+        id="slurm.conf edited on the controller",
+    ),
+    pytest.param(
+        "n3",
+        "sed -i 's/^[0-9.]* ctl$/10.255.255.1 ctl/' /etc/hosts",
+        "identity.names_resolve",
+        "ctl leads to 10.255.255.1",
+        id="name leads elsewhere",
+    ),
+    pytest.param(
+        "n1",
+        "rm /var/lib/slurm/home/.ssh/authorized_keys",
+        "ssh.controller_gets_in",
+        "Permission denied",
+        id="authorized_keys gone",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("host", "damage", "check", "cause"), BROKEN)
 def test_damage_is_found_with_its_cause_and_the_repair_repairs_it(
-    whole_again: DeployedLab, host: str, damage: str, check: str, cause: str,
+    whole_again: DeployedLab,
+    host: str,
+    damage: str,
+    check: str,
+    cause: str,
 ) -> None:
     whole_again.on(host, damage)
     group = check.partition(".")[0]

@@ -10,7 +10,8 @@ from lab_cluster import DeployedLab, report
 pytestmark = pytest.mark.lab
 
 SNAPSHOT = (
-    "find /etc /var/lib/slurm/home /usr/sbin /usr/bin -xdev -printf '%p %T@ %C@ %m %u %g\\n' 2>/dev/null | sort | sha256sum"
+    "find /etc /var/lib/slurm/home /usr/sbin /usr/bin -xdev -printf '%p %T@ %C@ %m %u %g\\n' 2>/dev/null"
+    " | sort | sha256sum"
 )
 STARTS = "systemctl show -p ExecMainStartTimestampMonotonic slurmctld slurmd munge"
 
@@ -116,7 +117,9 @@ def test_a_changed_value_reaches_the_daemons_while_a_job_runs(deployed_lab: Depl
         deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
 
 
-def test_a_key_that_the_installed_slurm_refuses_stops_the_run_before_anything_is_sent(deployed_lab: DeployedLab) -> None:
+def test_a_key_that_the_installed_slurm_refuses_stops_the_run_before_anything_is_sent(
+    deployed_lab: DeployedLab,
+) -> None:
     text = deployed_lab.inventory_path.read_text()
     deployed_lab.inventory_path.write_text(text + "slurm_conf: {HashPluginn: hash/k12}\n")
     try:

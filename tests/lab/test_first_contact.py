@@ -11,8 +11,8 @@ import pytest
 from lab_cluster import DeployedLab
 from lab_user import Person, running_lab, snapshots, words_of
 
-from slurmfab.host_keys import fingerprint
 from slurmfab.lab import LabSpec
+from slurmfab.ssh.host_keys import fingerprint
 
 pytestmark = pytest.mark.lab
 

@@ -10,7 +10,7 @@ from lab_cluster import DeployedLab, report
 pytestmark = pytest.mark.lab
 
 NODES = ("n1", "n2", "n3")
-BOOTED = "date -d \"$(uptime -s)\" +%s"
+BOOTED = 'date -d "$(uptime -s)" +%s'
 JOB = "scontrol --oneliner show job {} | grep -oE '(JobState|StartTime|ExitCode|Restarts)=[^ ]+' | paste -sd ' '"
 
 

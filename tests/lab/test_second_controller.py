@@ -107,7 +107,11 @@ def test_a_takeover_and_back_lose_no_job_and_no_number(running: RunningCluster) 
     told = report(lab.slurmfab("check-cluster", "--failover", "--json", "-"))
     assert {check["outcome"] for check in told["checks"]} == {"passed"}
     assert [check["check"] for check in told["checks"]][2:6] == [
-        "backup_takes_over", "jobs_go_on", "new_job_runs_on_the_backup", "primary_takes_back"]
+        "backup_takes_over",
+        "jobs_go_on",
+        "new_job_runs_on_the_backup",
+        "primary_takes_back",
+    ]
     assert lab.on("ctl", JOB.format(running.job)) == running.seen
     after = {host: lab.on(host, starts) for host in CONTROLLERS}
     assert (after["ctl"] != before["ctl"], after["n1"] == before["n1"]) == (True, True)

@@ -10,7 +10,7 @@ from slurm_output_files import answer
 from support import FakeHosts
 
 from slurmfab.agent.node_states import NodeState, flags
-from slurmfab.session import Line
+from slurmfab.ssh.session import Line
 
 UP = "Slurmctld(primary) at c1 is UP\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slurmfab.agent.node_states import NodeState, record, state_of
-from slurmfab.snapshot import Snapshot, from_answer
+from slurmfab.status.snapshot import Snapshot, from_answer
 
 VERSIONS = ("22.05", "24.11")
 DIRECTORY = Path(__file__).parent / "slurm_output"

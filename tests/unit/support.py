@@ -18,8 +18,8 @@ from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
 from slurmfab.progress import Progress
-from slurmfab.session import Line
 from slurmfab.situation import Situation, pin
+from slurmfab.ssh.session import Line
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 USABLE = Cgroup("v2", ("cpuset", "devices", "memory"), swap=True)

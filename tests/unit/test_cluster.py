@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from slurmfab.cluster import Cluster, NodeGroup, Partition, Ssh
-from slurmfab.slurm_settings import slurm_text
+from slurmfab.clusterfile.slurm_settings import slurm_text
 
 CLUSTER = Cluster(
     name="titanic",

@@ -47,8 +47,10 @@ class Slurm:
         """What a command prints, `None` where it fails."""
         if "scontrol ping" in command:
             hosts = {"primary": "c1", "backup": "c2"}
-            return "".join(f"Slurmctld({role}) at {host} is {'UP' if role in self.up else 'DOWN'}\n"
-                           for role, host in hosts.items())
+            return "".join(
+                f"Slurmctld({role}) at {host} is {'UP' if role in self.up else 'DOWN'}\n"
+                for role, host in hosts.items()
+            )
         if "takeover" in command:
             self.up.discard("primary")
             self.after(self)

@@ -10,10 +10,10 @@ from support import host_facts
 
 from slurmfab.cluster import Ssh
 from slurmfab.errors import HostKeyUnknown, InputError, Unreachable
-from slurmfab.host_keys import PinnedKey
 from slurmfab.hostlist import expand_endpoints
 from slurmfab.newcomers import Meeting, Newcomer, is_address, name_all, newcomer, refuse_unknown_keys, text_of
-from slurmfab.route import Route
+from slurmfab.ssh.host_keys import PinnedKey
+from slurmfab.ssh.route import Route
 
 
 def names(**hostnames: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ssh_keys import ED25519, OTHER
 from support import MUNGE_KEY, THREE_HOSTS, cluster
-from test_host_keys import ED25519, OTHER
 
 from slurmfab import inventory, operations
 from slurmfab.agent.resource import Outcome

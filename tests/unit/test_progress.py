@@ -34,7 +34,7 @@ def test_without_a_terminal_there_are_plain_lines_and_no_control_characters() ->
     progress.end()
     assert [line.split() for line in out.getvalue().splitlines()] == [
         ["users", "n1", "1", "changed", "(0.5", "s)"],
-        "n2: unreachable, and left out of the rest".split(),
+        ["n2:", "unreachable,", "and", "left", "out", "of", "the", "rest"],
     ]
     assert all(character.isprintable() or character == "\n" for character in out.getvalue())
 

@@ -87,9 +87,9 @@ def test_every_argument_and_result_has_a_type(name: str) -> None:
 @pytest.mark.parametrize(
     ("library", "homes"),
     [
-        ("fabric", {"connection.py"}),
-        ("ruamel", {"cluster_*.py", "yaml_*.py"}),
-        ("jinja2", {"render.py"}),
+        ("fabric", {"ssh/connection.py"}),
+        ("ruamel", {"clusterfile/*.py"}),
+        ("jinja2", {"slurm/render.py"}),
         ("ClusterShell", {"hostlist.py"}),
     ],
 )

@@ -39,8 +39,10 @@ def test_plain_output_has_a_line_per_outcome_with_hosts_folded() -> None:
 
 
 def test_equal_trouble_on_many_hosts_is_told_once_with_one_repair_for_all() -> None:
-    results = [result(host, "failed", f"the key of {host} differs.", f"fab deploy --hosts {host}")
-               for host in ("n1", "n2", "n10")]
+    results = [
+        result(host, "failed", f"the key of {host} differs.", f"fab deploy --hosts {host}")
+        for host in ("n1", "n2", "n10")
+    ]
     text = shown(io.StringIO(), *results)
     assert "  n[1-2,10]: the key of n[1-2,10] differs.\n    repair: fab deploy --hosts n[1-2,10]\n" in text
 

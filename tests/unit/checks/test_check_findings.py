@@ -53,13 +53,16 @@ STAT = "77 (slurmd (x) y) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 10000 
 """A process that started 100 s after boot, which is at 600 s by the clock above."""
 
 
-@pytest.mark.parametrize(("changes", "stale"), [
-    ("599.9 /etc/slurm/slurm.conf", []),
-    ("600.01 /etc/slurm/slurm.conf", []),
-    ("600.5 /etc/slurm/slurm.conf\n100.0 /etc/slurm/gres.conf", ["/etc/slurm/slurm.conf"]),
-    ("5000.0 /etc/slurm/slurm.conf", []),
-    ("", []),
-])
+@pytest.mark.parametrize(
+    ("changes", "stale"),
+    [
+        ("599.9 /etc/slurm/slurm.conf", []),
+        ("600.01 /etc/slurm/slurm.conf", []),
+        ("600.5 /etc/slurm/slurm.conf\n100.0 /etc/slurm/gres.conf", ["/etc/slurm/slurm.conf"]),
+        ("5000.0 /etc/slurm/slurm.conf", []),
+        ("", []),
+    ],
+)
 def test_daemon_is_stale_when_a_file_changed_after_its_start(bench: Bench, changes: str, stale: list[str]) -> None:
     bench.shells["n1"].rules["MainPID"] = AGES.format(stat=STAT, changes=changes)
     if not stale:
@@ -77,12 +80,15 @@ def test_daemon_that_does_not_run_is_not_called_stale(bench: Bench) -> None:
         test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
 
 
-@pytest.mark.parametrize(("theirs", "words"), [
-    (0.4, ""),
-    (-4.0, ""),
-    (30.0, "30.0 s ahead of ctl's"),
-    (-301.0, "301.0 s behind ctl's"),
-])
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        (0.4, ""),
+        (-4.0, ""),
+        (30.0, "30.0 s ahead of ctl's"),
+        (-301.0, "301.0 s behind ctl's"),
+    ],
+)
 def test_clock_may_differ_by_seconds_but_not_by_half_a_minute(bench: Bench, theirs: float, words: str) -> None:
     bench.shells["n1"].rules["^date "] = f"{1700000000.5 + theirs}\n"
     if not words:
@@ -94,17 +100,20 @@ def test_clock_may_differ_by_seconds_but_not_by_half_a_minute(bench: Bench, thei
     assert "Repair: make a time service work" in str(caught.value)
 
 
-@pytest.mark.parametrize(("address", "found", "is_own", "words"), [
-    ("10.0.0.1", ["10.0.0.1"], False, ""),
-    ("10.0.0.1", ["10.0.0.1", "fe80::1"], False, ""),
-    ("fd00::0001", ["fd00::1"], False, ""),
-    ("10.0.0.1", [], False, "leads nowhere"),
-    ("10.0.0.1", ["10.9.9.9"], False, "leads to 10.9.9.9 instead of 10.0.0.1"),
-    ("10.0.0.1", ["127.0.1.1"], False, "leads to 127.0.1.1"),
-    ("10.0.0.1", ["127.0.1.1"], True, ""),
-    ("ctl.example.org", ["192.0.2.7"], False, ""),
-    ("", ["192.0.2.7"], False, ""),
-])
+@pytest.mark.parametrize(
+    ("address", "found", "is_own", "words"),
+    [
+        ("10.0.0.1", ["10.0.0.1"], False, ""),
+        ("10.0.0.1", ["10.0.0.1", "fe80::1"], False, ""),
+        ("fd00::0001", ["fd00::1"], False, ""),
+        ("10.0.0.1", [], False, "leads nowhere"),
+        ("10.0.0.1", ["10.9.9.9"], False, "leads to 10.9.9.9 instead of 10.0.0.1"),
+        ("10.0.0.1", ["127.0.1.1"], False, "leads to 127.0.1.1"),
+        ("10.0.0.1", ["127.0.1.1"], True, ""),
+        ("ctl.example.org", ["192.0.2.7"], False, ""),
+        ("", ["192.0.2.7"], False, ""),
+    ],
+)
 def test_name_leads_to_its_address(address: str, found: list[str], is_own: bool, words: str) -> None:
     told = test_identity.misled("ctl", address, found, is_own=is_own)
     assert (words in told) if words else told == ""
@@ -118,12 +127,15 @@ def test_name_of_a_host_that_never_answered_may_lead_nowhere(bench: Bench) -> No
         test_identity.test_names_resolve(bench.hosts["n1"], bench.known.cluster, bench.known.lock)
 
 
-@pytest.mark.parametrize(("status", "advice"), [
-    ("Invalid credential (15)", "different keys"),
-    ("Expired credential (15)", "clocks differ"),
-    ("Rewound credential (16)", "clocks differ"),
-    ("", "Repair: fab deploy --hosts n1"),
-])
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        ("Invalid credential (15)", "different keys"),
+        ("Expired credential (15)", "clocks differ"),
+        ("Rewound credential (16)", "clocks differ"),
+        ("", "Repair: fab deploy --hosts n1"),
+    ],
+)
 def test_credential_that_is_not_believed_is_told_with_its_cause(bench: Bench, status: str, advice: str) -> None:
     said = f"STATUS:  {status}\n".encode() if status else b""
     bench.shells["n1"].rules["unmunge"] = Answer(15, said, b"unmunge: Error: broken\n")
@@ -139,12 +151,15 @@ def test_credential_travels_on_standard_input_alone(bench: Bench) -> None:
     assert not any("MUNGE:" in command for shell in bench.shells.values() for command in shell.commands)
 
 
-@pytest.mark.parametrize(("theirs", "words"), [
-    ("aa  slurm.conf\nbb  cgroup.conf\n", ""),
-    ("ee  slurm.conf\nbb  cgroup.conf\n", "slurm.conf differs from ctl's. Repair: fab deploy --hosts n1"),
-    ("aa  slurm.conf\n", "cgroup.conf is missing, other than ctl's"),
-    ("aa  slurm.conf\nbb  cgroup.conf\ncc  gres.conf\n", "gres.conf is there, and ctl has none"),
-])
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ("aa  slurm.conf\nbb  cgroup.conf\n", ""),
+        ("ee  slurm.conf\nbb  cgroup.conf\n", "slurm.conf differs from ctl's. Repair: fab deploy --hosts n1"),
+        ("aa  slurm.conf\n", "cgroup.conf is missing, other than ctl's"),
+        ("aa  slurm.conf\nbb  cgroup.conf\ncc  gres.conf\n", "gres.conf is there, and ctl has none"),
+    ],
+)
 def test_files_are_compared_with_the_controllers(bench: Bench, theirs: str, words: str) -> None:
     bench.shells["n1"].rules["sha256sum slurm.conf"] = theirs
     if not words:
@@ -213,13 +228,21 @@ def test_memory_that_is_held_ends_the_job_and_passes(bench: Bench) -> None:
     test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
-@pytest.mark.parametrize(("configuration", "words"), [
-    ("TaskPlugin = task/affinity\n", "no TaskPlugin=task/cgroup"),
-    ("TaskPlugin = task/cgroup\nConstrainRAMSpace = no\n", "ConstrainRAMSpace=no"),
-    ("TaskPlugin = task/cgroup\nConstrainRAMSpace = yes\nSelectTypeParameters = CR_CORE\n", "does not count memory"),
-])
+@pytest.mark.parametrize(
+    ("configuration", "words"),
+    [
+        ("TaskPlugin = task/affinity\n", "no TaskPlugin=task/cgroup"),
+        ("TaskPlugin = task/cgroup\nConstrainRAMSpace = no\n", "ConstrainRAMSpace=no"),
+        (
+            "TaskPlugin = task/cgroup\nConstrainRAMSpace = yes\nSelectTypeParameters = CR_CORE\n",
+            "does not count memory",
+        ),
+    ],
+)
 def test_memory_is_not_looked_at_where_slurm_is_not_asked_to_hold_it(
-    bench: Bench, configuration: str, words: str,
+    bench: Bench,
+    configuration: str,
+    words: str,
 ) -> None:
     bench.shells["ctl"].rules["scontrol show config"] = configuration
     with pytest.raises(Skipped, match=words):
@@ -228,7 +251,9 @@ def test_memory_is_not_looked_at_where_slurm_is_not_asked_to_hold_it(
 
 @pytest.mark.parametrize(("cpus", "is_held"), [("1", True), ("2", True), ("4", False)])
 def test_cores_are_held_when_a_job_gets_one_core_at_most(
-    bench: Bench, cpus: str, is_held: bool,
+    bench: Bench,
+    cpus: str,
+    is_held: bool,
 ) -> None:
     bench.shells["ctl"].rules["srun .*taskset"] = f"{cpus}\n"
     if is_held:
@@ -238,16 +263,27 @@ def test_cores_are_held_when_a_job_gets_one_core_at_most(
         test_limits.test_cores_are_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
-@pytest.mark.parametrize(("answer", "words"), [
-    ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 Operation not permitted\n", ""),
-    ("visible=0\n/dev/nvidia0 Operation not permitted\n/dev/nvidia1 No such device or address\n", ""),
-    ("visible=0,1\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "is told of 2"),
-    ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "can open /dev/nvidia0 and /dev/nvidia1 of 2"),
-    ("visible=0\n/dev/nvidia0 Operation not permitted\n/dev/nvidia1 Operation not permitted\n", "can open none of 2"),
-    ("visible=0\n/dev/nvidia0 Permission denied\n/dev/nvidia1 Operation not permitted\n", "file mode of /dev/nvidia0"),
-])
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 Operation not permitted\n", ""),
+        ("visible=0\n/dev/nvidia0 Operation not permitted\n/dev/nvidia1 No such device or address\n", ""),
+        ("visible=0,1\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "is told of 2"),
+        ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "can open /dev/nvidia0 and /dev/nvidia1 of 2"),
+        (
+            "visible=0\n/dev/nvidia0 Operation not permitted\n/dev/nvidia1 Operation not permitted\n",
+            "can open none of 2",
+        ),
+        (
+            "visible=0\n/dev/nvidia0 Permission denied\n/dev/nvidia1 Operation not permitted\n",
+            "file mode of /dev/nvidia0",
+        ),
+    ],
+)
 def test_job_with_one_gpu_has_that_one_alone(
-    bench: Bench, answer: str, words: str,
+    bench: Bench,
+    answer: str,
+    words: str,
 ) -> None:
     bench.shells["ctl"].rules["srun .*--gres=gpu:1"] = answer
     if not words:
@@ -257,10 +293,18 @@ def test_job_with_one_gpu_has_that_one_alone(
         test_gpus.test_job_has_the_gpu_that_it_asked_for(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
-@pytest.mark.parametrize(("gres", "count"), [
-    ("", 0), ("(null)", 0), ("gpu", 1), ("gpu:2", 2), ("gpu:a100", 1), ("gpu:a100:4(S:0-1)", 4),
-    ("gpu:a100:4,gpu:t4:2,shard:8", 6),
-])
+@pytest.mark.parametrize(
+    ("gres", "count"),
+    [
+        ("", 0),
+        ("(null)", 0),
+        ("gpu", 1),
+        ("gpu:2", 2),
+        ("gpu:a100", 1),
+        ("gpu:a100:4(S:0-1)", 4),
+        ("gpu:a100:4,gpu:t4:2,shard:8", 6),
+    ],
+)
 def test_gpus_are_counted_in_every_spelling(gres: str, count: int) -> None:
     assert gpu_count(gres) == count
 

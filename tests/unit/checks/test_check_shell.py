@@ -158,13 +158,16 @@ def test_session_when_sshd_counts_too_many_is_opened_a_little_later() -> None:
     assert answers == []
 
 
-@pytest.mark.parametrize(("command", "stdin", "output"), [
-    ("cat", "credential\n", "credential\n"),
-    ("cat", "", ""),
-    ("true; cat; echo done", "x", "xdone\n"),
-    ("exec cat", "x", "x"),
-    ("true", "much" * 50_000, ""),
-])
+@pytest.mark.parametrize(
+    ("command", "stdin", "output"),
+    [
+        ("cat", "credential\n", "credential\n"),
+        ("cat", "", ""),
+        ("true; cat; echo done", "x", "xdone\n"),
+        ("exec cat", "x", "x"),
+        ("true", "much" * 50_000, ""),
+    ],
+)
 def test_input_needs_no_end_behind_it(command: str, stdin: str, output: str) -> None:
     line = with_input(command, stdin.encode())
     with subprocess.Popen(["sh", "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -15,21 +15,24 @@ def test_node_that_takes_jobs_is_no_trouble(state: str) -> None:
     assert complaint("n1", {"State": state}) == ""
 
 
-@pytest.mark.parametrize(("state", "reason", "words"), [
-    ("DOWN*", "Not responding", "slurmctld gets no answer from its slurmd"),
-    ("IDLE*", "", "Repair: fab deploy --hosts n1"),
-    ("IDLE+NOT_RESPONDING", "", "a firewall is in between"),
-    ("IDLE+DRAIN", "Low RealMemory (reported:7000 < 90.00% of configured:8000)", "less than slurm.conf promises"),
-    ("INVAL", "gres/gpu count reported lower than configured (0 < 2)", "less than slurm.conf promises"),
-    ("DOWN+INVALID_REG", "", "does not fit slurm.conf"),
-    ("DOWN", "Node unexpectedly rebooted", "Repair: scontrol update NodeName=n1 State=RESUME"),
-    ("IDLE+DRAIN", "fan is broken [root@2026-01-01T00:00:00]", "fan is broken"),
-    ("MIXED+DRAIN", "fan", "when the reason is settled, scontrol update NodeName=n1 State=RESUME"),
-    ("UNKNOWN*", "", "no answer from its slurmd"),
-    ("UNKNOWN", "", "has not registered since slurmctld started"),
-    ("IDLE+POWERED_DOWN", "", "wait until it is back"),
-    ("DOWN", "", "slurmctld.log"),
-])
+@pytest.mark.parametrize(
+    ("state", "reason", "words"),
+    [
+        ("DOWN*", "Not responding", "slurmctld gets no answer from its slurmd"),
+        ("IDLE*", "", "Repair: fab deploy --hosts n1"),
+        ("IDLE+NOT_RESPONDING", "", "a firewall is in between"),
+        ("IDLE+DRAIN", "Low RealMemory (reported:7000 < 90.00% of configured:8000)", "less than slurm.conf promises"),
+        ("INVAL", "gres/gpu count reported lower than configured (0 < 2)", "less than slurm.conf promises"),
+        ("DOWN+INVALID_REG", "", "does not fit slurm.conf"),
+        ("DOWN", "Node unexpectedly rebooted", "Repair: scontrol update NodeName=n1 State=RESUME"),
+        ("IDLE+DRAIN", "fan is broken [root@2026-01-01T00:00:00]", "fan is broken"),
+        ("MIXED+DRAIN", "fan", "when the reason is settled, scontrol update NodeName=n1 State=RESUME"),
+        ("UNKNOWN*", "", "no answer from its slurmd"),
+        ("UNKNOWN", "", "has not registered since slurmctld started"),
+        ("IDLE+POWERED_DOWN", "", "wait until it is back"),
+        ("DOWN", "", "slurmctld.log"),
+    ],
+)
 def test_node_that_takes_no_jobs_is_told_with_state_cause_and_repair(state: str, reason: str, words: str) -> None:
     told = complaint("n1", {"State": state, "Reason": reason})
     assert told.startswith(f"Slurm has it {state}")

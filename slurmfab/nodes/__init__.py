@@ -1,0 +1,1 @@
+"""Compute nodes that come and go: what the node tasks do."""

@@ -1,0 +1,1 @@
+"""What slurmfab knows of Slurm: keys by version, node lines, and the files that it renders."""

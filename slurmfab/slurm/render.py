@@ -1,0 +1,137 @@
+"""Slurm's own files, made from templates: the same bytes on every host, whoever renders them and whenever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from slurmfab.facts import Cgroup
+from slurmfab.slurm.node_lines import Node, assignment, gres_lines, gres_names, node_lines, node_settings
+from slurmfab.slurm.versions import SlurmVersion, pid_files
+
+_TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")
+"""Where the templates are in an installed package, and in a checkout."""
+
+
+@dataclass(frozen=True)
+class SlurmConf:
+    """Everything that Slurm's files say.
+
+    Args:
+        cluster_name: ClusterName.
+        controllers: what each calls itself (`hostname -s`, or slurmctld does not know that it is meant) and the
+            address at which the daemons reach it; the primary first.
+        version: of the installed Slurm, such as `24.11.5`.
+        nodes: in the order of the cluster file.
+        partitions: name, node list and other keys of each, in the order of the cluster file.
+        slurm_conf: the user's keys; they replace the line that slurmfab would have written, `None` leaves it out.
+        cgroup_conf: the same for cgroup.conf.
+        cgroup: the weakest set-up among the compute nodes, because slurm.conf is one for all of them.
+        memory_margin: what of a node's memory is kept from jobs; see `node_lines.real_memory`.
+        state_directory: StateSaveLocation; every controller sees it.
+    """
+
+    cluster_name: str
+    controllers: tuple[tuple[str, str], ...]
+    version: str
+    nodes: tuple[Node, ...]
+    partitions: tuple[tuple[str, str, Mapping[str, str]], ...]
+    slurm_conf: Mapping[str, str | None] = field(default_factory=dict)
+    cgroup_conf: Mapping[str, str | None] = field(default_factory=dict)
+    cgroup: Cgroup = field(default_factory=lambda: Cgroup("none"))
+    memory_margin: str = "3%"
+    state_directory: str = "/var/lib/slurm/slurmctld"
+
+
+def render(conf: SlurmConf) -> dict[str, str]:
+    """The files' texts by name: `slurm.conf`, `cgroup.conf`, and `gres.conf` when some node has GPUs or other gres.
+
+    Raises:
+        SlurmfabError: the version is too old or none, the memory margin is none, or a value cannot be written.
+    """
+    version = SlurmVersion.parse(conf.version)
+    slurm, cgroups = _Settings(conf.slurm_conf), _Settings(conf.cgroup_conf)
+    gres = gres_lines(conf.nodes)
+    context = {
+        "cluster_name": conf.cluster_name,
+        "controllers": [_host_and_address(*controller) for controller in conf.controllers],
+        "state_directory": conf.state_directory,
+        "version": (version.major, version.minor),
+        "pid_files": pid_files(version),
+        "cgroup": conf.cgroup,
+        "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
+        "memory_per_cpu": _memory_per_cpu(conf),
+        "gres_types": ",".join(gres_names(conf.nodes)),
+        "node_lines": node_lines(conf.nodes, conf.memory_margin),
+        "partition_lines": [_partition_line(*partition) for partition in conf.partitions],
+        "gres_lines": gres,
+        "slurm": slurm.line,
+        "slurm_rest": slurm.rest,
+        "cgroups": cgroups.line,
+        "cgroups_rest": cgroups.rest,
+    }
+    names = ("slurm.conf", "cgroup.conf", *(("gres.conf",) if gres else ()))
+    environment = _environment()
+    return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
+
+
+class _Settings:
+    """The user's keys for one file, asked for one by one while the template is filled in.
+
+    Args:
+        own: keys in any case, and values; `None` leaves a line out.
+    """
+
+    def __init__(self, own: Mapping[str, str | None]) -> None:
+        self._own = {key.lower(): (key, value) for key, value in own.items()}
+        self._written: set[str] = set()
+
+    def line(self, key: str, value: object) -> str:
+        """The line of a key of ours, with the user's value where there is one."""
+        self._written.add(key.lower())
+        _, wanted = self._own.get(key.lower(), (key, str(value)))
+        if wanted is None:
+            return f"# {key} is left to Slurm, as the cluster file wants it."
+        return assignment(key, wanted)
+
+    def rest(self) -> Iterator[str]:
+        """The lines of the user's keys that no `line` was for, by name."""
+        for name, (key, value) in sorted(self._own.items()):
+            if name not in self._written and value is not None:
+                yield assignment(key, value)
+
+
+def _environment() -> Environment:
+    """Jinja2 as the templates expect it: a name that is not there is an error, and block tags leave no blank lines."""
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - the files are no HTML
+    )
+
+
+def _host_and_address(hostname: str, address: str) -> str:
+    """A controller as SlurmctldHost wants it."""
+    return hostname if address in ("", hostname) else f"{hostname}({address})"
+
+
+def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:
+    """A PartitionName line; one without nodes is a partition that waits for its first."""
+    words = {"PartitionName": name, **({"Nodes": nodes} if nodes else {}), **settings}
+    return " ".join(assignment(key, value) for key, value in words.items())
+
+
+def _memory_per_cpu(conf: SlurmConf) -> int:
+    """The least memory per CPU of all nodes, in MiB: what every CPU of the cluster can have."""
+    shares = set()
+    for node in conf.nodes:
+        said = {key.lower(): value for key, value in node_settings(node, conf.memory_margin).items()}
+        cpus = said.get("cpus") or said.get("procs") or str(node.hardware.CPUs)
+        shares.add((said["realmemory"], cpus))
+    numbers = [(int(memory), int(cpus)) for memory, cpus in shares if memory.isdigit() and cpus.isdigit() and int(cpus)]
+    return max(1, min((memory // cpus for memory, cpus in numbers), default=1))

@@ -1,0 +1,247 @@
+"""What differs between Slurm 22.05 and 26.05: keys and values, packages, pid files, and what a reconfigure can do.
+
+Rules of the newest known version hold for newer ones as well, with one difference: keys that nobody here has heard of
+are let through, because the installed Slurm is asked about the finished file anyway.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
+
+
+@dataclass(frozen=True, order=True)
+class SlurmVersion:
+    """A release series of Slurm, such as 24.11: versions within a series have the same keys.
+
+    Args:
+        major: the year, such as 24.
+        minor: the month, such as 11.
+    """
+
+    major: int
+    minor: int
+
+    @classmethod
+    def parse(cls, text: str) -> SlurmVersion:
+        """The series in a version of Slurm's, of a package or of a program's answer.
+
+        >>> str(SlurmVersion.parse("22.05.8-4+deb12u3"))
+        '22.05'
+
+        Raises:
+            SlurmfabError: there is no version in the text, or it is older than slurmfab supports.
+        """
+        found = re.search(r"(?<![\d.])(\d\d)\.(\d\d)(?!\d)", text)
+        if not found:
+            raise SlurmfabError(f"“{text}” is no version of Slurm; one looks like 24.11.5.")
+        version = cls(int(found[1]), int(found[2]))
+        if version < OLDEST:
+            raise SlurmfabError(
+                f"Slurm {version} is too old: slurmfab supports {OLDEST} to {NEWEST}, "
+                "that is Debian 12 or newer and Ubuntu 24.04 or newer. Upgrade the hosts' distribution."
+            )
+        return version
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor:02}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether slurmfab has tables for this series; a newer one is treated like the newest known."""
+        return self <= NEWEST
+
+
+OLDEST = SlurmVersion(22, 5)
+NEWEST = SlurmVersion(26, 5)
+
+DISTRIBUTION: Mapping[str, str] = {
+    "focal": "19.05",
+    "bullseye": "20.11",
+    "jammy": "21.08",
+    "bookworm": "22.05",
+    "noble": "23.11",
+    "plucky": "24.11",
+    "trixie": "24.11",
+    "questing": "24.11",
+    "resolute": "25.11",
+    "forky": "26.05",
+    "sid": "26.05",
+}
+"""The Slurm of each release of Debian and Ubuntu, by `VERSION_CODENAME` of os-release(5), as of November 2026."""
+
+
+def distribution_version(codename: str) -> SlurmVersion:
+    """The Slurm that a release of Debian or Ubuntu would install.
+
+    Raises:
+        SlurmfabError: the release is unknown, or its Slurm is older than slurmfab supports.
+    """
+    if codename not in DISTRIBUTION:
+        raise SlurmfabError(
+            f"slurmfab does not know which Slurm the release “{codename}” carries (known: {', '.join(DISTRIBUTION)})."
+        )
+    return SlurmVersion.parse(DISTRIBUTION[codename])
+
+
+def packages(role: str) -> tuple[str, ...]:
+    """The Debian and Ubuntu packages that a host needs, sorted; the same names in every supported release.
+
+    munge is named because Slurm 26.05 only recommends it; openssh-client because the slurm user's SSH goes out from
+    every host. No libpmix: Debian 13's slurm-client depends on it, and Debian 12's pmix plugin opens `libpmix.so`,
+    which only libpmix-dev has, with a compiler's worth of packages behind it.
+
+    Args:
+        role: `controller`, `compute` or `login`.
+    """
+    daemon = {"controller": ("slurmctld",), "compute": ("slurmd",), "login": ()}
+    if role not in daemon:
+        raise InputError(f"“{role}” is no role with packages (known: {', '.join(daemon)}).")
+    return tuple(sorted(("munge", "openssh-client", "slurm-client", *daemon[role])))
+
+
+def pid_files(version: SlurmVersion) -> Mapping[str, str]:
+    """The pid file of each daemon that its unit expects: `{"slurmctld": PATH, "slurmd": PATH}`.
+
+    Up to 23.02 the units name `PIDFile=/run/….pid`. From 23.11 on slurmctld runs as the slurm user and owns only its
+    RuntimeDirectory.
+    """
+    if version < SlurmVersion(23, 11):
+        return {"slurmctld": "/run/slurmctld.pid", "slurmd": "/run/slurmd.pid"}
+    return {"slurmctld": "/run/slurmctld/slurmctld.pid", "slurmd": "/run/slurm/slurmd.pid"}
+
+
+def slurmctld_starts_as_slurm(version: SlurmVersion) -> bool:
+    """Whether the unit starts slurmctld as the slurm user, so that root no longer makes or opens anything for it."""
+    return version >= SlurmVersion(23, 11)
+
+
+def adds_nodes_by_reconfigure(version: SlurmVersion) -> bool:
+    """Whether `scontrol reconfigure` takes nodes that were added or removed.
+
+    Before 24.11 every slurmd and slurmctld has to be restarted; up to 23.02 a reconfigure with other nodes even ends
+    slurmctld (“MaxNodeCount has changed”).
+    """
+    return version >= SlurmVersion(24, 11)
+
+
+def reconfigure_is_safe(version: SlurmVersion) -> bool:
+    """Whether slurmctld survives a reconfigure with a configuration that it cannot use.
+
+    From 23.11 on a new process takes over only if it comes up; before, slurmctld re-reads in place and dies of a
+    mistake.
+    """
+    return version >= SlurmVersion(23, 11)
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """A value that is fatal: what matches `value` (a regular expression) in versions `since` <= v < `until`."""
+
+    key: str
+    value: str
+    reason: str
+    since: tuple[int, int] = (0, 0)
+    until: tuple[int, int] = (99, 0)
+
+
+_REFUSED_SLURM_CONF = (
+    _Refused("SelectType", "select/cons_res", "it was removed in 23.11; write select/cons_tres", since=(23, 11)),
+    _Refused("SelectType", "select/cray_aries", "the plugin was removed in 24.05", since=(24, 5)),
+    _Refused("FastSchedule", ".*", "it was removed; for what 2 did write SlurmdParameters=config_overrides"),
+    _Refused("AccountingStoreJobComment", ".*", "it was removed; write AccountingStoreFlags=job_comment"),
+    _Refused("AccountingStorageLoc", ".*", "it was removed; leave the key out", until=(25, 11)),
+    _Refused("SallocDefaultCommand", ".*", "it was removed; write LaunchParameters=use_interactive_step"),
+    _Refused("AccountingStorageType", "accounting_storage/mysql", "only slurmdbd writes to the database"),
+    _Refused("TopologyPlugin", "topology/default", "the plugin came with 23.11; leave the key out", until=(23, 11)),
+    _Refused("TopologyPlugin", "topology/block", "the plugin came with 23.11", until=(23, 11)),
+    _Refused("TopologyPlugin", "topology/flat", "the plugin came with 25.05; leave the key out", until=(25, 5)),
+    _Refused("TopologyPlugin", "topology/hypercube", "the plugin was removed in 23.11", since=(23, 11)),
+    _Refused("TopologyPlugin", "topology/3d_torus", "the plugin was removed in 25.05", since=(25, 5)),
+    _Refused("ProctrackType", "proctrack/cray_aries", "the plugin was removed in 24.05", since=(24, 5)),
+)
+_REFUSED_CGROUP_CONF = (
+    _Refused("CgroupPlugin", "disabled", "the value came with 24.05; leave the key out", until=(24, 5)),
+)
+
+
+def complaints(
+    version: SlurmVersion,
+    slurm_conf: Mapping[str, str | None],
+    cgroup_conf: Mapping[str, str | None],
+    node_keys: Iterable[str],
+    partition_keys: Iterable[str],
+) -> tuple[str, ...]:
+    """What the given Slurm would refuse or ignore of a user's settings: one sentence each, none when all is well.
+
+    Args:
+        version: of the installed Slurm.
+        slurm_conf: keys and values for slurm.conf; `None` stands for “leave the line out”.
+        cgroup_conf: the same for cgroup.conf.
+        node_keys: keys that occur in node lines.
+        partition_keys: keys that occur in partition lines.
+
+    Returns:
+        sentences such as `slurm_conf.HashPlugin: Slurm 22.05 does not know this key (it came with 24.05)`.
+    """
+    asked = (
+        ("slurm_conf", SLURM_CONF, slurm_conf),
+        ("cgroup_conf", CGROUP_CONF, cgroup_conf),
+        ("nodes", NODE, dict.fromkeys(node_keys, "")),
+        ("partitions", PARTITION, dict.fromkeys(partition_keys, "")),
+    )
+    found: list[str] = []
+    for section, table, settings in asked:
+        for name, value in settings.items():
+            reason = _key_trouble(version, table, name, value)
+            if reason:
+                found.append(f"{section}.{name}: {reason}")
+    for section, rules, settings in (
+        ("slurm_conf", _REFUSED_SLURM_CONF, slurm_conf),
+        ("cgroup_conf", _REFUSED_CGROUP_CONF, cgroup_conf),
+    ):
+        found += _value_troubles(version, section, rules, settings)
+    return tuple(found)
+
+
+def _key_trouble(version: SlurmVersion, table: Mapping[str, Key], name: str, value: str | None) -> str:
+    """Why a key cannot stand in its file, empty when it can."""
+    key = table.get(name.lower())
+    if key is None:
+        return _unknown_key(version, table, name)
+    if value is None:
+        return ""
+    series = (version.major, version.minor)
+    if series < key.since:
+        return f"Slurm {version} does not know this key (it came with {SlurmVersion(*key.since)})"
+    if series >= key.until:
+        return f"Slurm {version} does not know this key any more (it went with {SlurmVersion(*key.until)})"
+    if series >= key.ignored_from:
+        return f"Slurm {version} ignores this key (since {SlurmVersion(*key.ignored_from)}); remove it"
+    return ""
+
+
+def _unknown_key(version: SlurmVersion, table: Mapping[str, Key], name: str) -> str:
+    """A complaint about a key that no supported Slurm knows; empty when the version is too new for us to know."""
+    if not version.is_known:
+        return ""
+    close = difflib.get_close_matches(name.lower(), table, n=1, cutoff=0.75)
+    guess = f"; did you mean {table[close[0]].name}?" if close else ""
+    return f"no such key in Slurm {version}{guess}"
+
+
+def _value_troubles(
+    version: SlurmVersion, section: str, rules: Iterable[_Refused], settings: Mapping[str, str | None]
+) -> Iterator[str]:
+    """Complaints about values that end the daemons of this version."""
+    series = (version.major, version.minor)
+    for name, value in settings.items():
+        for rule in rules:
+            is_meant = rule.key.lower() == name.lower() and value is not None and rule.since <= series < rule.until
+            if is_meant and re.fullmatch(rule.value, str(value), re.IGNORECASE):
+                yield f"{section}.{name}: Slurm {version} refuses {value}: {rule.reason}"

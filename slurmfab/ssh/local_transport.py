@@ -1,0 +1,71 @@
+"""The agent in a local python3: the same code on the same road as over SSH, for tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slurmfab.ssh.payload import BOOT
+from slurmfab.ssh.session import Line, Session
+from slurmfab.ssh.transport import SILENCE_SECONDS
+
+
+class LocalTransport:
+    """The agent in a local python3, for tests: the same code on the same road, without SSH.
+
+    Args:
+        root: where the host's file system begins.
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root
+        self.sessions: dict[str, Session] = {}
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        """The lines that the local agent answers."""
+        if host not in self.sessions:
+            self.sessions[host] = Session(host, LocalProcess())
+            self.sessions[host].start(become=False)
+        return self.sessions[host].ask({**request, "root": self.root}, heard)
+
+    def install_python(self, host: str) -> None:
+        """Nothing: this very program is python3."""
+
+    def close(self) -> None:
+        """End the local agents."""
+        for session in self.sessions.values():
+            session.close()
+
+
+class LocalProcess:
+    """A local agent's two directions."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-B", "-c", BOOT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+
+    def sendall(self, data: bytes) -> None:
+        """Send all of it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+
+    def recv(self, size: int) -> bytes:
+        """What came, at least a byte; empty at the end."""
+        assert self.process.stdout is not None
+        return self.process.stdout.read(size) or b""
+
+    def close(self) -> None:
+        """End its input and wait for it to go."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=SILENCE_SECONDS)
+        self.process.stdout.close()

@@ -1,0 +1,1 @@
+"""Slurm at one moment: read from its commands, counted, shown."""

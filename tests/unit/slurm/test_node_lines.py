@@ -1,0 +1,211 @@
+"""Compute nodes as lines of slurm.conf and gres.conf."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from slurmfab.errors import InputError
+from slurmfab.facts import Gpu, Hardware
+from slurmfab.hostlist import expand
+from slurmfab.slurm.node_lines import (
+    Node,
+    assignment,
+    fold_in_order,
+    gres_lines,
+    gres_names,
+    node_lines,
+    node_names,
+    real_memory,
+)
+
+SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
+SAID = "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=15520"
+PASCAL = (Gpu("/dev/nvidia0", "pascal"), Gpu("/dev/nvidia1", "pascal"))
+
+
+def node(name: str, address: str = "", hostname: str = "", gpus: tuple[Gpu, ...] = (), **settings: str) -> Node:
+    return Node(name, address or name, hostname or name, SMALL, gpus, settings)
+
+
+def test_equal_nodes_share_one_line() -> None:
+    nodes = [node(f"cn{number:02}", f"10.0.1.{number}") for number in range(1, 5)]
+    assert node_lines(nodes, "3%") == (f"NodeName=cn[01-04] NodeAddr=10.0.1.[1-4] {SAID} State=UNKNOWN",)
+
+
+def test_different_nodes_keep_the_order_in_which_they_first_appear() -> None:
+    lines = node_lines([node("z1"), node("a1", Weight="5"), node("z2")], "3%")
+    assert [line.split()[0] for line in lines] == ["NodeName=z[1-2]", "NodeName=a1"]
+
+
+def test_addresses_stay_with_their_names_whatever_their_order() -> None:
+    (line,) = node_lines([node("n10", "10.0.0.2"), node("n9", "10.0.0.7"), node("n8", "10.0.0.1")], "3%")
+    assert line.startswith("NodeName=n[8-10] NodeAddr=10.0.0.[1,7,2] ")
+
+
+def test_node_addr_is_written_only_where_it_says_something() -> None:
+    lines = node_lines([node("n1"), node("n2", "10.0.0.2")], "3%")
+    assert ["NodeAddr" in line for line in lines] == [False, True]
+
+
+def test_node_hostname_is_written_where_the_host_calls_itself_otherwise() -> None:
+    lines = node_lines([node("n1", hostname="machine7"), node("n2", hostname="machine9"), node("n3")], "3%")
+    assert lines[0].startswith("NodeName=n[1-2] NodeHostname=machine[7,9] CPUs=4 ")
+    assert "NodeHostname" not in lines[1]
+
+
+def test_gpus_become_gres_by_type_in_the_order_of_their_files() -> None:
+    mixed = (Gpu("/dev/nvidia0", "v100"), Gpu("/dev/nvidia1", "a100"), Gpu("/dev/nvidia2", "v100"))
+    (line,) = node_lines([node("n1", gpus=mixed)], "3%")
+    assert line.endswith(" Gres=gpu:v100:2,gpu:a100:1 State=UNKNOWN")
+
+
+def test_gpus_without_a_type_are_only_counted() -> None:
+    (line,) = node_lines([node("n1", gpus=(Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")))], "3%")
+    assert " Gres=gpu:2 " in line
+
+
+def test_what_the_user_says_wins_whatever_its_case() -> None:
+    (line,) = node_lines([node("n1", gpus=PASCAL, realmemory="9000", GRES="gpu:1", state="FUTURE")], "3%")
+    assert "realmemory=9000" in line
+    assert "GRES=gpu:1" in line
+    assert line.endswith("state=FUTURE")
+    assert "15520" not in line
+    assert "pascal" not in line
+    assert "UNKNOWN" not in line
+
+
+def test_a_layout_of_the_users_takes_the_discovered_cpus_with_it() -> None:
+    (line,) = node_lines([node("n1", ThreadsPerCore="1")], "3%")
+    assert "CPUs" not in line
+    assert " Boards=1 SocketsPerBoard=1 CoresPerSocket=2 RealMemory=15520 ThreadsPerCore=1 " in line
+
+
+def test_sockets_of_the_users_replace_boards_and_their_sockets() -> None:
+    (line,) = node_lines([node("n1", Sockets="2", CoresPerSocket="1")], "3%")
+    assert "Board" not in line
+    assert "CPUs" not in line
+
+
+def test_cpus_that_fit_the_layout_leave_it_and_others_drop_it() -> None:
+    cores, odd = node_lines([node("n1", CPUs="2"), node("n2", CPUs="3")], "3%")
+    assert "CoresPerSocket=2" in cores
+    assert "CPUs=2" in cores
+    assert "CoresPerSocket" not in odd
+    assert "CPUs=3" in odd
+
+
+@pytest.mark.parametrize(
+    ("total", "margin", "kept"),
+    [
+        (515000, "3%", 499550),
+        (16000, "512M", 15488),
+        (16000, "2G", 13952),
+        (16000, "100", 15900),
+        (16000, "0%", 16000),
+        (4000, "3%", 4000 - 256),
+        (400, "3%", 200),
+        (1001, "10.5%", 1001 - 256),
+    ],
+)
+def test_a_margin_is_kept_from_the_memory(total: int, margin: str, kept: int) -> None:
+    assert real_memory(total, margin) == kept
+
+
+@pytest.mark.parametrize("margin", ["", "a bit", "-5%", "3 percent", "5X"])
+def test_a_margin_that_is_none_is_refused(margin: str) -> None:
+    with pytest.raises(InputError, match="is no margin"):
+        real_memory(16000, margin)
+
+
+def test_a_margin_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="leaves nothing of the 16000 MiB"):
+        real_memory(16000, "16G")
+
+
+def test_gres_lines_fold_nodes_and_device_files() -> None:
+    nodes = [node(f"cn{number:02}", gpus=PASCAL) for number in range(1, 5)] + [node("login")]
+    assert gres_lines(nodes) == ("NodeName=cn[01-04] Name=gpu Type=pascal File=/dev/nvidia[0-1]",)
+
+
+def test_a_cluster_without_gres_has_no_gres_lines() -> None:
+    assert gres_lines([node("n1"), node("n2")]) == ()
+
+
+def test_the_users_gres_names_the_type_of_the_discovered_files() -> None:
+    assert gres_lines([node("n1", gpus=PASCAL, Gres="gpu:p100:1")]) == (
+        "NodeName=n1 Name=gpu Type=p100 File=/dev/nvidia0",
+    )
+
+
+def test_files_of_missing_gpus_are_not_made_up() -> None:
+    assert gres_lines([node("n1", gpus=PASCAL, Gres="gpu:p100:4")]) == (
+        "NodeName=n1 Name=gpu Type=p100 File=/dev/nvidia[0-1]",
+    )
+    assert gres_lines([node("n1", Gres="gpu:p100:4")]) == ()
+
+
+def test_gres_that_is_only_counted_has_a_count() -> None:
+    nodes = [node("n1", gpus=PASCAL, Gres="gpu:pascal:2,nic:3,bandwidth:no_consume:4G,licence")]
+    assert gres_lines(nodes)[1:] == (
+        "NodeName=n1 Name=nic Count=3",
+        "NodeName=n1 Name=bandwidth Count=4G",
+        "NodeName=n1 Name=licence Count=1",
+    )
+    assert gres_names(nodes) == ("bandwidth", "gpu", "licence", "nic")
+
+
+@pytest.mark.parametrize(
+    ("names", "folded"),
+    [
+        (["n1"], "n1"),
+        (["n9", "n10", "n11"], "n[9-11]"),
+        (["n08", "n09", "n10"], "n[08-10]"),
+        (["n9", "n010"], "n[9,010]"),
+        (["n3", "n1", "n2"], "n[3,1-2]"),
+        (["a1", "b1", "a2"], "a1,b1,a2"),
+        (["n1-ib", "n2-ib"], "n1-ib,n2-ib"),
+        (["gate", "gate1"], "gate,gate1"),
+        (["fd00::9", "fd00::a", "fd00::10"], "fd00::9,fd00::a,fd00::10"),
+    ],
+)
+def test_names_fold_in_their_order(names: list[str], folded: str) -> None:
+    assert fold_in_order(names) == folded
+
+
+def test_a_value_with_blanks_is_quoted_once() -> None:
+    assert assignment("Reason", "new board") == 'Reason="new board"'
+    assert assignment("Reason", '"new board"') == 'Reason="new board"'
+    assert assignment("Weight", "5") == "Weight=5"
+
+
+def test_a_value_with_a_line_break_is_refused() -> None:
+    with pytest.raises(InputError, match="Reason: its value holds a line break"):
+        assignment("Reason", "one\nSlurmUser=root")
+
+
+def test_the_nodes_of_a_foreign_slurm_conf_are_found() -> None:
+    text = "# NodeName=old\nNodeName=DEFAULT CPUs=4\nnodename=n[1-2],m1 State=UNKNOWN\n NodeName = x9\nPartitionName=p"
+    assert node_names(text) == {"n1", "n2", "m1", "x9"}
+    assert node_names("") == frozenset()
+
+
+def test_ten_thousand_nodes_take_less_than_two_seconds_and_keep_their_addresses() -> None:
+    dice = random.Random(1)
+    addresses_of = [f"10.{dice.randrange(256)}.{dice.randrange(256)}.9" for _ in range(10000)]
+    nodes = [node(f"cn{number:05}", address, gpus=PASCAL) for number, address in enumerate(addresses_of)]
+    start = time.perf_counter()
+    (line,) = node_lines(nodes, "3%")
+    (gres,) = gres_lines(nodes)
+    assert time.perf_counter() - start < 2
+    names, addresses = (word.partition("=")[2] for word in line.split()[:2])
+    assert names == "cn[00000-09999]"
+    assert gres.startswith("NodeName=cn[00000-09999] Name=gpu ")
+    assert addresses_of == unfolded(addresses)
+
+
+def unfolded(hostlist: str) -> list[str]:
+    """The names of a hostlist with their order and repetitions, which no range of ours hides."""
+    return [name for part in hostlist.split(",") for name in (expand(part) if "[" in part else [part])]

@@ -1,0 +1,138 @@
+"""What a connection is opened with, and how it is told that there is none."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import paramiko
+import pytest
+from ssh_keys import ED25519
+
+from slurmfab.errors import InputError, LoginRefused, Unreachable
+from slurmfab.ssh.connection import connect, explained, load_key, login, without_delay
+from slurmfab.ssh.host_keys import PinnedKey
+from slurmfab.ssh.route import Route
+
+NOBODY = PinnedKey("n1", {})
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port of this machine that is taken and on which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+@pytest.fixture
+def hangs_up() -> Iterator[int]:
+    """A port whose listener ends every connection at once."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    listener.accept()[0].close()
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=hang_up, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_a_port_where_nobody_listens_is_told_with_address_and_port(closed_port: int) -> None:
+    with pytest.raises(Unreachable) as lost:
+        connect(Route("n1", "127.0.0.1", "admin", closed_port), NOBODY)
+    assert lost.value.host == "n1"
+    assert f"nothing listens at 127.0.0.1 port {closed_port}" in lost.value.reason
+
+
+def test_a_listener_that_speaks_no_ssh_is_told(hangs_up: int) -> None:
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+        connect(Route("n1", "127.0.0.1", "admin", hangs_up), NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (paramiko.AuthenticationException("no"), LoginRefused, "does not let admin in with"),
+        (socket.gaierror(-2, "Name or service not known"), Unreachable, "the name 10.0.0.1 does not resolve"),
+        (ConnectionRefusedError(), Unreachable, "nothing listens at 10.0.0.1 port 22"),
+        (TimeoutError(), Unreachable, "no answer from 10.0.0.1 port 22 within 10 s"),
+        (paramiko.SSHException("Error reading SSH protocol banner"), Unreachable, "keeps silent"),
+        (EOFError(), Unreachable, "keeps silent"),
+        (OSError(113, "No route to host"), Unreachable, "No route to host"),
+        (ValueError(), Unreachable, "ValueError"),
+    ],
+)
+def test_a_failed_connection_is_told_in_words(error: Exception, kind: type, words: str) -> None:
+    told = explained(error, Route("n1", "10.0.0.1", "admin"))
+    assert type(told) is kind
+    assert str(told).startswith("n1: ")
+    assert words in told.reason
+
+
+@pytest.mark.parametrize(
+    ("route", "offered"),
+    [
+        (Route("n1", "n1", "admin", key="/k/one"), "the key /k/one"),
+        (Route("n1", "n1", "admin", keys=("/k/a", "/k/b")), "the agent's keys and /k/a, /k/b"),
+        (Route("n1", "n1", "admin"), "the agent's keys and the default ones"),
+    ],
+)
+def test_a_refused_login_names_what_was_offered(route: Route, offered: str) -> None:
+    assert offered in explained(paramiko.AuthenticationException(), route).reason
+
+
+def test_a_key_of_the_cluster_files_is_offered_alone(tmp_path: Path) -> None:
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"))
+    arguments = login(Route("n1", "n1", "admin", key=str(tmp_path / "key")), NOBODY)
+    assert (arguments["allow_agent"], arguments["look_for_keys"]) == (False, False)
+    assert arguments["pkey"].get_name().startswith("ecdsa")
+
+
+def test_keys_of_ssh_config_are_offered_beside_the_agents_and_may_have_a_passphrase(tmp_path: Path) -> None:
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"), password="secret")
+    arguments = login(Route("n1", "n1", "admin", keys=(str(tmp_path / "key"),)), NOBODY)
+    assert arguments["key_filename"] == [str(tmp_path / "key")]
+    assert (arguments["allow_agent"], arguments["look_for_keys"], "pkey" in arguments) == (True, False, False)
+
+
+def test_without_any_key_the_agents_and_the_default_ones_are_offered() -> None:
+    arguments = login(Route("n1", "n1", "admin"), NOBODY)
+    assert (arguments["allow_agent"], arguments["look_for_keys"]) == (True, True)
+
+
+def test_a_host_may_show_only_keys_of_pinned_types() -> None:
+    arguments = login(Route("n1", "n1", "admin"), PinnedKey("n1", {"ssh-ed25519": ED25519}))
+    assert "rsa-sha2-512" in arguments["disabled_algorithms"]["keys"]
+    assert "ssh-ed25519" not in arguments["disabled_algorithms"]["keys"]
+
+
+def test_a_key_that_is_missing_or_encrypted_or_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="There is no private key"):
+        load_key(str(tmp_path / "missing"))
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "encrypted"), password="secret")
+    with pytest.raises(InputError, match="has a passphrase"):
+        load_key(str(tmp_path / "encrypted"))
+    (tmp_path / "text").write_text("this is no key\n")
+    with pytest.raises(InputError, match="cannot be used as a private key"):
+        load_key(str(tmp_path / "text"))
+    with pytest.raises(InputError, match="cannot be used as a private key"):
+        load_key(str(tmp_path))
+
+
+def test_small_packets_leave_at_once() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        without_delay(ours).close()
+    with socket.socket() as tcp:
+        transport = without_delay(tcp)
+        assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        transport.close()

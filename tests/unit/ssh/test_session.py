@@ -1,0 +1,204 @@
+"""A conversation with an agent: what a host may say before, instead of and after its greeting."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from slurmfab.errors import AgentFailed, BecomeRefused, ConnectionLost, HostError, PythonMissing, SudoPasswordNeeded
+from slurmfab.ssh.payload import BOOT, payload
+from slurmfab.ssh.payload import GREETING as GREETING_TEXT
+from slurmfab.ssh.session import GREETING, SUDO_PROMPT, Line, Session, command
+
+PROMPT = SUDO_PROMPT.encode()
+CODE = b"%d\n%s" % (len(payload()), payload())
+PASSWORD = "correct horse"
+DONE = b'{"done": true}\n'
+
+Said = bytes | Exception
+
+
+class Script:
+    """A stream that says what a host would, piece by piece, and remembers what it was sent.
+
+    Args:
+        says: pieces in order; an exception is raised in its turn, and after the last piece the stream is at its end.
+        deaf: whether sending fails, as to a program that has ended.
+    """
+
+    def __init__(self, *says: Said, deaf: bool = False) -> None:
+        self.says = list(says)
+        self.deaf = deaf
+        self.sent: list[bytes] = []
+        self.is_closed = False
+
+    def sendall(self, data: bytes) -> None:
+        if self.deaf:
+            raise OSError("Socket is closed")
+        self.sent.append(data)
+
+    def recv(self, size: int) -> bytes:  # noqa: ARG002
+        piece = self.says.pop(0) if self.says else b""
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def started(*says: Said, become: bool = False, password: str = "") -> tuple[Session, Script]:
+    stream = Script(*says)
+    session = Session("n1", stream)
+    session.start(become=become, password=password)
+    return session, stream
+
+
+def refused(*says: Said, become: bool = False, password: str = "", deaf: bool = False) -> HostError:
+    """The error with which a start ends."""
+    with pytest.raises(HostError) as caught:
+        Session("n1", Script(*says, deaf=deaf)).start(become=become, password=password)
+    assert caught.value.host == "n1"
+    assert PASSWORD not in str(caught.value)
+    return caught.value
+
+
+def answer(*says: Said, heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
+    session, _ = started(GREETING, *says)
+    return session.ask({"op": "facts"}, heard)
+
+
+def test_the_greeting_is_the_one_that_the_boot_code_prints() -> None:
+    assert f"{GREETING_TEXT}\n".encode() == GREETING
+
+
+@pytest.mark.parametrize("become", [False, True])
+def test_the_command_line_is_constant_and_has_nothing_but_the_boot_code(become: bool) -> None:
+    words = shlex.split(command(become=become))
+    sudo = ["sudo", "-S", "-p", SUDO_PROMPT, "--"] if become else []
+    assert words == ["exec", *sudo, "python3", "-I", "-B", "-c", BOOT]
+
+
+def test_without_sudo_the_code_is_sent_at_once() -> None:
+    _, stream = started(GREETING)
+    assert stream.sent == [CODE]
+
+
+def test_what_the_shell_prints_before_the_greeting_is_passed_over() -> None:
+    session, _ = started(b"Welcome to n1!\n{not json\n", GREETING[:5], GREETING[5:] + b'{"facts": {}}\n', DONE)
+    assert session.ask({"op": "facts"}) == ({"facts": {}},)
+
+
+def test_a_sudo_that_asks_nothing_gets_the_code_after_the_greeting_and_no_password() -> None:
+    _, stream = started(GREETING, become=True, password=PASSWORD)
+    assert stream.sent == [CODE]
+
+
+def test_a_sudo_that_asks_gets_the_password_once_and_then_the_code() -> None:
+    _, stream = started(b"lecture\n", PROMPT[:10], PROMPT[10:], b"\n", GREETING, become=True, password=PASSWORD)
+    assert stream.sent == [PASSWORD.encode() + b"\n", CODE]
+
+
+def test_a_sudo_that_asks_when_no_password_is_known_gets_nothing() -> None:
+    error = refused(PROMPT, become=True)
+    assert isinstance(error, SudoPasswordNeeded)
+    assert "--ask-sudo-password" in error.reason
+
+
+def test_a_password_is_tried_once_and_no_more() -> None:
+    error = refused(PROMPT, b"Sorry, try again.\n" + PROMPT, PROMPT, become=True, password=PASSWORD)
+    assert type(error) is BecomeRefused
+    assert "does not accept the password" in error.reason
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "reason"),
+    [
+        (b"bash: line 1: exec: python3: not found\n", PythonMissing, "there is no python3"),
+        (b"sh: 1: exec: python3: not found\n", PythonMissing, "there is no python3"),
+        (b"zsh:1: command not found: python3\n", PythonMissing, "there is no python3"),
+        (b"sudo: python3: command not found\n", PythonMissing, "there is no python3"),
+        (b"bash: line 1: exec: sudo: not found\n", BecomeRefused, "there is no sudo"),
+        (b"admin is not in the sudoers file.\n", BecomeRefused, "sudo refuses: admin is not in the sudoers file"),
+        (b"sudo: a password is required\n", BecomeRefused, "sudo refuses: sudo: a password is required"),
+        (b"This account is currently not available.\n", AgentFailed, "This account is currently not available"),
+        (b"", AgentFailed, "no message"),
+        (b"\xff\xfe\n", AgentFailed, "did not start"),
+    ],
+)
+def test_a_command_that_ends_before_it_greets_is_told_in_words(words: bytes, kind: type, reason: str) -> None:
+    error = refused(words, become=True)
+    assert type(error) is kind
+    assert reason in error.reason
+
+
+def test_a_command_that_is_gone_before_the_code_could_be_sent_is_told_by_its_own_words() -> None:
+    assert isinstance(refused(b"bash: exec: python3: not found\n", deaf=True), PythonMissing)
+
+
+def test_a_host_that_keeps_silent_before_the_greeting_is_lost() -> None:
+    assert "fallen silent" in refused(TimeoutError()).reason
+
+
+def test_an_answer_is_its_lines_without_signs_of_life_and_without_the_last() -> None:
+    heard: list[Line] = []
+    lines = answer(b'{"alive": true}\n{"outcome": 1}\n{"alive"', b': true}\n{"outcome": 2}\n', DONE, heard=heard.append)
+    assert lines == ({"outcome": 1}, {"outcome": 2})
+    assert tuple(heard) == lines
+
+
+def test_a_request_travels_as_a_frame_of_ascii_json() -> None:
+    session, stream = started(GREETING, DONE)
+    session.ask({"op": "apply", "who": "bjørn"})
+    size, body = stream.sent[-1].split(b"\n", 1)
+    assert int(size) == len(body)
+    assert body.isascii()
+    assert json.loads(body) == {"op": "apply", "who": "bjørn"}
+
+
+def test_what_is_no_json_between_the_lines_of_an_answer_is_passed_over() -> None:
+    assert answer(b"warning: disk\n{broken\n42\n\n", b'{"facts": {}}\n', DONE) == ({"facts": {}},)
+
+
+def test_an_error_of_the_agents_is_told() -> None:
+    with pytest.raises(AgentFailed, match=r"^n1: another run is at work here: bob\.$"):
+        answer(b'{"error": "another run is at work here: bob", "traceback": ""}\n', DONE)
+
+
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        ((TimeoutError(),), "it has fallen silent"),
+        ((OSError("reset by peer"),), "reset by peer"),
+        ((b'{"outcome": 1}\n',), "the agent ended before its answer did"),
+        ((b"Killed\n",), "the agent ended before its answer did: Killed."),
+    ],
+)
+def test_an_agent_that_is_lost_in_an_answer_is_told_with_its_last_words(says: Iterable[Said], words: str) -> None:
+    with pytest.raises(ConnectionLost) as lost:
+        answer(*says)
+    assert "the connection was lost" in lost.value.reason
+    assert words in lost.value.reason
+
+
+def test_a_request_to_an_agent_that_is_gone_is_answered_by_what_it_said_last() -> None:
+    session, stream = started(GREETING, b'{"error": "this host\'s python3 is 3.6, and slurmfab needs 3.9 or later"}\n')
+    stream.deaf = True
+    with pytest.raises(AgentFailed, match=r"python3 is 3\.6"):
+        session.ask({"op": "facts"})
+
+
+def test_no_error_repeats_a_secret_of_the_request() -> None:
+    session, _ = started(GREETING, OSError("gone"))
+    with pytest.raises(ConnectionLost) as lost:
+        session.ask({"op": "apply", "resources": [{"content": PASSWORD}]})
+    assert PASSWORD not in f"{lost.value!r} {lost.value.reason}"
+
+
+def test_closing_a_session_closes_its_stream() -> None:
+    session, stream = started(GREETING)
+    session.close()
+    assert stream.is_closed

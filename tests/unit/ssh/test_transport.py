@@ -1,0 +1,279 @@
+"""Asking hosts: the real agent in a local process, one SSH exec per host, and many hosts at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import paramiko
+import pytest
+
+from slurmfab.agent.directory import Directory
+from slurmfab.agent.file import File
+from slurmfab.agent.resource import as_request
+from slurmfab.errors import AgentFailed, PythonMissing, SudoPasswordNeeded, Unreachable
+from slurmfab.ssh.local_transport import LocalTransport
+from slurmfab.ssh.route import Route
+from slurmfab.ssh.session import GREETING, SUDO_PROMPT
+from slurmfab.ssh.transport import SshTransport, on_each
+
+FACTS = {
+    "op": "facts",
+    "users": ["root"],
+    "packages": [],
+    "services": [],
+    "with_munge_key": False,
+    "with_slurm_conf": False,
+}
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[LocalTransport]:
+    transport = LocalTransport(str(tmp_path))
+    yield transport
+    transport.close()
+
+
+@pytest.fixture
+def this_machine() -> Iterator[LocalTransport]:
+    transport = LocalTransport()
+    yield transport
+    transport.close()
+
+
+def owned_by_me(root: Path) -> tuple[str, str]:
+    """Names of a user and a group that are whoever runs the tests, in a scratch root."""
+    (root / "etc").mkdir()
+    (root / "etc/passwd").write_text(f"me:x:{os.getuid()}:{os.getgid()}::/:/bin/sh\n")
+    (root / "etc/group").write_text(f"me:x:{os.getgid()}:\n")
+    return "me", "me"
+
+
+def apply(transport: LocalTransport, *resources: Any, dry_run: bool = False) -> list[str]:
+    request = {"op": "apply", "dry_run": dry_run, "who": "a test", "resources": [as_request(one) for one in resources]}
+    return [line["outcome"]["status"] for line in transport.call("n1", request)]
+
+
+def test_the_real_agent_tells_facts_of_this_machine(this_machine: LocalTransport) -> None:
+    (line,) = this_machine.call("n1", FACTS)
+    assert line["facts"]["hostname"] == os.uname().nodename.split(".")[0]
+    assert line["facts"]["accounts"]["root"]["uid"] == 0
+    assert line["facts"]["hardware"]["CPUs"] >= 1
+
+
+def test_the_real_agent_applies_a_file_and_the_second_time_touches_nothing(
+    local: LocalTransport, tmp_path: Path
+) -> None:
+    owner, group = owned_by_me(tmp_path)
+    wanted = (Directory("/etc/slurm", owner, group, 0o755), File("/etc/slurm/slurm.conf", "A=1\n", owner, group, 0o640))
+    assert apply(local, *wanted, dry_run=True) == ["would change", "would change"]
+    assert not (tmp_path / "etc/slurm").exists()
+    assert apply(local, *wanted) == ["changed", "changed"]
+    made = tmp_path / "etc/slurm/slurm.conf"
+    before = made.stat()
+    assert (made.read_text(), before.st_mode & 0o777) == ("A=1\n", 0o640)
+    assert apply(local, *wanted) == ["ok", "ok"]
+    after = made.stat()
+    assert (after.st_mtime_ns, after.st_ctime_ns, after.st_ino) == (
+        before.st_mtime_ns,
+        before.st_ctime_ns,
+        before.st_ino,
+    )
+
+
+def test_one_agent_serves_all_requests_to_a_host(local: LocalTransport) -> None:
+    local.call("n1", FACTS)
+    session = local.sessions["n1"]
+    local.call("n1", FACTS)
+    assert local.sessions == {"n1": session}
+
+
+def test_each_host_has_its_result_or_its_error() -> None:
+    def ask(host: str) -> str:
+        if host == "n2":
+            raise Unreachable(host, "off.")
+        return host.upper()
+
+    answers = dict(on_each(["n1", "n2", "n3"], ask))
+    assert (answers["n1"], answers["n3"]) == ("N1", "N3")
+    assert isinstance(answers["n2"], Unreachable)
+
+
+def test_hosts_are_asked_at_the_same_time_but_no_more_than_the_fan_out() -> None:
+    meeting = threading.Barrier(2, timeout=10)
+    lock, now, most = threading.Lock(), 0, 0
+
+    def ask(_: str) -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        meeting.wait()
+        with lock:
+            now -= 1
+
+    assert len(list(on_each(["n1", "n2", "n3", "n4"], ask, fan_out=2))) == 4
+    assert most == 2
+
+
+def test_an_answer_comes_as_soon_as_it_is_there_and_not_in_the_order_of_hosts() -> None:
+    first_is_told = threading.Event()
+
+    def ask(host: str) -> str:
+        if host == "slow":
+            assert first_is_told.wait(10)
+        return host
+
+    order = []
+    for host, _ in on_each(["slow", "quick"], ask):
+        order.append(host)
+        first_is_told.set()
+    assert order == ["quick", "slow"]
+
+
+def test_a_bug_is_raised_and_not_taken_for_a_hosts_error() -> None:
+    def ask(_: str) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        list(on_each(["n1"], ask))
+
+
+class Channel:
+    """A channel of a connection that behaves like a host with sudo."""
+
+    def __init__(self, password: str) -> None:
+        self.password = password
+        self.inbox = SUDO_PROMPT.encode() if password else GREETING
+
+    def sendall(self, data: bytes) -> None:
+        if self.inbox == b"" and data == self.password.encode() + b"\n":
+            self.inbox = GREETING
+        elif data.startswith(b'{"', data.find(b"\n") + 1):
+            self.inbox = b'{"facts": {}}\n{"done": true}\n'
+
+    def recv(self, size: int) -> bytes:
+        data, self.inbox = self.inbox[:size], self.inbox[size:]
+        return data
+
+    def settimeout(self, seconds: float) -> None: ...
+
+    def set_combine_stderr(self, combined: bool) -> None: ...
+
+    def exec_command(self, command: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Connection:
+    """An open connection whose channels run on such a host."""
+
+    def __init__(self, password: str = "", broken: Exception | None = None) -> None:
+        self.password, self.broken = password, broken
+        self.transport = self
+
+    def open_session(self, timeout: float) -> Channel:
+        assert timeout > 0
+        if self.broken:
+            raise self.broken
+        return Channel(self.password)
+
+    def close(self) -> None: ...
+
+
+def behind_ssh(hosts: dict[str, Connection], become: bool, **more: Any) -> SshTransport:
+    """A transport whose connections are open already."""
+    routes = {host: Route(host, host, "admin", become=become) for host in hosts}
+    transport = SshTransport(routes, {}, **more)
+    transport.connections.update(hosts)
+    return transport
+
+
+def test_a_host_is_given_one_exec_for_all_requests() -> None:
+    transport = behind_ssh({"n1": Connection()}, become=False)
+    for _ in range(3):
+        assert transport.call("n1", FACTS) == ({"facts": {}},)
+    assert transport.execs == {"n1": 1}
+
+
+def test_the_sudo_password_is_asked_for_once_for_all_hosts() -> None:
+    questions: list[str] = []
+
+    def ask() -> str:
+        questions.append("password?")
+        return "secret"
+
+    transport = behind_ssh({f"n{number}": Connection("secret") for number in range(8)}, become=True, ask_password=ask)
+    answers = dict(on_each(transport.routes, lambda host: transport.call(host, FACTS)))
+    assert list(answers.values()) == [({"facts": {}},)] * 8
+    assert len(questions) == 1
+
+
+def test_a_user_who_gives_no_password_is_not_asked_again() -> None:
+    questions: list[str] = []
+
+    def ask() -> str:
+        questions.append("password?")
+        return ""
+
+    transport = behind_ssh({"n1": Connection("secret"), "n2": Connection("secret")}, become=True, ask_password=ask)
+    for host in ("n1", "n2"):
+        with pytest.raises(SudoPasswordNeeded):
+            transport.call(host, FACTS)
+    assert len(questions) == 1
+
+
+@pytest.mark.parametrize("broken", [EOFError(), OSError("gone"), paramiko.SSHException("prohibited")])
+def test_a_connection_that_runs_no_command_is_one_hosts_error(broken: Exception) -> None:
+    transport = behind_ssh({"n1": Connection(broken=broken)}, become=False)
+    with pytest.raises(AgentFailed) as failed:
+        transport.call("n1", FACTS)
+    assert (str(broken) or "EOFError") in failed.value.reason
+
+
+class Installer(Channel):
+    """A channel on which a command ends with this exit code and these last words."""
+
+    def __init__(self, code: int, words: bytes = b"") -> None:
+        super().__init__("")
+        self.code, self.inbox = code, words
+
+    def recv_exit_status(self) -> int:
+        return self.code
+
+
+class Installing(Connection):
+    def __init__(self, channel: Installer) -> None:
+        super().__init__()
+        self.channel = channel
+
+    def open_session(self, timeout: float) -> Channel:  # noqa: ARG002
+        return self.channel
+
+
+@pytest.mark.parametrize(
+    ("channel", "words"),
+    [(Installer(69), "neither python3 nor apt-get"), (Installer(100, b"x\nE: no disk\n"), "E: no disk")],
+)
+def test_a_host_on_which_python3_cannot_be_installed_says_why(channel: Installer, words: str) -> None:
+    with pytest.raises(PythonMissing, match=words):
+        behind_ssh({"n1": Installing(channel)}, become=True).install_python("n1")
+
+
+def test_python3_is_installed_in_silence() -> None:
+    transport = behind_ssh({"n1": Installing(Installer(0))}, become=False)
+    transport.install_python("n1")
+    assert transport.execs == {"n1": 1}
+
+
+def test_closing_leaves_no_connection(local: LocalTransport) -> None:
+    local.call("n1", FACTS)
+    process = vars(local.sessions["n1"].stream)["process"]
+    local.close()
+    assert process.returncode == 0
+    transport = behind_ssh({"n1": Connection()}, become=False)
+    transport.close()
+    assert transport.connections == {}
