@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
+from slurmfab.checks.controllers import ENDED, RUNNING, Job, answering, is_served, job, ready_nodes
 from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.plugin import explained
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
@@ -29,17 +28,11 @@ JOB_SECONDS = 120.0
 """How long a small job may take until it runs, or until it is told to have ended: a controller that has just begun
 waits for its nodes to register."""
 
-ANSWER_SECONDS = 4
-"""How long one question to Slurm may take. Who asks a backup that is just taking over is made to wait for half of
-SlurmctldTimeout (Slurm's own patience in `slurm_send_recv_controller_msg`), so it is asked anew instead."""
-
 TAKEOVER_SECONDS = 120
 """Slurm's own SlurmctldTimeout (slurm.conf(5)), after which a backup takes over by itself."""
 
 WAITS_FOR_SIGNAL = "trap 'exit 0' USR1; sleep 600 & wait"
 """A job that ends well when it is told to."""
-
-RUNNING = frozenset({"RUNNING", "COMPLETING", "COMPLETED"})
 
 Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 
@@ -84,21 +77,6 @@ def verify(
         finally:
             proof.clean_up()
     return Verdict(cluster.name, tuple(results), time.monotonic() - begun)
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job as Slurm tells of it.
-
-    Args:
-        state: such as `RUNNING`; `GONE` where Slurm does not know the job.
-        start: when it started, as text; another time means that it was started again.
-        code: its exit code and signal, as in `0:0`.
-    """
-
-    state: str
-    start: str = ""
-    code: str = ""
 
 
 class Proof:
@@ -283,31 +261,3 @@ class Proof:
                 f"{complaint}. Repair: see /var/log/slurm/slurmctld.log on {self.primary.name} and {self.backup.name}"
             )
             time.sleep(POLL_SECONDS)
-
-
-ENDED = frozenset({"CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "PREEMPTED", "GONE"})
-
-
-def answering(host: CheckedHost) -> set[str]:
-    """The controllers that answer a host's ping: any of `primary` and `backup`."""
-    shown = host.run(f"timeout {ANSWER_SECONDS * 2} scontrol ping").stdout
-    return set(re.findall(r"^Slurmctld\((primary|backup)\d*\) at \S+ is UP", shown, re.MULTILINE))
-
-
-def ready_nodes(host: CheckedHost) -> frozenset[str]:
-    """The nodes that answer and take jobs or have some."""
-    states = "idle,mixed,allocated,completing"
-    shown = host.run(f"timeout {ANSWER_SECONDS} sinfo --noheader --Node --responding --states={states} --format=%N")
-    return frozenset(shown.stdout.split())
-
-
-def is_served(host: CheckedHost) -> bool:
-    """Whether a controller is in charge; one that only stands by answers pings too, and no questions."""
-    return bool(host.run(f"timeout {ANSWER_SECONDS} squeue --noheader").rc == 0)
-
-
-def job(host: CheckedHost, number: str) -> Job:
-    """What Slurm knows of a job."""
-    done = host.run(f"timeout {ANSWER_SECONDS} scontrol --oneliner show job %s", number)
-    fields = dict(re.findall(r"(?:^|\s)(JobState|StartTime|ExitCode)=(\S+)", done.stdout))
-    return Job(fields.get("JobState", "GONE"), fields.get("StartTime", ""), fields.get("ExitCode", ""))

@@ -66,29 +66,33 @@ def check(
     names = operations.chosen(known.cluster, hosts, known.path)
     display = Display(sys.stderr if output.json == "-" else sys.stdout, verbose=output.verbose)
     ask = output.asker()
-    password = ask() if ask and output.ask_password else ""
-
-    def opener(inventory: Inventory, hosts: Sequence[str]) -> AbstractContextManager[Shells]:
-        policies = {host: PinnedKey(host, operations.pinned(inventory, host)) for host in inventory.cluster.hosts}
-        return open_shells(inventory, hosts, policies, ask, password)
-
+    opener = opener_with(ask, ask() if ask and output.ask_password else "")
+    groups, report = tuple(filter(None, only.split(","))), Path(junit) if junit else None
     try:
         if with_failover:
             verdict = failover.verify(known, opener=opener, heard=display.heard)
         else:
-            verdict = verify(
-                known,
-                names,
-                tuple(filter(None, only.split(","))),
-                opener=opener,
-                heard=display.heard,
-                junit=Path(junit) if junit else None,
-            )
+            verdict = verify(known, names, groups, opener=opener, heard=display.heard, junit=report)
     finally:
         display.end()
     display.show(verdict)
     write_json(verdict, output)
     return verdict.exit_code
+
+
+def opener_with(ask: Callable[[], str] | None, password: str) -> Opener:
+    """What opens the shells of hosts by SSH.
+
+    Args:
+        ask: asks for the sudo password; `None` where nobody can be asked.
+        password: the sudo password, where it is known already.
+    """
+
+    def opener(inventory: Inventory, hosts: Sequence[str]) -> AbstractContextManager[Shells]:
+        policies = {host: PinnedKey(host, operations.pinned(inventory, host)) for host in inventory.cluster.hosts}
+        return open_shells(inventory, hosts, policies, ask, password)
+
+    return opener
 
 
 def write_json(verdict: Verdict, output: operations.Output) -> None:

@@ -20,6 +20,9 @@ from slurmfab.hostlist import fold
 WAIT_SECONDS = 30
 """How long a job of ours may wait for its resources: longer than the end of the job of ours before it takes."""
 
+ALWAYS = ("--input=none", "--mpi=none", "--chdir=/tmp", "--time=2", f"--immediate={WAIT_SECONDS}")
+"""Options of every job of the checks: it starts soon or not at all, and ends soon."""
+
 JOB_SECONDS = 90
 """How long all of a job of ours may take."""
 
@@ -93,26 +96,14 @@ class Slurm:
         if not partition:
             pytest.skip(f"no partition has all of {fold(nodes)}.")
         self.has_run_jobs = True
-        words = [
-            "srun",
-            "--input=none",
-            "--mpi=none",
-            "--chdir=/tmp",
-            f"--job-name={self.job_name}",
-            "--time=2",
-            f"--immediate={WAIT_SECONDS}",
+        place = [
             f"--partition={partition}",
             f"--nodelist={fold(nodes)}",
             f"--nodes={len(nodes)}",
             f"--ntasks={len(nodes)}",
-            "--ntasks-per-node=1",
-            "--cpus-per-task=1",
-            f"--mem={memory}M",
-            *options,
-            "sh",
-            "-c",
-            command,
         ]
+        size = ["--ntasks-per-node=1", "--cpus-per-task=1", f"--mem={memory}M", *options]
+        words = ["srun", *ALWAYS, f"--job-name={self.job_name}", *place, *size, "sh", "-c", command]
         line = f"cd /tmp && exec timeout --kill-after=5 {JOB_SECONDS} runuser -u slurm -- {shlex.join(words)}"
         done = self.controller.run(line, seconds=JOB_SECONDS + 10)
         self.explain(nodes, done)
