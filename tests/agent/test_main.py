@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,13 @@ def test_the_deployer_when_it_goes_away_at_work_lets_the_resource_at_work_end_an
     request = {"op": "apply", "dry_run": True, "root": str(root), "resources": [user, file("/etc/b")]}
     agent.send(request)
     writer = os.open(root / "etc/passwd", os.O_WRONLY)
+    threads = Path(f"/proc/{agent.process.pid}/task")
+    before = len(list(threads.iterdir()))
     agent.stdin.close()
+    # The thread that listens ends once it has seen the end of stdin, and not before that may the resource go on.
+    deadline = time.monotonic() + 10
+    while len(list(threads.iterdir())) == before:
+        assert time.monotonic() < deadline, "the agent has not seen the end of its input"
     os.write(writer, passwd.encode())
     os.close(writer)
     lines = [json.loads(line) for line in agent.stdout.read().splitlines()]
