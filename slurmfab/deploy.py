@@ -3,87 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from slurmfab import shared_state
-from slurmfab.agent.resource import Outcome, as_request
-from slurmfab.errors import AgentFailed, DeployFailed, HostError, InputError, PythonMissing, SlurmfabError
-from slurmfab.facts import HostFacts, from_answer
+from slurmfab.agent.resource import Outcome
+from slurmfab.asking import gather, request_apply
+from slurmfab.errors import HostError, SlurmfabError
+from slurmfab.facts import HostFacts
 from slurmfab.fitness import unfit
-from slurmfab.inventory import Inventory
 from slurmfab.plan import PHASES, Phase, Plan, make_plan
-from slurmfab.progress import Progress
-from slurmfab.report import Report, Step, outcome_from
-from slurmfab.signature import stamp, who
+from slurmfab.report import Report, Step
+from slurmfab.run import Run
+from slurmfab.signature import stamp
 from slurmfab.situation import Situation, pin
-from slurmfab.ssh.transport import Transport, on_each
-
-CARED_FOR = {
-    "users": ("slurm", "munge"),
-    "packages": ("munge", "slurmctld", "slurmd", "slurm-client"),
-    "services": ("slurmctld", "slurmd", "munge"),
-}
-"""What of a host's many users, packages and services a plan depends on."""
-
-
-@dataclass
-class Run:
-    """One run over a cluster's hosts: what it knows, whom it lost, what it did.
-
-    Args:
-        command: what was asked for, such as `deploy`.
-        inventory: the cluster file and its lock; `lock` in it grows as hosts answer.
-        transport: the way to the hosts.
-        progress: whom to tell.
-        hosts: those that the run is about.
-        keep: called with the inventory when the lock has changed, before anything is changed on a host.
-    """
-
-    command: str
-    inventory: Inventory
-    transport: Transport
-    progress: Progress
-    hosts: tuple[str, ...]
-    keep: Callable[[Inventory], None] = lambda _: None
-    lost: dict[str, HostError] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
-    begun: float = field(default_factory=time.monotonic)
-
-    @property
-    def controller(self) -> str:
-        """The primary controller."""
-        return self.inventory.cluster.controller
-
-    def report(self) -> Report:
-        """The run so far."""
-        return Report(
-            self.command,
-            self.inventory.cluster.name,
-            self.hosts,
-            tuple(self.steps),
-            dict(self.lost),
-            time.monotonic() - self.begun,
-        )
-
-    def lose(self, host: str, error: SlurmfabError) -> None:
-        """Go on without a host."""
-        self.lost[host] = error if isinstance(error, HostError) else HostError(host, str(error))
-        self.progress.host_lost(host, self.lost[host])
-
-    def require_controller(self) -> None:
-        """Stop if the controller is lost; asked when all hosts have ended what they were at, so that each has its say.
-
-        Raises:
-            DeployFailed: it is, and nothing may start without it.
-        """
-        if self.controller in self.lost:
-            raise DeployFailed(f"{self.controller} is the controller, so nothing else was started.")
-
-    def well(self, hosts: Iterable[str]) -> tuple[str, ...]:
-        """Those of the hosts that are not lost."""
-        return tuple(host for host in hosts if host not in self.lost)
+from slurmfab.ssh.transport import on_each
 
 
 def deploy(run: Run) -> Report:
@@ -146,68 +81,6 @@ def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
     """The phases in which any host differs, in their order."""
     names = {step.phase for step in steps if step.differs}
     return tuple(phase for phase in PHASES if phase.name in names)
-
-
-def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dict[str, HostFacts]:
-    """Ask hosts for their facts, all at once.
-
-    Args:
-        run: the run; hosts that do not answer are lost to it.
-        hosts: whom to ask.
-        may_prepare: whether a missing python3 may be installed.
-
-    Returns:
-        The facts of those that answered, by name, in the order of `hosts`.
-
-    Raises:
-        InputError: no host can be reached in the way that the user wrote, as with a private key that is missing.
-        DeployFailed: the controller does not answer.
-    """
-    facts: dict[str, HostFacts] = {}
-
-    def ask(host: str) -> HostFacts:
-        try:
-            return ask_facts(run.transport, host, with_secrets=host == run.controller)
-        except PythonMissing:
-            if not may_prepare:
-                raise
-        begun = time.monotonic()
-        run.transport.install_python(host)
-        run.steps.append(Step("python", host, (Outcome("packages:python3", "changed"),), time.monotonic() - begun))
-        return ask_facts(run.transport, host, with_secrets=host == run.controller)
-
-    run.progress.begin("asking", hosts)
-    for host, answer in on_each(hosts, ask):
-        if isinstance(answer, InputError):
-            raise answer
-        if isinstance(answer, SlurmfabError):
-            run.lose(host, answer)
-        else:
-            facts[host] = answer
-            run.progress.host_done(host)
-    run.require_controller()
-    return {host: facts[host] for host in hosts if host in facts}
-
-
-def ask_facts(transport: Transport, host: str, *, with_secrets: bool) -> HostFacts:
-    """The facts of one host.
-
-    Args:
-        transport: the way to it.
-        host: its name.
-        with_secrets: whether the munge key comes along, which only the controller is asked for.
-
-    Raises:
-        HostError: it does not answer.
-    """
-    request = {"op": "facts", **CARED_FOR, "with_munge_key": with_secrets, "with_slurm_conf": with_secrets}
-    before = time.time()
-    lines = transport.call(host, request)
-    after = time.time()
-    answer = next((line["facts"] for line in lines if "facts" in line), None)
-    if answer is None:
-        raise AgentFailed(host, "the agent answered without facts; please report this.")
-    return from_answer(host, answer, answer.get("clock", after) - (before + after) / 2)
 
 
 def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
@@ -284,13 +157,3 @@ def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ..
             failed = answer.with_status("failed")[0]
             run.lose(host, HostError(host, f"{failed.id}: {failed.message}"))
     run.require_controller()
-
-
-def request_apply(transport: Transport, host: str, resources: Iterable[Any], *, dry_run: bool) -> list[Outcome]:
-    """What a host's agent makes of resources: an outcome for each, in their order."""
-    wanted = [as_request(resource) for resource in resources]
-    lines = transport.call(host, {"op": "apply", "dry_run": dry_run, "who": who(), "resources": wanted})
-    outcomes = [outcome_from(line["outcome"]) for line in lines if "outcome" in line]
-    if len(outcomes) != len(wanted):
-        raise AgentFailed(host, f"the agent answered {len(outcomes)} of {len(wanted)} questions; please report this.")
-    return outcomes

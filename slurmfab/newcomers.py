@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from slurmfab.deploy import ask_facts
+from slurmfab.asking import ask_facts
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import Endpoint, expand_endpoints, fold

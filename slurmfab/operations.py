@@ -19,6 +19,7 @@ from slurmfab.inventory import Inventory
 from slurmfab.nodes import admission
 from slurmfab.progress import Progress, plan_text, summary
 from slurmfab.report import DONE, LEFT_OUT, Report, failures
+from slurmfab.run import Run
 from slurmfab.ssh import route
 from slurmfab.ssh.host_keys import PinnedKey, known_keys, spelled
 from slurmfab.ssh.transport import SshTransport
@@ -186,13 +187,13 @@ def converge(
     return perform(run, output, deploy_and_admit)
 
 
-def deploy_and_admit(run: deployment.Run) -> None:
+def deploy_and_admit(run: Run) -> None:
     """Deploy, and try the nodes that have joined and not been tried yet."""
     deployment.deploy(run)
     admission.admit(run)
 
 
-def perform(run: deployment.Run, output: Output, work: Callable[[deployment.Run], object]) -> int:
+def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
     """Do the work of a run, tell how it went, and keep the record, also of work that was cut short by an error."""
     path = run.inventory.path
     try:
@@ -210,7 +211,7 @@ def perform(run: deployment.Run, output: Output, work: Callable[[deployment.Run]
     return report.exit_code
 
 
-def say_failures(run: deployment.Run) -> None:
+def say_failures(run: Run) -> None:
     """Say what went wrong on which host, when the run ends early."""
     run.progress.end()
     for line in failures(run.steps, run.lost):
@@ -236,7 +237,7 @@ def plan(cluster: str, hosts: str, output: Output) -> int:
 
 def start(
     known: Inventory, hosts: str, output: Output, password: str = "", *, accept_new: bool = False, command: str
-) -> deployment.Run:
+) -> Run:
     """A run over the named hosts of a cluster, or all of them; nobody has been asked yet."""
     names = chosen(known.cluster, hosts, known.path)
     asker = output.asker()
@@ -244,7 +245,7 @@ def start(
         password = asker()
     policies = {host: PinnedKey(host, pinned(known, host), accept_new=accept_new) for host in known.cluster.hosts}
     transport = SshTransport(route.to_hosts(known.cluster), policies, asker, password)
-    return deployment.Run(command, known, transport, output.progress(), names, keep_lock)
+    return Run(command, known, transport, output.progress(), names, keep_lock)
 
 
 def chosen(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from slurmfab.agent.node_trial import NodeTrial
 from slurmfab.agent.resource import CHANGED, FAILED, Outcome
-from slurmfab.deploy import Run, request_apply
+from slurmfab.asking import request_apply
 from slurmfab.errors import HostError
 from slurmfab.lock import Lock, with_host
 from slurmfab.report import Step
+from slurmfab.run import Run
 from slurmfab.signature import stamp
 
 TRIAL = "trial"

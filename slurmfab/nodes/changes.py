@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterable
 
 from slurmfab.agent.resource import Resource
-from slurmfab.deploy import Run, request_apply
+from slurmfab.asking import request_apply
 from slurmfab.errors import DeployFailed, HostError, SlurmfabError
 from slurmfab.report import Step
+from slurmfab.run import Run
 from slurmfab.ssh.transport import on_each
 
 

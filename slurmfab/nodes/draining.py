@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from slurmfab import deploy as deployment
-from slurmfab import inventory, operations
+from slurmfab import asking, inventory, operations
 from slurmfab.agent.node_drain import NodeDrain
 from slurmfab.agent.node_states import NodeState, said
-from slurmfab.deploy import Run
 from slurmfab.errors import HostError, InputError
 from slurmfab.hostlist import expand, fold
 from slurmfab.inventory import Inventory
 from slurmfab.report import Step
+from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Job, Snapshot
@@ -102,7 +101,7 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
             run.progress.line(f"{name}: {state.words} already{given(state)}. That is left as it is.")
     begun = time.monotonic()
     wanted = NodeDrain(names, text, stamp())
-    outcomes = deployment.request_apply(run.transport, run.controller, [wanted], dry_run=False)
+    outcomes = asking.request_apply(run.transport, run.controller, [wanted], dry_run=False)
     step = Step("drain", run.controller, tuple(outcomes), time.monotonic() - begun)
     if step.differs:
         run.steps.append(step)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurmfab import asking, inventory, membership, newcomers, operations
 from slurmfab import deploy as deployment
-from slurmfab import inventory, membership, newcomers, operations
 from slurmfab import lock as locks
 from slurmfab.clusterfile import writing
-from slurmfab.deploy import Run
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.inventory import Inventory
@@ -18,6 +17,7 @@ from slurmfab.nodes import preflight
 from slurmfab.nodes.admission import on_trial
 from slurmfab.operations import Output
 from slurmfab.plan import PHASES
+from slurmfab.run import Run
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def prepare(run: Run, names: tuple[str, ...]) -> None:
     Raises:
         SlurmfabError: one of them failed.
     """
-    facts = deployment.gather(run, (run.controller, *names))
+    facts = asking.gather(run, (run.controller, *names))
     situation = deployment.situate(run, facts)
     refuse_lost(run, names)
     everybody, run.hosts = run.hosts, names

@@ -7,17 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slurmfab import deploy as deployment
-from slurmfab import inventory, operations
+from slurmfab import asking, inventory, operations
 from slurmfab.agent.node_reboot import FLAGS, NodeReboot
 from slurmfab.agent.node_states import SLURMS_OWN, NodeState
 from slurmfab.agent.resource import CHANGED, FAILED, Outcome
-from slurmfab.deploy import Run
 from slurmfab.errors import HostError, InputError
 from slurmfab.hostlist import fold
 from slurmfab.inventory import Inventory
 from slurmfab.nodes import draining
 from slurmfab.report import Step
+from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.ssh.transport import on_each
 from slurmfab.status import snapshot
@@ -190,13 +189,13 @@ def boot_of(run: Run, host: str) -> str:
     Raises:
         HostError: it does not answer.
     """
-    return deployment.ask_facts(run.transport, host, with_secrets=False).boot
+    return asking.ask_facts(run.transport, host, with_secrets=False).boot
 
 
 def ask_for(run: Run, host: str, text: str) -> None:
     """Ask Slurm for a node's restart; where it refuses, the node is lost to the run."""
     wanted = NodeReboot(host, text, stamp())
-    (outcome,) = deployment.request_apply(run.transport, run.controller, [wanted], dry_run=False)
+    (outcome,) = asking.request_apply(run.transport, run.controller, [wanted], dry_run=False)
     if outcome.status == FAILED:
         run.lose(host, HostError(host, f"Slurm does not reboot it: {outcome.message}."))
 

@@ -16,13 +16,13 @@ from slurmfab.agent.node_drain import NodeDrain
 from slurmfab.agent.node_jobs import JobsEnded
 from slurmfab.agent.service import Service
 from slurmfab.clusterfile import cuts, writing
-from slurmfab.deploy import Run
 from slurmfab.errors import HostlistError, InputError, SlurmfabError, Unreachable
 from slurmfab.hostlist import expand, fold
 from slurmfab.inventory import Inventory
 from slurmfab.nodes import departure, draining
 from slurmfab.nodes.changes import change, change_each
 from slurmfab.operations import Output
+from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.status import snapshot
 

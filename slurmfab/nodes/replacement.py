@@ -13,7 +13,6 @@ from slurmfab import lock as locks
 from slurmfab.agent.node_gate import NodeGate
 from slurmfab.agent.service import Service
 from slurmfab.clusterfile import cuts
-from slurmfab.deploy import Run
 from slurmfab.errors import HostKeyChanged, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.facts import Gpu, HostFacts
 from slurmfab.fitness import unfit
@@ -24,6 +23,7 @@ from slurmfab.newcomers import introduce
 from slurmfab.nodes import draining, joining, preflight
 from slurmfab.nodes.changes import change
 from slurmfab.operations import Output
+from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.slurm.node_lines import real_memory
 from slurmfab.ssh import route

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurmfab import asking, inventory, operations
 from slurmfab import deploy as deployment
-from slurmfab import inventory, operations
 from slurmfab.agent.node_resume import NodeResume
 from slurmfab.agent.node_states import NodeState
-from slurmfab.deploy import Run
 from slurmfab.errors import HostError, SlurmfabError
 from slurmfab.hostlist import fold
 from slurmfab.nodes import causes
 from slurmfab.nodes.causes import Diagnosis, Evidence, Leftovers
 from slurmfab.nodes.draining import PARTS, compute_nodes, given, jobs_by_node, refuse_unknown
 from slurmfab.report import Step
+from slurmfab.run import Run
 from slurmfab.situation import Situation
 from slurmfab.ssh.transport import on_each
 from slurmfab.status import snapshot
@@ -155,7 +155,7 @@ def bring_back(run: Run, names: Iterable[str], anybodys: bool) -> None:
     wanted = tuple(names)
     run.progress.begin("resuming", wanted)
     begun = time.monotonic()
-    outcomes = deployment.request_apply(
+    outcomes = asking.request_apply(
         run.transport, run.controller, [NodeResume(wanted, anybodys, WAIT_SECONDS)], dry_run=False
     )
     step = Step("resume", run.controller, tuple(outcomes), time.monotonic() - begun)

@@ -12,12 +12,12 @@ from typing import Any
 from slurmfab import inventory
 from slurmfab.agent.kinds import build
 from slurmfab.cluster import Cluster
-from slurmfab.deploy import Run
 from slurmfab.errors import AgentFailed, HostError, PythonMissing, Unreachable
 from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
 from slurmfab.progress import Progress
+from slurmfab.run import Run
 from slurmfab.situation import Situation, pin
 from slurmfab.ssh.session import Line
 

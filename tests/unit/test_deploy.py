@@ -8,7 +8,7 @@ import json
 import pytest
 from support import MUNGE_KEY, FakeHosts, cluster, facts_of, host_facts, lost_words, prepared, run_over, situation
 
-from slurmfab import deploy as deployment
+from slurmfab import signature
 from slurmfab.agent.resource import Resource
 from slurmfab.deploy import deploy, look
 from slurmfab.errors import DeployFailed, IdConflict, InputError
@@ -276,5 +276,5 @@ def test_who_is_at_work_is_told_to_the_hosts() -> None:
     hosts = in_place()
     deploy(run_over(hosts, cluster()))
     assert {request["who"].split()[0] for _, request in hosts.requests if request["op"] == "apply"} == {
-        deployment.who().split()[0]
+        signature.who().split()[0]
     }

@@ -10,10 +10,10 @@ from fake_slurm import FakeSlurm, job_line
 from support import THREE_HOSTS, cluster, facts_of, lost_words, prepared, run_over
 
 from slurmfab import inventory
-from slurmfab.deploy import Run
 from slurmfab.errors import AgentFailed, HostError, InputError
 from slurmfab.nodes import draining
 from slurmfab.progress import Progress
+from slurmfab.run import Run
 
 IDLE = ("IDLE", "", "")
 

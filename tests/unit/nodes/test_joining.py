@@ -12,7 +12,6 @@ from support import THREE_HOSTS, FakeHosts, cluster, facts_of, host_facts, prepa
 
 from slurmfab import inventory
 from slurmfab import lock as locks
-from slurmfab.deploy import Run
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
@@ -20,6 +19,7 @@ from slurmfab.membership import joined
 from slurmfab.newcomers import Newcomer
 from slurmfab.nodes import admission, joining
 from slurmfab.plan import make_plan
+from slurmfab.run import Run
 from slurmfab.situation import pin
 
 

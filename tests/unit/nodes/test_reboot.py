@@ -12,13 +12,13 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import cluster, facts_of, lost_words, prepared, run_over
 
-from slurmfab.deploy import Run
 from slurmfab.errors import HostError, InputError, Unreachable
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
 from slurmfab.nodes import reboot
 from slurmfab.nodes.reboot import Wish
 from slurmfab.progress import Progress
+from slurmfab.run import Run
 
 FOUR = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-4]'}]\n"
 NODES = ("n1", "n2", "n3", "n4")

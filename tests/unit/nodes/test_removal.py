@@ -13,12 +13,12 @@ from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_ove
 from slurmfab import inventory
 from slurmfab import lock as locks
 from slurmfab.clusterfile import cuts
-from slurmfab.deploy import Run
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
 from slurmfab.nodes import departure, removal
 from slurmfab.nodes.removal import Leave, refuse
+from slurmfab.run import Run
 from slurmfab.situation import pin
 
 IDLE = "NodeName={} State=IDLE CPUAlloc=0 CPUTot=4\n"
