@@ -1,0 +1,87 @@
+"""New machines of other kinds than before: several at once, at another address, with other hardware; jobs run on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lab_cluster import DeployedLab
+from lab_user import Person, running_lab, words_of
+
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+CLUSTER_FILE = """\
+cluster: rack
+ssh: {{user: root, key: {key}}}
+addresses: {{ctl: {ctl}, n1: {n1}, n2: {n2}}}
+controllers: [ctl]
+nodes:
+  - hosts: n[1-2]
+"""
+
+
+@dataclass(frozen=True)
+class Rack:
+    """A cluster of two nodes, with a job on the first, beside hosts that could join."""
+
+    hosts: DeployedLab
+    person: Person
+    job: str
+
+    def address(self, name: str) -> str:
+        return self.hosts.lab.host(name).address
+
+    def done(self, *words: str) -> str:
+        """What slurmfab says of something that succeeds."""
+        done = self.person.slurmfab(*words)
+        assert done.returncode == 0, words_of(done)
+        return words_of(done)
+
+    @property
+    def lock(self) -> Path:
+        return self.person.cluster_file.parent / "cluster.lock.json"
+
+
+@pytest.fixture(scope="module", params=("bookworm", "trixie"))
+def rack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
+    spec = LabSpec(name=f"m{request.param[0]}", suite=request.param, nodes=5)
+    person = Person.at(tmp_path_factory.mktemp("rack"))
+    with running_lab(spec, tmp_path_factory.mktemp("lab")) as hosts:
+        addresses = {name: hosts.lab.host(name).address for name in ("ctl", "n1", "n2")}
+        person.writes(CLUSTER_FILE.format(key=hosts.lab.ssh_key, **addresses))
+        person.has_seen(hosts.lab, "ctl", "n1", "n2")
+        done = person.slurmfab("deploy")
+        assert done.returncode == 0, words_of(done)
+        job = hosts.on("ctl", "cd /tmp && sbatch --parsable -w n1 -o /dev/null --wrap 'sleep 900'")
+        hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+        yield Rack(hosts, person, job)
+
+
+def test_machines_that_are_new_when_they_come_then_each_runs_jobs_and_the_running_one_goes_on(rack: Rack) -> None:
+    """One story in four parts, since each needs the cluster that the one before left."""
+    rack.done("add-node", f"{rack.address('n3')},{rack.address('n4')}", "--accept-new-host-keys")
+    assert sorted(rack.hosts.on("ctl", "cd /tmp && srun -w n[3-4] -N2 hostname").split()) == ["n3", "n4"]
+
+    lock = json.loads(rack.lock.read_text())
+    lock["hosts"]["n2"]["hardware"]["RealMemory"] += 4096
+    rack.lock.write_text(json.dumps(lock))
+    refused = rack.person.slurmfab("replace-node", "n2")
+    assert refused.returncode == 2, words_of(refused)
+    assert "--accept-hardware" in words_of(refused)
+    rack.done("replace-node", "n2", "--accept-hardware")
+    assert rack.hosts.on("ctl", "cd /tmp && srun -w n2 hostname") == "n2"
+
+    rack.hosts.on("n5", "hostnamectl set-hostname n4 2>/dev/null || { echo n4 >/etc/hostname; hostname n4; }")
+    rack.hosts.on("n4", "systemctl stop slurmd")
+    rack.done("replace-node", "n4", "--address", rack.address("n5"), "--accept-new-host-keys")
+    address = rack.hosts.on("ctl", "scontrol show node n4 | grep -o 'NodeAddr=[0-9.]*'")
+    assert address == f"NodeAddr={rack.address('n5')}"
+    assert rack.hosts.on("ctl", "cd /tmp && srun -w n4 hostname") == "n4"
+
+    assert rack.hosts.on("ctl", f"squeue -h -j {rack.job} -o %T") == "RUNNING"
+    assert "nothing changed" in rack.done("deploy")
