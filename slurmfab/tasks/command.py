@@ -38,6 +38,7 @@ def command(**options: Any) -> Callable[[Callable[..., int | None]], Any]:
         @functools.wraps(function)
         def run(context: Context, *args: Any, **kwargs: Any) -> None:
             refuse_core_hosts(context)
+            refuse_core_dry(context)
             code = told(function, context, *args, **kwargs)
             if code:
                 raise Exit(code=code)
@@ -55,6 +56,16 @@ def refuse_core_hosts(context: Context) -> None:
     """
     if type(context).__name__ == "Connection":
         raise Exit("Give the hosts after the task's name: fab deploy --hosts n1,n[2-5].", code=2)
+
+
+def refuse_core_dry(context: Context) -> None:
+    """Refuse Invoke's own `--dry`, which people take for a dry run and which would keep no task from changing hosts.
+
+    Raises:
+        Exit: it was used.
+    """
+    if context.config.run.dry:
+        raise Exit("--dry (-R) is not for these tasks: fab plan shows what deploy would do.", code=2)
 
 
 def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:

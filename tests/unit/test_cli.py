@@ -229,3 +229,9 @@ def test_a_reader_who_leaves_early_is_no_error(place: Place) -> None:
         ["bash", "-c", f"set -o pipefail; {shell}"], cwd=place.path, capture_output=True, text=True, check=False
     )
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("program", ["fab", "slurmfab"])
+def test_a_dry_run_in_invokes_own_words_is_refused_and_plan_is_named(place: Place, program: str) -> None:
+    ended = place.call(program, "--dry", "deploy")
+    assert (ended.code, "fab plan" in ended.said) == (2, True)
