@@ -79,9 +79,12 @@ class Person:
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start slurmfab with both outputs in one, and nothing to read."""
+        """Start slurmfab with both outputs in one, and nothing to read.
+
+        It can be interrupted even where the tests themselves cannot, as in the background of a shell.
+        """
         return subprocess.Popen(
-            [*self.program, *words],
+            ["env", "--default-signal=INT", *self.program, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
