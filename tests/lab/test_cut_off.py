@@ -107,6 +107,8 @@ def test_a_first_deployment_that_is_killed_again_and_again_when_it_may_end_then_
 def test_a_deployment_that_is_interrupted_at_the_keyboard_then_says_how_to_go_on(
     hosts: DeployedLab, person: Person
 ) -> None:
+    done = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
+    assert done.returncode == 0, words_of(done)
     lock = hosts.inventory_path.with_suffix(".lock.json")
     before = lock.read_text()
     hosts.on("ctl", "dpkg --force-depends --purge slurm-client")
