@@ -245,7 +245,7 @@ def newcomer(  # noqa: PLR0917 - all that is known of one host
 
 def reached(route: Route, transport: SshTransport, endpoint: Endpoint) -> str:
     """The IP address at the other end of a host's connection, empty where that says nothing about the cluster."""
-    if route.gateway:
+    if route.gateway or route.proxy_command:
         return endpoint.address if is_address(endpoint.address) else ""
     peer = str(transport.connection(route_key(transport, route)).transport.sock.getpeername()[0])
     return "" if ipaddress.ip_address(peer).is_loopback else peer

@@ -47,7 +47,7 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
         route.address,
         user=route.user,
         port=route.port,
-        gateway=gateway,
+        gateway=gateway or route.proxy_command or None,
         config=fabric.Config(overrides={"load_ssh_configs": False}),
         connect_timeout=CONNECT_SECONDS,
         connect_kwargs=login(route, policy),

@@ -39,6 +39,7 @@ class Route:
         key: the one private key file to log in with; empty where nobody said one.
         keys: private key files that ssh_config names, to try beside the agent's keys.
         gateway: the way to the jump host in front of it.
+        proxy_command: a local program that stands for the connection (ssh_config(5), ProxyCommand); empty for none.
         become: whether to become root by sudo there.
     """
 
@@ -49,6 +50,7 @@ class Route:
     key: str = ""
     keys: tuple[str, ...] = ()
     gateway: Route | None = None
+    proxy_command: str = ""
     become: bool = False
 
 
@@ -85,7 +87,10 @@ def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None
         keys=keys_of(options),
         become=ssh.become == "sudo" and user != "root",
     )
-    return way if gateway is None or is_same(gateway, way) else replace(way, gateway=gateway)
+    if gateway is None:
+        command = str(options.get("proxycommand", ""))
+        return way if command.lower() in ("", "none") else replace(way, proxy_command=command)
+    return way if is_same(gateway, way) else replace(way, gateway=gateway)
 
 
 def is_same(gateway: Route, way: Route) -> bool:

@@ -288,6 +288,7 @@ def test_names_that_only_ssh_config_knows_when_planned_then_all_that_it_says_is_
 ) -> None:
     gateway, behind, other = (hosts.lab.host(name).address for name in ALL)
     folder = person.home / ".ssh"
+    used = person.home / "proxy-command-was-used"
     (folder / "cluster.d").mkdir()
     (folder / "config").write_text("Include cluster.d/*\nHost *\n  User admin\n")
     (folder / "cluster.d" / "lab").write_text(
@@ -295,6 +296,7 @@ def test_names_that_only_ssh_config_knows_when_planned_then_all_that_it_says_is_
         f"Host ctl\n  HostName {gateway}\n"
         f"Host n1\n  HostName {behind}\n  Port 2222\n  ProxyJump ctl\n"
         f"Host n2\n  HostName {other}\n"
+        f"  ProxyCommand bash -c 'exec 3<>/dev/tcp/%h/%p; touch {used}; cat <&3 & cat >&3'\n"
     )
     key = hosts.lab.host("n1").host_keys["ssh-ed25519"]
     with (folder / "known_hosts").open("a") as known:
@@ -305,6 +307,7 @@ def test_names_that_only_ssh_config_knows_when_planned_then_all_that_it_says_is_
     done = person.slurmfab("plan")
     assert done.returncode == SOMETHING_TO_DO, words_of(done)
     assert logins(hosts, "n1", gateway) == before + 1
+    assert used.exists()
 
 
 @dataclass(frozen=True)

@@ -176,3 +176,15 @@ def test_an_ssh_config_that_cannot_be_understood_is_told_with_its_name(tmp_path:
     with pytest.raises(InputError, match="config") as refused:
         read_config([main]).lookup("n1")
     assert str(main) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "command"),
+    [
+        ("Host n1\n  ProxyCommand corkscrew proxy 8080 %h %p\n", "corkscrew proxy 8080 n1 22"),
+        ("Host n1\n  ProxyCommand none\n", ""),
+        ("Host n1\n  ProxyJump bastion\n  ProxyCommand corkscrew proxy 8080 %h %p\n", ""),
+    ],
+)
+def test_a_proxy_command_stands_for_the_connection_unless_there_is_a_jump_host(said: str, command: str) -> None:
+    assert to_host("n1", Ssh(), config=config(said)).proxy_command == command
