@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from slurmfab.errors import AgentFailed, BecomeRefused, ConnectionLost, HostError, PythonMissing, SudoPasswordNeeded
-from slurmfab.ssh.payload import BOOT, payload
+from slurmfab.ssh import payload
 
-GREETING = b"slurmfab-agent 1\n"
+GREETING = f"{payload.GREETING}\n".encode()
 """What the boot code says first; whatever a shell's start files print before it is passed over."""
 
 SUDO_PROMPT = "slurmfab asks sudo for a password: "
@@ -39,7 +39,7 @@ class Stream(Protocol):
 
 def command(*, become: bool) -> str:
     """The one command that a host is asked to run; constant, so that nothing secret shows in its process list."""
-    python = f"python3 -I -B -c {shlex.quote(BOOT)}"
+    python = f"python3 -I -B -c {shlex.quote(payload.BOOT)}"
     return f"exec sudo -S -p {shlex.quote(SUDO_PROMPT)} -- {python}" if become else f"exec {python}"
 
 
@@ -88,7 +88,7 @@ class Session:
 
     def send_code(self) -> None:
         """Send the agent's sources, with their length in front."""
-        code = payload()
+        code = payload.payload()
         self.send(b"%d\n%s" % (len(code), code))
 
     def send(self, data: bytes) -> None:
