@@ -84,10 +84,11 @@ def ask_facts(transport: Transport, host: str, *, with_secrets: bool) -> HostFac
     return from_answer(host, answer, answer.get("clock", after) - (before + after) / 2)
 
 
-def request_apply(transport: Transport, host: str, resources: Iterable[Any], *, dry_run: bool) -> list[Outcome]:
+def request_apply(run: Run, host: str, resources: Iterable[Any], *, dry_run: bool) -> list[Outcome]:
     """What a host's agent makes of resources: an outcome for each, in their order."""
     wanted = [as_request(resource) for resource in resources]
-    lines = transport.call(host, {"op": "apply", "dry_run": dry_run, "who": who(), "resources": wanted})
+    request = {"op": "apply", "dry_run": dry_run, "who": who(), "run": run.id, "resources": wanted}
+    lines = run.transport.call(host, request)
     outcomes = [outcome_from(line["outcome"]) for line in lines if "outcome" in line]
     if len(outcomes) != len(wanted):
         raise AgentFailed(host, f"the agent answered {len(outcomes)} of {len(wanted)} questions; please report this.")

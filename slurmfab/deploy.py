@@ -34,16 +34,18 @@ def deploy(run: Run) -> Report:
         InputError: the cluster file asks for what the installed Slurm or the hosts cannot do; nothing was changed.
     """
     situation, steps = survey(run, may_prepare=True)
+    run.guard(steps)
     if differing(steps):
         shared_state.require(
             run.inventory.cluster,
             run.well(run.hosts),
-            lambda host, file, dry: request_apply(run.transport, host, [file], dry_run=dry)[0],
+            lambda host, file, dry: request_apply(run, host, [file], dry_run=dry)[0],
         )
     if any(phase.prepares for phase in differing(steps)):
         first = PHASES.index(differing(steps)[0])
         converge(run, situation, [phase for phase in PHASES[first:] if phase.prepares])
         situation, steps = survey(run, may_prepare=True)
+        run.guard(steps)
     if differing(steps):
         first = PHASES.index(differing(steps)[0])
         converge(run, situation, [phase for phase in PHASES[first:] if not phase.prepares])
@@ -104,7 +106,7 @@ def look_at(run: Run, plan: Plan) -> list[Step]:
     def compare(host: str) -> tuple[Step, ...]:
         begun = time.monotonic()
         wanted = plan.of_host(host)
-        outcomes = request_apply(run.transport, host, [resource for _, resource in wanted], dry_run=True)
+        outcomes = request_apply(run, host, [resource for _, resource in wanted], dry_run=True)
         by_phase: dict[str, list[Outcome]] = {}
         for (phase, _), outcome in zip(wanted, outcomes, strict=True):
             by_phase.setdefault(phase.name, []).append(outcome)
@@ -142,7 +144,7 @@ def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ..
 
     def apply(host: str) -> Step:
         begun = time.monotonic()
-        outcomes = request_apply(run.transport, host, resources[host], dry_run=False)
+        outcomes = request_apply(run, host, resources[host], dry_run=False)
         return Step(phase.name, host, tuple(outcomes), time.monotonic() - begun)
 
     run.progress.begin(phase.name, resources)

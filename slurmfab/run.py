@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
+from slurmfab.consent import NOTHING, Consent
 from slurmfab.errors import DeployFailed, HostError, SlurmfabError
 from slurmfab.inventory import Inventory
 from slurmfab.progress import Progress
@@ -24,6 +26,12 @@ class Run:
         progress: whom to tell.
         hosts: those that the run is about.
         keep: called with the inventory when the lock has changed, before anything is changed on a host.
+        consent: what the user has agreed to beforehand.
+        guard: called with all outcomes of a survey before anything is changed for it; it raises to stop the run.
+        lost: the hosts that could not be gone on with, and why.
+        steps: what was done, in the order in which it ended.
+        begun: when, by a clock that only goes forward.
+        started: when, for people and for names.
     """
 
     command: str
@@ -32,9 +40,17 @@ class Run:
     progress: Progress
     hosts: tuple[str, ...]
     keep: Callable[[Inventory], None] = lambda _: None
+    consent: Consent = NOTHING
+    guard: Callable[[Sequence[Step]], None] = lambda _: None
     lost: dict[str, HostError] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     begun: float = field(default_factory=time.monotonic)
+    started: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+
+    @property
+    def id(self) -> str:
+        """What tells this run from others, such as `20261121T104500.123456Z-deploy`; ids sort by time."""
+        return f"{self.started:%Y%m%dT%H%M%S.%fZ}-{self.command}"
 
     @property
     def controller(self) -> str:

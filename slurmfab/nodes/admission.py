@@ -34,10 +34,10 @@ def admit(run: Run) -> None:
         return
     run.progress.begin(TRIAL, trying)
     begun = time.monotonic()
-    request_apply(run.transport, run.controller, [NodeTrial(trying, stamp())], dry_run=False)
+    request_apply(run, run.controller, [NodeTrial(trying, stamp())], dry_run=False)
     # Asked again one by one, for one that does not pass is no matter of the others.
     questions = [NodeTrial((node,), stamp()) for node in trying]
-    verdicts = request_apply(run.transport, run.controller, questions, dry_run=True)
+    verdicts = request_apply(run, run.controller, questions, dry_run=True)
     lock = run.inventory.lock
     for node, verdict in zip(trying, verdicts, strict=True):
         outcome = judged(node, verdict)

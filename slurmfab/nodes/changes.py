@@ -28,7 +28,7 @@ def change(run: Run, phase: str, host: str, *resources: Resource) -> None:
     """
     begun = time.monotonic()
     run.progress.begin(phase, (host,))
-    outcomes = request_apply(run.transport, host, resources, dry_run=False)
+    outcomes = request_apply(run, host, resources, dry_run=False)
     step = Step(phase, host, tuple(outcomes), time.monotonic() - begun)
     if step.differs:
         run.steps.append(step)

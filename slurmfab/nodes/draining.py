@@ -101,7 +101,7 @@ def drain_nodes(run: Run, names: tuple[str, ...], text: str) -> Snapshot:
             run.progress.line(f"{name}: {state.words} already{given(state)}. That is left as it is.")
     begun = time.monotonic()
     wanted = NodeDrain(names, text, stamp())
-    outcomes = asking.request_apply(run.transport, run.controller, [wanted], dry_run=False)
+    outcomes = asking.request_apply(run, run.controller, [wanted], dry_run=False)
     step = Step("drain", run.controller, tuple(outcomes), time.monotonic() - begun)
     if step.differs:
         run.steps.append(step)

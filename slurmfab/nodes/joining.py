@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurmfab import asking, inventory, membership, newcomers, operations
+from slurmfab import asking, deploying, first_contact, inventory, membership, newcomers, operations
 from slurmfab import deploy as deployment
 from slurmfab import lock as locks
 from slurmfab.clusterfile import writing
@@ -48,7 +48,7 @@ def add_node(cluster: str, hosts: str, wish: Wish, accept_new: bool, output: Out
     """
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
     if is_half_added(known, hosts):
-        return operations.converge(known, "", output, command="add-node")
+        return deploying.converge(known, "", output, command="add-node")
     membership.refuse_known(known, hosts)
     check_wish(known, wish)
     progress = output.progress()
@@ -58,7 +58,7 @@ def add_node(cluster: str, hosts: str, wish: Wish, accept_new: bool, output: Out
         accept_new=accept_new,
         ask_password=output.asker(),
         progress=progress.line,
-        refuse=operations.refuse_incomplete,
+        refuse=first_contact.refuse_incomplete,
     )
     membership.refuse_unfit(known, meeting.newcomers)
     grown, text = membership.joined(known, meeting.newcomers, wish.like or None, wish.partitions)
@@ -74,7 +74,7 @@ def carry_out(run: Run, names: tuple[str, ...], text: str) -> None:
     """Prepare new hosts, write the files, and deploy to all; see `prepare_and_write`."""
     prepare_and_write(run, names, text)
     run.progress.line(f"{run.inventory.path}: {fold(names)} is in it now.")
-    operations.deploy_and_admit(run)
+    deploying.deploy_and_admit(run)
 
 
 def prepare_and_write(run: Run, names: tuple[str, ...], text: str) -> None:

@@ -195,7 +195,7 @@ def boot_of(run: Run, host: str) -> str:
 def ask_for(run: Run, host: str, text: str) -> None:
     """Ask Slurm for a node's restart; where it refuses, the node is lost to the run."""
     wanted = NodeReboot(host, text, stamp())
-    (outcome,) = asking.request_apply(run.transport, run.controller, [wanted], dry_run=False)
+    (outcome,) = asking.request_apply(run, run.controller, [wanted], dry_run=False)
     if outcome.status == FAILED:
         run.lose(host, HostError(host, f"Slurm does not reboot it: {outcome.message}."))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab import inventory, operations
+from slurmfab import deploying, inventory, operations
 from slurmfab import lock as locks
 from slurmfab.agent.node_gate import NodeGate
 from slurmfab.agent.service import Service
@@ -237,7 +237,7 @@ def carry_out(run: Run, host: str, text: str) -> None:
     refuse_jobs(run, host)
     change(run, "drain", run.controller, NodeGate((host,), WHY, stamp(), takes_over=True))
     joining.prepare_and_write(run, (host,), text)
-    operations.deploy_and_admit(run)
+    deploying.deploy_and_admit(run)
 
 
 def refuse_jobs(run: Run, host: str) -> None:

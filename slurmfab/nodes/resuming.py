@@ -155,9 +155,7 @@ def bring_back(run: Run, names: Iterable[str], anybodys: bool) -> None:
     wanted = tuple(names)
     run.progress.begin("resuming", wanted)
     begun = time.monotonic()
-    outcomes = asking.request_apply(
-        run.transport, run.controller, [NodeResume(wanted, anybodys, WAIT_SECONDS)], dry_run=False
-    )
+    outcomes = asking.request_apply(run, run.controller, [NodeResume(wanted, anybodys, WAIT_SECONDS)], dry_run=False)
     step = Step("resume", run.controller, tuple(outcomes), time.monotonic() - begun)
     after = snapshot.ask_up(run.transport, run.controller, PARTS)
     still = [name for name in wanted if not after.by_name[name].state.is_in_service]

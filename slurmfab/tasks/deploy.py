@@ -21,18 +21,32 @@ CONTACT = {
     "accept_new_host_keys": "believe SSH host keys that nobody has vouched for",
     "name": "the cluster's name (default: cluster)",
 }
+CONSENT = {
+    "drain_first": "where a change would hurt jobs: drain those nodes, wait, change, and resume what was drained",
+    "allow": "accept a danger by the name that the refusal gives it; may be given again",
+    "move_ids": "where slurm or munge has another UID or GID: give their files the wanted one",
+}
 
 
 @command(
+    iterable=["allow"],
     help={
         **COMMON,
         **CONTACT,
+        **CONSENT,
+        "plan": "do what this saved plan shows, and nothing else",
+        "retry_failed": "only the hosts that the last run had to leave out",
         "hosts": "hostlist; first contact: the first host becomes the controller; later: only these hosts",
-    }
+    },
 )
 def deploy(  # noqa: PLR0917 - each argument is an option of the command line
     _c: Context,
+    allow: list[str],
     hosts: str = "",
+    plan: str = "",
+    drain_first: bool = False,
+    move_ids: bool = False,
+    retry_failed: bool = False,
     cluster: str = "",
     user: str = "",
     key: str = "",
@@ -57,17 +71,28 @@ def deploy(  # noqa: PLR0917 - each argument is an option of the command line
         fab deploy
         fab deploy --hosts n3 --verbose
     """
-    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import deploying, first_contact, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.consent import Consent  # noqa: PLC0415 - `fab --list` shall not pay for it
 
-    contact = operations.Contact(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    contact = first_contact.Contact(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    return operations.deploy(cluster, hosts, contact, output)
+    wish = deploying.Wish(hosts, plan, retry_failed, Consent(drain_first, frozenset(allow), move_ids))
+    return deploying.deploy(cluster, wish, contact, output)
 
 
-@command(help={**COMMON, "hosts": "only these hosts"})
-def plan(
+@command(
+    help={
+        **COMMON,
+        "hosts": "only these hosts",
+        "save": "write the plan to this file, for deploy --plan",
+        "move_ids": CONSENT["move_ids"],
+    }
+)
+def plan(  # noqa: PLR0917 - each argument is an option of the command line
     _c: Context,
     hosts: str = "",
+    save: str = "",
+    move_ids: bool = False,
     cluster: str = "",
     verbose: bool = False,
     json: str = "",
@@ -81,11 +106,11 @@ def plan(
         fab plan
         fab plan --hosts n[1-2] --json -
     """
-    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import deploying, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.consent import Consent  # noqa: PLC0415 - `fab --list` shall not pay for it
 
-    return operations.plan(
-        cluster, hosts, operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    )
+    output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
+    return deploying.plan(cluster, deploying.Wish(hosts, consent=Consent(move_ids=move_ids)), save, output)
 
 
 @command(

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from ssh_keys import ED25519, OTHER
-from support import MUNGE_KEY, THREE_HOSTS, cluster
+from support import MUNGE_KEY, cluster
 
 from slurmfab import inventory, operations
 from slurmfab.agent.resource import Outcome
-from slurmfab.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.errors import InputError, Unreachable
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock, Lock
-from slurmfab.operations import Contact, Output, chosen
+from slurmfab.operations import Output, chosen
 from slurmfab.report import Report, Step
 
 PATH = Path("configs/cluster.yaml")
@@ -38,28 +38,6 @@ def test_a_run_is_about_all_hosts_or_about_the_named_ones_in_the_clusters_order(
 def test_a_host_that_is_not_in_the_cluster_is_refused_with_the_way_in() -> None:
     with pytest.raises(InputError, match=r"n\[3-4\]: not in configs/cluster\.yaml \(known: c1,n\[1-2\]\).*add-node"):
         chosen(cluster(), "n[1-4]", PATH)
-
-
-@pytest.mark.parametrize(("word", "become"), [("", "sudo"), ("sudo", "sudo"), ("none", None)])
-def test_become_is_sudo_or_none(word: str, become: str | None) -> None:
-    assert Contact(user="admin", become=word).ssh("n1").become == become
-
-
-def test_another_word_for_become_is_refused() -> None:
-    with pytest.raises(InputError, match="--become su: it is either sudo or none"):
-        Contact(become="su").ssh("n1")
-
-
-def test_only_accepting_host_keys_is_for_later_contact_too() -> None:
-    assert not Contact(accept_new=True).said
-    assert Contact(user="admin").said
-    assert Contact(port=22).said
-
-
-def test_options_for_first_contact_are_refused_where_a_cluster_file_says_it(tmp_path: Path) -> None:
-    (tmp_path / "lab.yaml").write_text(THREE_HOSTS)
-    with pytest.raises(InputError, match="change its ssh section"):
-        operations.deploy(str(tmp_path / "lab.yaml"), "", Contact(user="admin"), Output())
 
 
 def test_the_locks_host_keys_win_over_known_hosts(home: Path) -> None:
@@ -104,16 +82,3 @@ def test_the_lock_is_written_beside_the_cluster_file_and_left_alone_when_it_says
     operations.keep_lock(known)
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert MUNGE_KEY not in path.read_text()
-
-
-def test_first_contact_ends_when_the_controller_to_be_is_lost_and_goes_on_without_another() -> None:
-    lost = {"root@c1": Unreachable("root@c1", "off.")}
-    with pytest.raises(SlurmfabError, match=r"root@c1: off\.\nroot@c1 would be the controller"):
-        operations.refuse_without_controller("root@c1,n1", lost)
-    operations.refuse_without_controller("n1,root@c1", lost)
-
-
-def test_nodes_join_all_together_or_not_at_all() -> None:
-    with pytest.raises(SlurmfabError, match=r"n3: off\.\nNothing was changed\."):
-        operations.refuse_incomplete({"n3": Unreachable("n3", "off.")})
-    operations.refuse_incomplete({})

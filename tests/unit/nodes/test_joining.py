@@ -141,7 +141,7 @@ def test_a_lost_node_when_others_are_let_in_then_it_stays_on_trial(tmp_path: Pat
     del hosts.facts["n4"]
     run.inventory.path.write_text(text)
     run.inventory = replace(run.inventory, lock=pin(run.inventory.cluster, run.inventory.lock, {"n4": prepared("n4")}))
-    joining.operations.deploy_and_admit(run)
+    joining.deploying.deploy_and_admit(run)
     assert marks(run)["n4"]
     assert not marks(run)["n3"]
 

@@ -1,0 +1,24 @@
+"""What the user of a run has agreed to beforehand, besides what is always safe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Consent:
+    """What may be done although it is not harmless.
+
+    Args:
+        drain_first: whether nodes may be drained, and their jobs waited for, where a change would hurt these.
+        allowed: names of dangers that are accepted, as a refusal spells them.
+        move_ids: whether files may get another owner, where slurm or munge has another number than is wanted.
+    """
+
+    drain_first: bool = False
+    allowed: frozenset[str] = frozenset()
+    move_ids: bool = False
+
+
+NOTHING = Consent()
+"""Only what is always safe."""
