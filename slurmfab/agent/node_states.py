@@ -14,6 +14,9 @@ from slurmfab.agent.resource import Context
 SHOW = ("scontrol", "--all", "--details", "--oneliner", "show", "node")
 """Prints all nodes, one a line, with the generic resources in use."""
 
+SHORT = ("sinfo", "-N", "-h", "-o", "%N|%T|%E")
+"""Prints the state and the reason of all nodes, one a line for each of its partitions."""
+
 UPDATE_SECONDS = 60.0
 """How long one `scontrol update` may take."""
 
@@ -130,6 +133,21 @@ def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
     """
     found = {record["NodeName"]: state_of(record) for record in records(context.must(SHOW, seconds=UPDATE_SECONDS))}
     return {node: found[node] for node in nodes if node in found}
+
+
+def short_states(context: Context) -> Dict[str, NodeState]:
+    """The states and reasons of all nodes that slurmctld knows, by what costs it least; flags show only in part.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer.
+    """
+    return short_form(context.must(SHORT, seconds=30))
+
+
+def short_form(shown: str) -> Dict[str, NodeState]:
+    """The lines `NODE|STATE|REASON` of sinfo(1), one per node and partition."""
+    lines = (line.strip().split("|", 2) for line in shown.splitlines() if line.count("|") > 1)
+    return {name: NodeState(flags(state.upper()), "" if reason == "none" else reason) for name, state, reason in lines}
 
 
 def records(shown: str) -> List[Dict[str, str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.agent import service, slurm_files, slurm_nodes
+from slurmfab.agent.node_states import short_form
 from slurmfab.agent.resource import Context, apply
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_files import SlurmFiles
@@ -102,20 +103,21 @@ def test_slurms_complaint_when_repeated_shows_reasons_once_and_no_staging_path()
     ("line", "words"),
     [
         ("n1|idle|none", "ready"),
-        ("n1|mix-|none", "ready"),
+        ("n1|mixed-|none", "ready"),
         ("n1|idle~|none", "ready"),
+        ("n1|reboot^|none", "ready"),
         ("n1|idle*|none", "idle, not responding"),
         ("n1|down*|Not responding", "down, not responding (Not responding)"),
-        ("n1|unk*|none", "unk, not responding"),
+        ("n1|unknown*|none", "unknown, not responding"),
         ("n1|inval|gres/gpu count too low (0 < 1)", "inval (gres/gpu count too low (0 < 1))"),
-        ("n1|drain|disk swap", "ready"),
-        ("n1|drain*|power | work", "ready"),
-        ("n1|drng|Low RealMemory", "drng (Low RealMemory)"),
+        ("n1|drained|disk swap", "ready"),
+        ("n1|drained*|power | work", "ready"),
+        ("n1|draining|Low RealMemory", "draining (Low RealMemory)"),
         ("n1|n/a|none", "n/a"),
     ],
 )
 def test_a_node_when_sinfo_tells_its_state_is_ready_or_not(line: str, words: str) -> None:
-    assert slurm_nodes.parse(line)["n1"].words() == words
+    assert slurm_nodes.words(short_form(line)["n1"]) == words
 
 
 @pytest.mark.parametrize(
@@ -126,15 +128,15 @@ def test_a_node_when_sinfo_tells_its_state_is_ready_or_not(line: str, words: str
         ("n1|down|none", True),
         ("n1|down*|Not responding", False),
         ("n1|down|broken fan", False),
-        ("n1|drain|Not responding", False),
+        ("n1|drained|Not responding", False),
     ],
 )
 def test_a_lost_node_when_slurmd_answers_again_may_be_resumed(line: str, expected: bool) -> None:
-    assert slurm_nodes.is_back(slurm_nodes.parse(line)["n1"]) is expected
+    assert slurm_nodes.is_back(short_form(line)["n1"]) is expected
 
 
 def test_nodes_when_late_are_named_with_one_hint_per_cause() -> None:
-    late = slurm_nodes.parse("n1|down*|Not responding\nn2|down*|Not responding\nn3|drain|Low RealMemory\n")
+    late = short_form("n1|down*|Not responding\nn2|down*|Not responding\nn3|drained|Low RealMemory\n")
     words = slurm_nodes.explain(late)
     assert words.startswith("not ready: n1: down, not responding (Not responding); n2: ")
     assert words.count("is slurmd running there") == 1
@@ -143,4 +145,4 @@ def test_nodes_when_late_are_named_with_one_hint_per_cause() -> None:
 
 def test_nodes_when_many_have_a_short_name() -> None:
     assert SlurmNodes(("n1",)).id == "slurm-nodes:n1"
-    assert SlurmNodes(("n1", "n2", "n3")).id == "slurm-nodes:n1..n3 (3)"
+    assert SlurmNodes(("n1", "n2", "n3", "n4", "n5")).id == "slurm-nodes:n1..n5 (5)"
