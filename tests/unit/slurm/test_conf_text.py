@@ -1,0 +1,72 @@
+"""Slurm's files as plain values, whoever wrote them."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.slurm.conf_text import parse
+
+FOREIGN = """\
+# NodeName=old
+clustername=lab   # the name
+SLURMCTLDHOST=a(10.0.0.1)
+SlurmctldHost=b
+SlurmctldPort=6817 SlurmdPort = 6818
+SchedulerParameters=bf_continue,\\
+bf_interval=30
+KillWait=30
+KillWait=60
+MailProg="/bin/true -x"
+Include more.conf
+NodeName=DEFAULT CPUs=4 RealMemory=100
+nodename=n[1-2],m1 State=UNKNOWN NodeAddr=10.0.0.[1-3] Feature=a\\#b
+ NodeName = x9 CPUs=8
+NodeName=n[3 CPUs=1
+PartitionName=DEFAULT MaxTime=60
+PartitionName=p Nodes=ALL
+PartitionName=q Nodes=n1 maxtime=30
+"""
+
+
+def test_settings_when_spelled_in_any_case_then_are_found_and_the_last_of_several_counts() -> None:
+    assert parse(FOREIGN).settings == {
+        "clustername": "lab",
+        "slurmctldhost": "a(10.0.0.1),b",
+        "slurmctldport": "6817",
+        "slurmdport": "6818",
+        "schedulerparameters": "bf_continue,bf_interval=30",
+        "killwait": "60",
+        "mailprog": "/bin/true -x",
+        "include": "more.conf",
+    }
+
+
+def test_nodes_when_described_by_default_lines_and_by_lists_then_each_has_its_own() -> None:
+    nodes = parse(FOREIGN).nodes
+    assert list(nodes) == ["n1", "n2", "m1", "x9", "n[3"]
+    assert [nodes["m1"].of("m1", key) for key in ("nodeaddr", "cpus", "realmemory", "feature")] == [
+        "10.0.0.3",
+        "4",
+        "100",
+        "a#b",
+    ]
+    assert nodes["x9"].of("x9", "cpus") == "8"
+    assert nodes["x9"].of("x9", "nodeaddr") == ""
+
+
+def test_one_value_for_many_nodes_when_it_is_no_list_then_is_that_of_each() -> None:
+    nodes = parse("NodeName=n[1-2] Port=7000").nodes
+    assert nodes["n2"].of("n2", "port") == "7000"
+
+
+def test_partitions_when_there_is_a_default_line_then_take_what_they_do_not_say() -> None:
+    assert parse(FOREIGN).partitions == {
+        "p": {"maxtime": "60", "nodes": "ALL"},
+        "q": {"maxtime": "30", "nodes": "n1"},
+    }
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "\n\n   \n", "no assignment here\n"])
+def test_a_text_that_says_nothing_when_read_then_has_nothing(text: str) -> None:
+    said = parse(text)
+    assert (said.settings, said.node_lines, said.partitions, said.lines) == ({}, (), {}, ())
