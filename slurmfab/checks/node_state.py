@@ -48,29 +48,34 @@ def is_ready(node: Mapping[str, str]) -> bool:
     return bool(words & READY) and words <= READY | HARMLESS
 
 
-def complaint(name: str, node: Mapping[str, str]) -> str:
+def has_less(node: Mapping[str, str]) -> bool:
+    """Whether Slurm has taken a node out of service because it registered with less than slurm.conf says."""
+    return bool(LESS.search(node.get("Reason", "")))
+
+
+def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
     """Why a node takes no jobs, and what to do; empty when it does.
 
     Args:
         name: the node's name.
         node: its record.
+        acceptance: how other hardware than the lock's is accepted.
     """
     if is_ready(node):
         return ""
     state, reason = node.get("State", "UNKNOWN"), node.get("Reason", "")
     said = f"Slurm has it {state}" + (f", for the reason “{reason}”." if reason else ", without a reason.")
-    return f"{said} {advice(name, flags(state), reason)}"
+    return f"{said} {advice(name, flags(state), reason, acceptance)}"
 
 
-def advice(name: str, words: set[str], reason: str) -> str:
-    """What a state and a reason mean, and what to do."""
+def advice(name: str, words: set[str], reason: str, acceptance: str) -> str:
+    """What a state and a reason mean, and what to do; `acceptance` is how other hardware is accepted."""
     resume = f"scontrol update NodeName={name} State=RESUME"
     rules = (
         (
             bool(LESS.search(reason)),
             "The node has less than slurm.conf promises: memory, CPUs or devices are gone. "
-            "Repair: mend the hardware; if it is meant to be so, remove hardware and gpus from the node's entry in the "
-            f"lock; then {deploy(name)} and {resume}",
+            f"Repair: mend the hardware, then {resume}; or, if it is meant to be so: {acceptance}",
         ),
         (
             bool(words & {"INVAL", "INVALID_REG"}),

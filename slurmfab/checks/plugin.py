@@ -27,6 +27,7 @@ from typing import Any
 
 import pytest
 
+from slurmfab.checks.drifted import kind_of
 from slurmfab.checks.foundation import is_foundation
 from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
@@ -215,7 +216,8 @@ class Checks:
         if is_foundation(item.obj):
             self.unsound.setdefault(host, title_of(item))
         cause, repair = explained(error, host)
-        return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=isinstance(error, Unreachable))
+        is_unreachable, drift = isinstance(error, Unreachable), kind_of(error)
+        return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=is_unreachable, drift=drift)
 
 
 def explained(error: BaseException, host: str) -> tuple[str, str]:

@@ -32,6 +32,7 @@ class Result:
         repair: what to do about it.
         seconds: how long it took on this host.
         is_unreachable: whether it failed for want of an SSH connection.
+        drift: the kind of drift that it has found; empty for none.
     """
 
     group: str
@@ -43,6 +44,7 @@ class Result:
     repair: str = ""
     seconds: float = 0.0
     is_unreachable: bool = False
+    drift: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Verdict:
                     "outcome": result.outcome,
                     "cause": result.cause,
                     "repair": result.repair,
+                    "drift": result.drift,
                     "seconds": round(result.seconds, 3),
                 }
                 for result in self.results

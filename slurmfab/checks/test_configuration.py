@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import pytest
+
+from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import need_answer
-from slurmfab.checks.wanted import CONFIGURATION, FILES, deploy
+from slurmfab.checks.wanted import CONFIGURATION, FILES, deploy, files
+from slurmfab.cluster import Cluster
+from slurmfab.lock import Lock
+from slurmfab.plans.kinds_of_drift import CHANGED_FILE, OLDER_FILE
 
+MAIN = "slurm.conf"
 HASHES = f"cd {CONFIGURATION} && sha256sum {' '.join(FILES)} 2>/dev/null || :"
 
 
@@ -27,17 +36,47 @@ def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) 
         if name in reference and theirs.get(name) != reference[name]
     ]
     wrong += [f"{name} is there, and {controller.name} has none" for name in theirs if name not in reference]
-    assert not wrong, f"{'; '.join(wrong)}. Repair: {deploy(other.name)}"
+    if wrong:
+        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {deploy(other.name)}")
 
 
-def test_slurmctld_runs_with_this_file(host: CheckedHost) -> None:
+def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """Slurm's files on the controller are what the cluster file says"""
+    wanted = files(cluster, lock)
+    if not wanted:
+        pytest.skip("nothing has been deployed yet.")
+    actual = hashes(controller)
+    wrong = [
+        f"{name} is not what the cluster file says" if name in actual else f"{name} is missing"
+        for name, text in wanted.items()
+        if actual.get(name) != hashlib.sha256(text.encode()).hexdigest()
+    ]
+    wrong += [f"{name} is there, and the cluster file needs none" for name in actual if name not in wanted]
+    if wrong:
+        raise Drifted(
+            CHANGED_FILE,
+            f"{'; '.join(wrong)}: it was edited there, or the cluster file was, and not deployed. "
+            "Repair: fab plan shows the difference, fab deploy ends it",
+        )
+
+
+def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHost) -> None:
     """slurm.conf is the one that slurmctld runs with"""
     need_answer(host)
     shown = host.ask("scontrol show config")
     value = next((line.partition("=")[2] for line in shown.splitlines() if line.startswith("HASH_VAL")), "missing")
-    assert value.strip() == "Match", (
-        "its slurm.conf is not the one that slurmctld has read: one of them was changed since. "
-        f"Repair: fab deploy, or {deploy(host.name)} if only this host's file was changed"
+    if value.strip() == "Match":
+        return
+    if hashes(host).get(MAIN) == hashes(controller).get(MAIN):
+        raise Drifted(
+            OLDER_FILE,
+            "its slurm.conf is not the one that slurmctld has read, and is the one on the controller's disk: slurmctld "
+            "runs with an older file. Repair: fab deploy",
+        )
+    raise Drifted(
+        CHANGED_FILE,
+        "its slurm.conf is not the one that slurmctld has read, nor the one on the controller's disk. "
+        f"Repair: {deploy(host.name)}, or fab deploy if {controller.name} has another one than the cluster file says",
     )
 
 

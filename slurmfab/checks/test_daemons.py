@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.munge import has_same_key, status_of_credential
 from slurmfab.checks.slurm import ping
 from slurmfab.checks.wanted import CONFIGURATION, FILES, MUNGE_KEY, MUNGE_SOCKET, deploy, port, units_of
 from slurmfab.cluster import Cluster
+from slurmfab.plans.kinds_of_drift import KEY_NOT_LOADED, OLDER_FILE
 
 TICK = 0.02
 """Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files are stamped by timer ticks."""
@@ -91,9 +94,20 @@ def test_backup_answers(backup: CheckedHost) -> None:
     assert says.endswith("is UP"), f"`scontrol ping` says: {says}. Repair: {deploy(backup.name)}"
 
 
-def test_munged_has_its_key(host: CheckedHost) -> None:
+def test_munged_has_its_key(host: CheckedHost, controller: CheckedHost) -> None:
     """munged runs with the key that is on the disk"""
-    assert_is_current(host, "munge", "munged was started before the last change of")
+    if not newer_files(host, "munge"):
+        return
+    proof = ""
+    if host.name != controller.name:
+        if not has_same_key(host, controller):
+            pytest.skip(f"the key on the disk of {host.name} is another one than {controller.name}'s.")
+        is_believed = status_of_credential(host, controller).startswith("Success")
+        proof = f", and {controller.name} {'still believes' if is_believed else 'does not believe'} its credentials"
+    raise Drifted(
+        KEY_NOT_LOADED,
+        f"munged was started before the last change of {MUNGE_KEY}{proof}. Repair: {deploy(host.name)}",
+    )
 
 
 def test_slurmctld_has_its_files(controller: CheckedHost) -> None:
@@ -143,7 +157,14 @@ def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
 
 
 def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
-    """Fail when a file of a daemon was changed after its start; one that does not run has a check of its own."""
+    """Fail when a file of a daemon was changed after its start."""
+    newer = newer_files(host, unit)
+    if newer:
+        raise Drifted(OLDER_FILE, f"{complaint} {' and '.join(newer)}. Repair: {deploy(host.name)}")
+
+
+def newer_files(host: CheckedHost, unit: str) -> list[str]:
+    """The files of a daemon that were changed after its start; a daemon that does not run has a check of its own."""
     clock, uptime, hertz, stat, *files = host.ask(AGES.format(unit=unit, files=" ".join(WATCHED[unit]))).splitlines()
     if not stat:
         pytest.skip(f"{unit} does not run on {host.name}.")
@@ -151,5 +172,4 @@ def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
     start = float(clock) - float(uptime.split()[0]) + int(stat.rpartition(")")[2].split()[19]) / int(hertz)
     changes = ((float(when), name) for when, name in (line.split(" ", 1) for line in files))
     # A change in the future comes from a clock that was set back, and tells nothing.
-    newer = [name for when, name in changes if start + TICK < when <= float(clock) + 1]
-    assert not newer, f"{complaint} {' and '.join(newer)}. Repair: {deploy(host.name)}"
+    return [name for when, name in changes if start + TICK < when <= float(clock) + 1]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import Slurm, job_words
 from slurmfab.checks.wanted import deploy
 from slurmfab.lock import Lock
+from slurmfab.plans.kinds_of_drift import OTHER_HARDWARE
 
 LOOK = (
     'echo "visible=$CUDA_VISIBLE_DEVICES"; for file in {files}; do '
@@ -30,10 +32,12 @@ def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock) -> None:
     files = gpu_files(lock, gpu_node.name)
     there = gpu_node.ask(f"for file in {' '.join(files)}; do if test -c $file; then echo $file; fi; done").split()
     gone = [file for file in files if file not in there]
-    assert not gone, (
-        f"gone: {' and '.join(gone)}. Repair: see `nvidia-smi` and `dmesg` there: the driver is not loaded, or the GPU "
-        "has fallen off its bus"
-    )
+    if gone:
+        raise Drifted(
+            OTHER_HARDWARE,
+            f"gone: {' and '.join(gone)}. Repair: see `nvidia-smi` and `dmesg` there: the driver is not loaded, or the "
+            "GPU has fallen off its bus",
+        )
 
 
 def test_job_has_the_gpu_that_it_asked_for(gpu_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:

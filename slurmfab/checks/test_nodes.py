@@ -7,38 +7,48 @@ import re
 import pytest
 
 from slurmfab.checks import node_state
+from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import counts, deploy, gpu_count, gpus_of
+from slurmfab.checks.wanted import counts, gpu_count, gpus_of
 from slurmfab.cluster import Cluster
 from slurmfab.facts import Hardware
 from slurmfab.lock import Lock
+from slurmfab.plans.kinds_of_drift import OTHER_HARDWARE, acceptance
+from slurmfab.plans.other_hardware import differences
 
 
 @foundation
-def test_node_takes_jobs(node: CheckedHost, slurm: Slurm) -> None:
+def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> None:
     """Slurm has the node idle or at work"""
-    complaint = node_state.complaint(node.name, slurm.node(node.name))
+    record = slurm.node(node.name)
+    complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
+    if complaint and node_state.has_less(record):
+        raise Drifted(OTHER_HARDWARE, complaint)
     assert not complaint, complaint
 
 
-def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, slurm: Slurm) -> None:
+def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:
     """the node has the hardware that it had when it joined"""
     wanted = hardware_in(lock, node.name)
     shown = dict(re.findall(r"(\w+)=(\d+)", node.ask("slurmd -C").splitlines()[0]))
-    gone = [
-        f"{key} is {shown.get(key, 'unknown')} and was {value}"
-        for key, value in vars(wanted).items()
-        if key != "RealMemory" and int(shown.get(key, 0)) != value
-    ]
+    now = Hardware(**{key: int(shown.get(key, 0)) for key in vars(wanted)})
     promised = int(slurm.node(node.name).get("RealMemory", "0"))
-    actual = int(shown.get("RealMemory", 0))
-    gone += [f"it has {actual} MiB of memory, and slurm.conf promises {promised}"] if actual < promised else []
-    assert not gone, (
-        f"{'; '.join(gone)} (`slurmd -C`). Repair: mend the hardware; if it is meant to be so, remove hardware from "
-        f"the node's entry in the lock, then {deploy(node.name)}"
-    )
+    has_less = now.RealMemory < promised
+    found = differences(lock.hosts[node.name], now, None, cluster.memory_margin)
+    gone = [
+        f"{change.name} is {change.actual} and was {change.wanted}"
+        for change in found
+        if change.name != "RealMemory" or not has_less
+    ]
+    gone += [f"it has {now.RealMemory} MiB of memory, and slurm.conf promises {promised}"] if has_less else []
+    if gone:
+        raise Drifted(
+            OTHER_HARDWARE,
+            f"{'; '.join(gone)} (`slurmd -C`). Repair: mend the hardware; or, if it is meant to be so: "
+            f"{acceptance(cluster.roles(node.name), node.name)}",
+        )
 
 
 def test_slurm_counts_the_hardware(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:

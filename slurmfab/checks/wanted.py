@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 
 from slurmfab.cluster import Cluster
-from slurmfab.facts import Hardware
+from slurmfab.facts import Hardware, HostFacts
 from slurmfab.lock import Lock
+from slurmfab.situation import Situation
 
 CONFIGURATION = "/etc/slurm"
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
@@ -18,6 +19,12 @@ PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
 """Slurm's own defaults (slurm.conf(5))."""
 
 _LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"}
+
+
+def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
+    """Slurm's files as the cluster file and the lock want them, by name; none before anything was deployed."""
+    facts = HostFacts(cluster.controller, "", "", "", packages={"slurm-client": lock.slurm})
+    return dict(Situation(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
 
 
 def deploy(*hosts: str) -> str:

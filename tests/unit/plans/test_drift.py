@@ -1,0 +1,139 @@
+"""The four kinds of drift, told apart by what a survey found and what the lock holds."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from support import SMALL, THREE_HOSTS, cluster, facts_of, prepared, situation
+
+from slurmfab.agent.resource import OK, WOULD_CHANGE, Change, Outcome
+from slurmfab.facts import HostFacts
+from slurmfab.plans import drift
+from slurmfab.report import DIFFERS, Report, Step
+from slurmfab.situation import Situation
+
+KEY = "file:/etc/munge/munge.key"
+STALE = Change("loaded", "older slurm.conf", "as on disk")
+
+
+def outcome(name: str, *changes: Change) -> Outcome:
+    return Outcome(name, WOULD_CHANGE if changes else OK, changes)
+
+
+def content(name: str = "content") -> Change:
+    return Change(name, diff="+a")
+
+
+def deployed(**of_n1: object) -> Situation:
+    """Three hosts that were deployed to, the first node with what is said of it now."""
+    known = facts_of(cluster(), prepared)
+    return situation(cluster(), {**known, "n1": prepared("n1", **of_n1)}, known)
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        (outcome("file:/etc/x", content()), drift.CHANGED_FILE),
+        (outcome("file:/etc/x", Change("mode", "0600", "0644")), drift.CHANGED_FILE),
+        (outcome(KEY, Change("content", wanted="differs")), drift.CHANGED_FILE),
+        (outcome("munge-key:/etc/munge/munge.key", Change("mode", "0440", "0400")), drift.CHANGED_FILE),
+        (outcome("block:/etc/hosts#hosts", content()), drift.CHANGED_FILE),
+        (outcome("slurm-files:/etc/slurm", content("slurm.conf")), drift.CHANGED_FILE),
+        (outcome("slurm-files:/etc/slurm", Change("leftovers", ".slurmfab-x")), ""),
+        (outcome("absent:/etc/slurm/gres.conf", Change("file", "there")), drift.CHANGED_FILE),
+        (outcome("service:slurmd", STALE), drift.OLDER_FILE),
+        (outcome("service:slurmctld", Change("enabled", "no", "yes"), STALE), drift.OLDER_FILE),
+        (outcome("service:slurmd", Change("loaded", "slurm.conf before its change", "as on disk")), ""),
+        (outcome("service:munge", Change("loaded", "older munge.key", "as on disk")), drift.KEY_NOT_LOADED),
+        (outcome("service:munge", Change("running", "failed", "yes")), ""),
+        (outcome("packages:munge", Change("munge", "", "installed")), ""),
+        (outcome("user:slurm", Change("uid", "", "64030")), ""),
+        (outcome("file:/etc/x"), ""),
+    ],
+)
+def test_a_difference_is_of_this_kind(found: Outcome, kind: str) -> None:
+    assert drift.kind(found) == kind
+    (step,) = drift.told(deployed(), [Step("phase", "n1", (found,))])
+    assert step.outcomes == (dataclasses.replace(found, drift=kind),)
+
+
+def test_on_a_host_without_packages_nothing_has_drifted_and_on_others_it_has() -> None:
+    steps = [
+        Step("packages", "n1", (outcome("packages:munge,slurmd", Change("slurmd", "", "installed")),)),
+        Step("slurm.conf", "n1", (outcome("slurm-files:/etc/slurm", content("slurm.conf")),)),
+        Step("slurm.conf", "n2", (outcome("slurm-files:/etc/slurm", content("slurm.conf")),)),
+    ]
+    told = drift.told(deployed(), steps)
+    assert [(step.host, step.outcomes[0].drift) for step in told] == [
+        ("n1", ""),
+        ("n1", ""),
+        ("n2", drift.CHANGED_FILE),
+    ]
+
+
+def test_a_key_that_somebody_has_replaced_is_a_changed_file_and_not_one_that_munged_has_failed_to_load() -> None:
+    stale = outcome("service:munge", Change("loaded", "older munge.key", "as on disk"))
+    replaced = Step("munge", "n1", (outcome(KEY, Change("content", wanted="differs")), stale))
+    right = Step("munge", "n2", (outcome(KEY), stale))
+    told = drift.told(deployed(), [replaced, right])
+    assert [[one.drift for one in step.outcomes] for step in told] == [
+        [drift.CHANGED_FILE, ""],
+        ["", drift.KEY_NOT_LOADED],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("differing", "drifted"),
+    [
+        ({"c1": "a", "n1": "a", "n2": "a"}, []),
+        ({"c1": "a", "n1": "a", "n2": "b"}, ["c1", "n2"]),
+        ({"c1": "a"}, ["c1"]),
+        ({"n1": "a", "n2": "a"}, ["n1", "n2"]),
+    ],
+)
+def test_a_file_that_differs_as_the_controllers_does_has_not_been_changed_on_the_host(
+    differing: dict[str, str], drifted: list[str]
+) -> None:
+    name = "slurm-files:/etc/slurm"
+    found = {host: outcome(name, Change("slurm.conf", diff=diff)) for host, diff in differing.items()}
+    steps = [Step("slurm.conf", host, (found.get(host, outcome(name)),)) for host in cluster().hosts]
+    told = drift.told(deployed(), steps)
+    assert [step.host for step in told if step.outcomes[0].drift] == drifted
+
+
+def test_other_hardware_is_told_with_both_sides_and_what_can_be_done_and_makes_no_change() -> None:
+    less = dataclasses.replace(SMALL, RealMemory=8000)
+    steps = [Step("users", host, (outcome("user:slurm"),)) for host in cluster().hosts]
+    *_, step = drift.told(deployed(hardware=less), steps)
+    (found,) = step.outcomes
+    assert (step.host, step.phase, found.id, found.status) == ("n1", "hardware", "hardware", DIFFERS)
+    assert (found.changes, found.drift) == ((Change("RealMemory", "8000", "16000"),), drift.OTHER_HARDWARE)
+    assert found.message == (
+        "deploy does not change this: repair the node; or, if it is meant to be so, fab replace-node with "
+        "--accept-hardware."
+    )
+    assert step.differs
+    assert Report("plan", "lab", ("n1",), (step,), {}, 0.0).count(WOULD_CHANGE) == 0
+
+
+def test_other_hardware_of_a_controller_is_accepted_in_the_lock() -> None:
+    both = cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: c1}]\n")
+    known = facts_of(both, prepared)
+    now = situation(both, {"c1": prepared("c1", hardware=dataclasses.replace(SMALL, CPUs=2))}, known)
+    (step,) = drift.other_hardware(now, ["c1"])
+    assert "remove hardware and gpus from the node's entry in the lock" in step.outcomes[0].message
+
+
+def test_hardware_of_hosts_that_are_no_compute_nodes_or_that_nobody_asks_about_is_no_matter() -> None:
+    less = dataclasses.replace(SMALL, CPUs=2)
+    known = facts_of(cluster(), prepared)
+    now: dict[str, HostFacts] = {host: dataclasses.replace(fact, hardware=less) for host, fact in known.items()}
+    found = drift.other_hardware(situation(cluster(THREE_HOSTS), now, known), ["c1", "n2"])
+    assert [step.host for step in found] == ["n2"]
+
+
+def test_drift_is_a_word_of_its_own_in_json() -> None:
+    step = drift.told(deployed(), [Step("slurmd", "n1", (outcome("service:slurmd", STALE),))])[0]
+    plain = Report("plan", "lab", ("n1",), (step,), {}, 0.0).as_json()
+    assert plain["steps"][0]["outcomes"][0]["drift"] == "older file loaded"

@@ -1,0 +1,201 @@
+"""`deploy --plan` against hosts that answer from memory: what was shown is done, and anything else is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over, situation
+
+from slurmfab import lock as locks
+from slurmfab.consent import Consent
+from slurmfab.deploy import deploy, look
+from slurmfab.deploying import Wish
+from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.first_contact import Contact
+from slurmfab.inventory import Inventory
+from slurmfab.operations import Output
+from slurmfab.plans import planned, saved_plan
+from slurmfab.plans.planned import Keeper
+from slurmfab.plans.saved_plan import Files, PlanOutdated, SavedPlan
+from slurmfab.run import Run
+
+TEXT = """\
+cluster: lab
+addresses: {c1: 10.0.0.1, "n[1-2]": "10.0.0.[2-3]"}
+controllers: [c1]
+nodes: [{hosts: "n[1-2]"}]
+"""
+
+
+def in_place(**more: object) -> FakeHosts:
+    facts = facts_of(cluster(), prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    return FakeHosts(facts, **more)  # type: ignore[arg-type]
+
+
+def plan_of(hosts: FakeHosts) -> SavedPlan:
+    run = run_over(hosts, cluster(), digest_key="key")
+    look(run)
+    hosts.requests.clear()
+    return saved_plan.of_run(run, Files("", ""))
+
+
+def kept_to(plan: SavedPlan, hosts: FakeHosts, directory: Path) -> tuple[Run, Keeper]:
+    """A deployment that may do what the plan shows."""
+    run = run_over(hosts, cluster(), installs_python=False)
+    run.inventory = Inventory(run.inventory.cluster, run.inventory.lock, directory / "lab.yaml")
+    keeper = Keeper(plan, run)
+    run.guard, run.keep = keeper.guard, keeper.keep
+    return run, keeper
+
+
+def applied(hosts: FakeHosts) -> list[str]:
+    """The hosts that were given anything; a request without resources takes the right to change them, and no more."""
+    changing = [one for one in hosts.requests if one[1]["op"] == "apply" and not one[1]["dry_run"]]
+    return [host for host, request in changing if request["resources"]]
+
+
+def test_hosts_that_are_as_they_were_shown_get_what_was_shown(tmp_path: Path) -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}})
+    run, _ = kept_to(plan_of(hosts), hosts, tmp_path)
+    report = deploy(run)
+    assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n1")]
+    assert (tmp_path / "lab.lock.json").exists()
+
+
+def test_a_host_that_differs_in_more_than_was_shown_stops_the_run_before_anything_is_changed_or_written(
+    tmp_path: Path,
+) -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}})
+    plan = plan_of(hosts)
+    hosts.wrong["n2"] = {"file:/etc/munge/munge.key"}
+    run, _ = kept_to(plan, hosts, tmp_path)
+    with pytest.raises(PlanOutdated, match=r"n2: file:/etc/munge/munge\.key: state was right") as refused:
+        deploy(run)
+    assert "Nothing was changed on any host. Make the plan again" in str(refused.value)
+    assert refused.value.exit_code == 1
+    assert applied(hosts) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_that_has_been_mended_meanwhile_stops_the_run_as_well(tmp_path: Path) -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}, "n2": {"service:slurmd"}})
+    plan = plan_of(hosts)
+    hosts.wrong["n2"] = set()
+    run, _ = kept_to(plan, hosts, tmp_path)
+    with pytest.raises(PlanOutdated, match="n2: service:slurmd: state was to become right, and now nothing differs"):
+        deploy(run)
+
+
+def test_a_host_without_python3_is_left_out_as_it_was_in_the_plan(tmp_path: Path) -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}}, without_python={"n2"})
+    run, _ = kept_to(plan_of(hosts), hosts, tmp_path)
+    report = deploy(run)
+    assert hosts.installed == []
+    assert set(report.lost) == {"n2"}
+    assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n1")]
+
+
+def test_a_first_deployment_is_done_as_shown_although_keys_were_unknown_then(tmp_path: Path) -> None:
+    hosts = FakeHosts(facts_of(cluster()))
+    hosts.wrong = {
+        "c1": {"munge-key:/etc/munge/munge.key", "packages:munge,openssh-client,slurm-client,slurmctld"},
+        "n1": {"file:/etc/munge/munge.key", "service:slurmd"},
+    }
+    plan = plan_of(hosts)
+
+    def remember(host: str, _resource: str) -> None:
+        hosts.facts[host] = dataclasses.replace(prepared(host), munge_key=MUNGE_KEY)
+
+    hosts.when_changed = remember
+    run, _ = kept_to(plan, hosts, tmp_path)
+    report = deploy(run)
+    assert report.exit_code == 0
+    assert not any(hosts.wrong.values())
+
+
+def test_what_shows_only_after_the_preparing_phases_and_was_not_in_the_plan_stops_the_run_there(tmp_path: Path) -> None:
+    hosts = in_place(wrong={"n1": {"ssh-key:slurm"}})
+    plan = plan_of(hosts)
+    hosts.when_changed = lambda host, _id: hosts.wrong.update({host: {"service:slurmd"}})
+    run, _ = kept_to(plan, hosts, tmp_path)
+    with pytest.raises(PlanOutdated, match="n1: service:slurmd: state was right") as refused:
+        deploy(run)
+    assert "Users, packages and keys are in place, and the rest was not begun" in str(refused.value)
+    assert [step.phase for step in run.steps] == ["ssh keys"]
+    assert (tmp_path / "lab.lock.json").exists()
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A plan in a file, with the cluster file and the lock that it was made from."""
+    path = tmp_path / "lab.yaml"
+    path.write_text(TEXT)
+    hosts = in_place(wrong={"n1": {"service:slurmd"}})
+    locks.save(situation(cluster(), hosts.facts).lock, tmp_path / "lab.lock.json")
+    plan = dataclasses.replace(plan_of(hosts), cluster_file=str(path), files=Files.of(path))
+    saved_plan.save(plan, tmp_path / "plan.json")
+    return tmp_path / "plan.json"
+
+
+def begun(saved: Path, wish: Wish | None = None, contact: Contact | None = None, cluster_file: str = "") -> Run | None:
+    return planned.run_of(cluster_file, wish or Wish(plan_file=str(saved)), contact or Contact(), Output())
+
+
+def test_a_plan_names_its_cluster_file_and_hosts_and_brings_its_consent(saved: Path) -> None:
+    plan = dataclasses.replace(saved_plan.load(saved), move_ids=True, hosts="c1,n1")
+    saved_plan.save(plan, saved)
+    run = begun(saved, Wish(plan_file=str(saved), consent=Consent(drain_first=True)))
+    assert run is not None
+    assert (run.hosts, run.inventory.path, run.command) == (("c1", "n1"), saved.parent / "lab.yaml", "deploy")
+    assert run.consent == Consent(drain_first=True, move_ids=True)
+    assert (run.digest_key, run.installs_python) == (plan.digest_key, False)
+
+
+@pytest.mark.parametrize(
+    ("wish", "contact", "words"),
+    [
+        ({"hosts": "n1"}, Contact(), "leave out --hosts"),
+        ({"retry_failed": True}, Contact(), "leave out --retry-failed"),
+        ({}, Contact(user="ann"), "leave out the options of a first contact"),
+        ({}, Contact(accept_new=True), "leave out the options of a first contact"),
+        ({"consent": Consent(move_ids=True)}, Contact(), "was made without --move-ids"),
+    ],
+)
+def test_options_that_would_make_another_deployment_of_it_are_refused(
+    saved: Path, wish: dict[str, object], contact: Contact, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        begun(saved, Wish(plan_file=str(saved), **wish), contact)  # type: ignore[arg-type]
+
+
+def test_a_plan_of_another_cluster_is_refused_with_both_names(saved: Path) -> None:
+    other = saved.parent / "other.yaml"
+    other.write_text(TEXT.replace("cluster: lab", "cluster: other"))
+    with pytest.raises(InputError, match=r"is a plan of the cluster lab, and .*other.yaml describes other"):
+        begun(saved, cluster_file=str(other))
+
+
+@pytest.mark.parametrize("name", ["lab.yaml", "lab.lock.json"])
+def test_a_cluster_file_or_lock_that_has_changed_since_stops_it_before_any_host_is_asked(
+    saved: Path, name: str
+) -> None:
+    path = saved.parent / name
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(PlanOutdated, match=f"{path} has (been edited|changed) since"):
+        begun(saved)
+
+
+def test_a_plan_without_anything_to_do_says_so(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved_plan.save(dataclasses.replace(saved_plan.load(saved), differences=()), saved)
+    assert begun(saved) is None
+    assert capsys.readouterr().out == f"lab: there is nothing to do in {saved}.\n"
+    assert planned.run_of("", Wish(plan_file=str(saved)), Contact(), Output(json="-")) is None
+    assert json.loads(capsys.readouterr().out)["steps"] == []
+
+
+def test_outdated_plans_are_errors_for_people() -> None:
+    assert issubclass(PlanOutdated, SlurmfabError)
