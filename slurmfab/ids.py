@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from slurmfab.errors import IdConflict
 from slurmfab.facts import HostFacts
@@ -16,42 +17,70 @@ DEFAULTS = {"slurm": 64030}
 CANDIDATES = range(450, 550)
 """Where an ID for munge is sought: between those that adduser gives out upwards and systemd-sysusers downwards."""
 
+WAY_OUT = (
+    "Nothing was changed. Free the number on those hosts, or choose others: "
+    "ids: {slurm: NUMBER, munge: NUMBER} in the cluster file."
+)
 
-def choose(facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: Mapping[str, int]) -> dict[str, int]:
+
+def choose(
+    facts: Mapping[str, HostFacts],
+    declared: Mapping[str, int],
+    pinned: Mapping[str, int],
+    *,
+    controller: str = "",
+    moving: bool = False,
+) -> dict[str, int]:
     """The IDs of the system users, as `{"slurm.uid": 64030, "slurm.gid": 64030, "munge.uid": …}`.
 
-    The cluster file's word comes first, then the lock's, then what all hosts that have the user agree on, then the
-    distribution's own number, then the first that is free everywhere.
+    The cluster file's word comes first, then the lock's, then what most hosts that have the user have, then what the
+    controller has, then the distribution's own number, then the first that is free everywhere.
 
     Args:
         facts: of every host that answered.
         declared: the cluster file's `ids`, one number for UID and GID.
         pinned: the lock's, in the form of the result.
+        controller: the primary controller; empty where moving users to other numbers is not to be had.
+        moving: whether users that have other numbers will be moved to these, so that only strangers are in the way.
 
     Raises:
         IdConflict: some host has the user with other numbers, or somebody else with these; all conflicts at once.
     """
     chosen: dict[str, int] = {}
     for user in SYSTEM_USERS:
-        uid, gid = pick(user, facts, declared, pinned, frozenset(chosen.values()))
+        others = frozenset(chosen.values())
+        uid, gid = pick(user, facts, declared, pinned, others, controller=controller, moving=moving)
         chosen |= {f"{user}.uid": uid, f"{user}.gid": gid}
-    complaints = [line for user in SYSTEM_USERS for line in conflicts(user, chosen, facts)]
+    complaints = [line for user in SYSTEM_USERS for line in conflicts(user, chosen, facts, moving=moving)]
     complaints += [
         f"{kind.upper()} {chosen[f'slurm.{kind}']} is wanted for both slurm and munge."
         for kind in ("uid", "gid")
         if chosen[f"slurm.{kind}"] == chosen[f"munge.{kind}"]
     ]
     if complaints:
-        raise IdConflict(
-            "\n".join(
-                [
-                    *complaints,
-                    "Nothing was changed. Free the number on those hosts, or choose others: "
-                    "ids: {slurm: NUMBER, munge: NUMBER} in the cluster file.",
-                ]
-            )
-        )
+        offered = () if moving or not controller else offer(facts, declared, pinned, controller)
+        raise IdConflict("\n".join([*complaints, *offered, WAY_OUT]))
     return chosen
+
+
+def offer(
+    facts: Mapping[str, HostFacts], declared: Mapping[str, int], pinned: Mapping[str, int], controller: str
+) -> tuple[str, ...]:
+    """The lines that say what --move-ids would do; none when it could not mend the conflict either."""
+    try:
+        chosen = choose(facts, declared, pinned, controller=controller, moving=True)
+    except IdConflict:
+        return ()
+    found: dict[str, list[str]] = {}
+    for host, fact in facts.items():
+        for user in SYSTEM_USERS:
+            if words := move(user, chosen, fact):
+                found.setdefault(f"{user}: {words}", []).append(host)
+    return (
+        "With --move-ids, users and groups get these numbers, and so do all their files on local file systems:",
+        *(f"    {fold(hosts)}: {what}" for what, hosts in found.items()),
+        "First see how many files that would be: fab plan --move-ids",
+    )
 
 
 def pick(
@@ -60,15 +89,21 @@ def pick(
     declared: Mapping[str, int],
     pinned: Mapping[str, int],
     others: frozenset[int],
+    *,
+    controller: str = "",
+    moving: bool = False,
 ) -> tuple[int, int]:
     """The UID and GID that a system user should have, free or not; `others` are those that another one has got."""
     if user in declared:
         return declared[user], declared[user]
     if f"{user}.uid" in pinned:
         return pinned[f"{user}.uid"], pinned[f"{user}.gid"]
-    existing = {(fact.accounts[user].uid, fact.accounts[user].gid) for fact in facts.values() if user in fact.accounts}
-    if len(existing) == 1:
-        return existing.pop()
+    found = numbers_of(user, facts)
+    if moving:
+        found = {host: pair for host, pair in found.items() if not others & {*pair} and is_free(user, pair, facts)}
+    prevailing = most_common(found, controller)
+    if prevailing:
+        return prevailing
     if user in DEFAULTS:
         return DEFAULTS[user], DEFAULTS[user]
     taken = {number for fact in facts.values() for number in (*fact.uids, *fact.gids)}
@@ -76,21 +111,101 @@ def pick(
     return free, free
 
 
-def conflicts(user: str, chosen: Mapping[str, int], facts: Mapping[str, HostFacts]) -> Iterable[str]:
+def numbers_of(user: str, facts: Mapping[str, HostFacts]) -> dict[str, tuple[int, int]]:
+    """UID and primary GID of a user by host, where it exists."""
+    return {
+        host: (fact.accounts[user].uid, fact.accounts[user].gid)
+        for host, fact in facts.items()
+        if user in fact.accounts
+    }
+
+
+def is_free(user: str, pair: tuple[int, int], facts: Mapping[str, HostFacts]) -> bool:
+    """Whether nobody but this user has its UID, and no group but its own the GID, on any host."""
+    uid, gid = pair
+    return all(fact.uids.get(uid, user) == user and fact.gids.get(gid, user) == user for fact in facts.values())
+
+
+def most_common(found: Mapping[str, tuple[int, int]], controller: str) -> tuple[int, int] | None:
+    """The numbers that most hosts have, so that the fewest hosts are touched; of equals, the controller's.
+
+    On the controller the user owns the state of all jobs, and without slurmctld nobody can submit any.
+    """
+    counts = Counter(found.values())
+    leading = [pair for pair, count in counts.items() if count == max(counts.values())]
+    if len(leading) == 1:
+        return leading[0]
+    return found[controller] if found.get(controller) in leading else None
+
+
+def conflicts(
+    user: str, chosen: Mapping[str, int], facts: Mapping[str, HostFacts], *, moving: bool = False
+) -> Iterable[str]:
     """A line for each way in which hosts disagree with the chosen IDs of a user; hosts with the same one are folded."""
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
     found: dict[str, list[str]] = {}
     for host, fact in facts.items():
-        account, group = fact.accounts.get(user), fact.groups.get(user)
+        for what in () if moving else other_numbers(user, chosen, fact):
+            found.setdefault(f"{what} is wanted everywhere", []).append(host)
         uid_owner, gid_owner = fact.uids.get(uid, user), fact.gids.get(gid, user)
-        if account and account.uid != uid:
-            found.setdefault(f"user {user} has UID {account.uid} there, and {uid} is wanted everywhere", []).append(
-                host
-            )
-        if group is not None and group != gid:
-            found.setdefault(f"group {user} has GID {group} there, and {gid} is wanted everywhere", []).append(host)
         if uid_owner != user:
             found.setdefault(f"UID {uid}, wanted for {user}, belongs to {uid_owner} there", []).append(host)
         if gid_owner != user:
             found.setdefault(f"GID {gid}, wanted for {user}, belongs to {gid_owner} there", []).append(host)
     return [f"{fold(hosts)}: {what}." for what, hosts in found.items()]
+
+
+def other_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[str]:
+    """How a user and its group on one host differ from the chosen numbers, each with both of them."""
+    uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
+    account, group = fact.accounts.get(user), fact.groups.get(user)
+    if account and account.uid != uid:
+        yield f"user {user} has UID {account.uid} there, and {uid}"
+    if group is not None and group != gid:
+        yield f"group {user} has GID {group} there, and {gid}"
+    if account and account.gid not in (gid, group):
+        yield f"user {user} has the primary GID {account.gid} there, and {gid}"
+
+
+def move(user: str, chosen: Mapping[str, int], fact: HostFacts) -> str:
+    """How a user's numbers on one host would change, as `uid 1001 -> 64030, gid 1001 -> 64030`; empty for not."""
+    uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
+    account, group = fact.accounts.get(user), fact.groups.get(user)
+    return ", ".join(
+        f"{what} {old} -> {new}"
+        for what, old, new in (
+            ("uid", account.uid if account else None, uid),
+            ("gid", group, gid),
+            ("primary gid", account.gid if account and account.gid != group else None, gid),
+        )
+        if old not in (None, new)
+    )
+
+
+def refuse_partial_move(
+    hosts: Collection[str],
+    everybody: Collection[str],
+    before: Mapping[str, int],
+    chosen: Mapping[str, int],
+    facts: Mapping[str, HostFacts],
+) -> None:
+    """Refuse to move users on some hosts of a run, when others have to be moved with them.
+
+    Args:
+        hosts: those that the run is about.
+        everybody: all hosts of the cluster.
+        before: the lock's numbers before this run.
+        chosen: the numbers now.
+        facts: of the hosts that answered.
+
+    Raises:
+        IdConflict: the run is about some hosts only, and the numbers of others change, too.
+    """
+    left = [host for host in everybody if host not in hosts]
+    changes = before and dict(before) != dict(chosen)
+    moved = [host for host in left if host in facts and any(move(user, chosen, facts[host]) for user in SYSTEM_USERS)]
+    if left and (changes or moved):
+        raise IdConflict(
+            f"The numbers of slurm and munge have to be the same on all hosts, and {fold(moved or left)} would keep "
+            "others. Without --hosts: fab deploy --move-ids. Nothing was changed."
+        )

@@ -21,11 +21,13 @@ class Group(Resource):
     Args:
         group: its name.
         gid: its number.
+        moved: whether a resource before this one gives it that number; a dry run takes it for given.
     """
 
     kind: ClassVar[str] = "group"
     group: str
     gid: int
+    moved: bool = False
 
     def name(self) -> str:
         """The group's name."""
@@ -42,10 +44,12 @@ class Group(Resource):
             ResourceFailed: it is another one.
         """
         gid = find_group(context, self.group)
+        if gid is not None and self.moved and context.dry_run:
+            return {"gid": self.gid}
         if gid not in (None, self.gid):
             raise ResourceFailed(
                 "the group %s has GID %d here and should have %d; files carry the number, so it is not changed: "
-                "use groupmod and chown yourself, or give the cluster GID %d" % (self.group, gid, self.gid, gid)
+                "let slurmfab move them by --move-ids, or give the cluster GID %d" % (self.group, gid, self.gid, gid)
             )
         return {"gid": gid}
 

@@ -7,7 +7,7 @@ from support import host_facts
 
 from slurmfab.errors import IdConflict
 from slurmfab.facts import Account, HostFacts
-from slurmfab.ids import CANDIDATES, choose
+from slurmfab.ids import CANDIDATES, WAY_OUT, choose, move, refuse_partial_move
 
 
 def having(name: str, **users: tuple[int, int]) -> HostFacts:
@@ -102,3 +102,102 @@ def test_when_every_candidate_is_taken_the_conflict_is_told() -> None:
     crowded = host_facts("n1", uids={number: f"u{number}" for number in range(CANDIDATES.start, CANDIDATES.stop + 1)})
     with pytest.raises(IdConflict, match="wanted for munge"):
         choose({"n1": crowded}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("hosts", "slurm"),
+    [
+        ([having("c1", slurm=(64030, 64030)), having("n1", slurm=(900, 900)), having("n2", slurm=(900, 900))], 900),
+        ([having("c1", slurm=(800, 800)), having("n1", slurm=(900, 900)), host_facts("n2")], 800),
+        ([host_facts("c1"), having("n1", slurm=(800, 800)), having("n2", slurm=(900, 900))], 64030),
+        ([having("c1", slurm=(800, 800)), having("n1", slurm=(800, 800)), host_facts("n2", uids={800: "bob"})], 64030),
+        (
+            [having("c1", slurm=(800, 100)), having("n1", slurm=(800, 100)), host_facts("n2", gids={100: "users"})],
+            64030,
+        ),
+    ],
+    ids=["most hosts", "the controller's, of equals", "none of equals", "taken elsewhere", "group taken elsewhere"],
+)
+def test_when_users_may_be_moved_the_number_is_chosen_that_moves_least(hosts: list[HostFacts], slurm: int) -> None:
+    chosen = choose({fact.name: fact for fact in hosts}, {}, {}, controller="c1", moving=True)
+    assert (chosen["slurm.uid"], chosen["slurm.gid"]) == (slurm, slurm)
+
+
+@pytest.mark.parametrize(
+    ("declared", "pinned"),
+    [({"slurm": 64030, "munge": 450}, {}), ({}, numbers(64030, 450))],
+    ids=["declared", "pinned"],
+)
+def test_when_users_may_be_moved_other_numbers_are_no_conflict_but_a_stranger_with_the_wanted_one_is(
+    declared: dict[str, int], pinned: dict[str, int]
+) -> None:
+    other = having("n1", slurm=(1001, 1002), munge=(1003, 1003))
+    assert choose({"n1": other}, declared, pinned, controller="c1", moving=True) == numbers(64030, 450)
+    taken = host_facts("n2", uids={64030: "alice"})
+    with pytest.raises(IdConflict) as conflict:
+        choose({"n1": other, "n2": taken}, declared, pinned, controller="c1", moving=True)
+    told, way_out = str(conflict.value).splitlines()
+    assert told == "n2: UID 64030, wanted for slurm, belongs to alice there."
+    assert "ids: {slurm: NUMBER, munge: NUMBER}" in way_out
+
+
+def test_a_refusal_shows_what_would_be_moved_with_hosts_folded() -> None:
+    hosts = {name: having(name, slurm=(1001, 1002)) for name in ("n1", "n2")}
+    with pytest.raises(IdConflict) as conflict:
+        choose({"c1": having("c1", slurm=(64030, 64030)), **hosts}, {"slurm": 64030}, {}, controller="c1")
+    assert str(conflict.value).splitlines()[2:] == [
+        "With --move-ids, users and groups get these numbers, and so do all their files on local file systems:",
+        "    n[1-2]: slurm: uid 1001 -> 64030, gid 1002 -> 64030",
+        "First see how many files that would be: fab plan --move-ids",
+        WAY_OUT,
+    ]
+
+
+@pytest.mark.parametrize("controller", ["", "c1"], ids=["hosts that are not of the cluster yet", "a stranger's number"])
+def test_a_refusal_does_not_offer_what_would_not_help(controller: str) -> None:
+    hosts = {
+        "n1": having("n1", slurm=(1001, 1001)),
+        "n2": host_facts("n2", uids={64030: "alice"} if controller else {}),
+    }
+    with pytest.raises(IdConflict) as conflict:
+        choose(hosts, {"slurm": 64030}, {}, controller=controller)
+    assert "--move-ids" not in str(conflict.value)
+
+
+def test_a_primary_group_of_somebody_else_is_a_conflict_and_can_be_moved() -> None:
+    hosts = {"n1": host_facts("n1", accounts={"slurm": Account(64030, 100, "/", "/bin/sh")}, gids={100: "users"})}
+    with pytest.raises(IdConflict, match="n1: user slurm has the primary GID 100 there, and 64030 is wanted"):
+        choose(hosts, {"slurm": 64030}, {})
+    chosen = choose(hosts, {"slurm": 64030}, {}, controller="c1", moving=True)
+    assert move("slurm", chosen, hosts["n1"]) == "primary gid 100 -> 64030"
+
+
+ALL, SAME = ("c1", "n1"), having("n1", slurm=(64030, 64030), munge=(450, 450))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "before", "fact"),
+    [
+        (ALL, numbers(1, 2), SAME),
+        (("n1",), numbers(64030, 450), SAME),
+        (("n1",), {}, SAME),
+        (("n1",), numbers(64030, 450), having("n1", slurm=(1001, 1001))),
+    ],
+    ids=["all hosts", "nothing moves", "no lock", "one that is meant"],
+)
+def test_some_hosts_alone_may_be_moved_to_the_numbers_that_all_others_have(
+    hosts: tuple[str, ...], before: dict[str, int], fact: HostFacts
+) -> None:
+    refuse_partial_move(hosts, ALL, before, numbers(64030, 450), {"n1": fact})
+
+
+@pytest.mark.parametrize(
+    ("hosts", "before", "fact"),
+    [(("n1",), numbers(64031, 450), SAME), (("c1",), {}, having("n1", slurm=(1001, 1001)))],
+    ids=["all would have to", "one left out"],
+)
+def test_some_hosts_alone_are_not_moved_when_others_would_keep_other_numbers(
+    hosts: tuple[str, ...], before: dict[str, int], fact: HostFacts
+) -> None:
+    with pytest.raises(IdConflict, match="Without --hosts: fab deploy --move-ids"):
+        refuse_partial_move(hosts, ALL, before, numbers(64030, 450), {"n1": fact})
