@@ -32,13 +32,17 @@ class MungeKey(Resource):
         """The path."""
         return self.path
 
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The key file."""
-        return (self.path,)
+        return (self.path,) if differing - {"leftovers"} else ()
+
+    def holds_secret(self, path: str) -> bool:  # noqa: ARG002
+        """It is nothing else."""
+        return True
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """A key of a legal size, munge's, 0400."""
-        return {"key": "present", "owner": "munge", "group": "munge", "mode": "0400"}
+        """A key of a legal size, munge's, 0400; and none beside it, which a run that was killed has left."""
+        return {"key": "present", "owner": "munge", "group": "munge", "mode": "0400", "leftovers": None}
 
     def actual(self, context: Context) -> State:
         """The same of the file that is there; nothing when there is none."""
@@ -51,6 +55,7 @@ class MungeKey(Resource):
             "owner": user_name(context, status.st_uid, "munge"),
             "group": group_name(context, status.st_gid, "munge"),
             "mode": "%04o" % (status.st_mode & 0o7777),
+            "leftovers": len(replace.leftovers(path)) or None,
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
@@ -59,5 +64,7 @@ class MungeKey(Resource):
         uid, gid = uid_of(context, "munge"), gid_of(context, "munge")
         if "key" in differing:
             replace.put(path, os.urandom(NEW_SIZE), uid, gid, 0o400)
-        else:
+        elif differing - {"leftovers"}:
             replace.change_access(path, uid, gid, 0o400)
+        if "leftovers" in differing:
+            replace.remove_leftovers(*os.path.split(path))

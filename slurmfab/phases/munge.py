@@ -19,8 +19,13 @@ def key(situation: Situation, host: str) -> tuple[Resource, ...]:
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     """The controller's key, and the daemon, which is restarted when its key is newer than it is.
 
-    Before the controller has a key there is nothing to compare with, and the file is planned as different.
+    Before the controller has a key there is nothing to compare with, and the file is planned as different. A compute
+    node that had another key was not heard by slurmctld, which would ask it again after a third of SlurmdTimeout
+    (slurm.conf(5)); a slurmd that starts tells by itself that it is there.
     """
     content = situation.controller_facts.munge_key
     copied = File(KEY, content, owner="munge", group="munge", mode=0o400, secret=True, encoding="base64")
-    return (*(() if host == situation.cluster.controller else (copied,)), Service("munge", watches=(KEY,)))
+    if host == situation.cluster.controller:
+        return (Service("munge", watches=(KEY,)),)
+    followers = ("slurmd",) if situation.is_compute_node(host) else ()
+    return copied, Service("munge", watches=(KEY,), followers=followers)
