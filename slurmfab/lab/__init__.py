@@ -11,7 +11,18 @@ address, sshd and package manager. Whoever reaches it by SSH cannot tell it from
 
 from slurmfab.lab.base import remove_cache
 from slurmfab.lab.command import obstacle
-from slurmfab.lab.labs import down, kill_host, load, names, run, start_host, status, up
+from slurmfab.lab.labs import (
+    down,
+    kill_host,
+    load,
+    names,
+    plug_in_host,
+    run,
+    start_host,
+    status,
+    unplug_host,
+    up,
+)
 from slurmfab.lab.spec import Lab, LabHost, LabSpec
 
 __all__ = [
@@ -23,9 +34,11 @@ __all__ = [
     "load",
     "names",
     "obstacle",
+    "plug_in_host",
     "remove_cache",
     "run",
     "start_host",
     "status",
+    "unplug_host",
     "up",
 ]

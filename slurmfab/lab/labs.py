@@ -17,7 +17,7 @@ from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import CONTROLLER, Lab, LabHost, LabSpec
 from slurmfab.lab.state import LabState, names
 
-__all__ = ["down", "kill_host", "load", "names", "run", "start_host", "status", "up"]
+__all__ = ["down", "kill_host", "load", "names", "plug_in_host", "run", "start_host", "status", "unplug_host", "up"]
 
 ENTER = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd")
 """What `run` shares with the host: everything."""
@@ -234,6 +234,18 @@ def start_host(lab: Lab, host: str) -> None:
         if _look(remembered, name, ask=False).pid is None:
             roots.prepare(remembered, name, _address(remembered, name))
             _switch_on(remembered, (name,), lambda _: None)
+
+
+def unplug_host(lab: Lab, host: str) -> None:
+    """Cut a host's network; it runs on, and nobody hears of it."""
+    network.unplug(_state_of(lab).layout.host(lab.host(host).name))
+
+
+def plug_in_host(lab: Lab, host: str) -> None:
+    """Give a host that was unplugged its network back."""
+    remembered = _state_of(lab)
+    name = lab.host(host).name
+    network.plug_in(remembered.layout.host(name), _address(remembered, name), IPv4Network(remembered.network))
 
 
 def _is_up(remembered: LabState) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import threading
 from functools import cache
 from typing import Any
 
@@ -24,11 +25,30 @@ BANNER_SECONDS = 20
 SILENCE = ("banner", "No existing session")
 """What paramiko says when an sshd accepts a connection and then keeps silent."""
 
+NO_CHANNEL = "Timeout opening channel"
+"""What paramiko says when a jump host waits for a host that answers nothing at all."""
+
+AUTHENTICATION = "Authentication timeout"
+"""What paramiko says when an sshd does not say whether it lets somebody in."""
+
 # Without a handler of its own, paramiko's reports of lost connections go to standard error, tracebacks and all.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 LOGIN_SECONDS = 30
-KEEPALIVE_SECONDS = 15
+"""How long sshd may take to judge one key, and a jump host to make a connection."""
+
+OPEN_SECONDS = 60
+"""How long all of it may take together, whichever step hangs, and however many keys there are to try."""
+
+KEEPALIVE_SECONDS = 5
+"""How often something is sent at least, lest a network that is gone be noticed only when somebody asks."""
+
+UNACKNOWLEDGED_SECONDS = 15
+"""After how long without an acknowledgement by the other side's kernel a connection is gone (TCP_USER_TIMEOUT, tcp(7)).
+
+However busy a host is, its kernel acknowledges; so this can be shorter than the patience with the agent. A host that
+vanishes is noticed within 20 s, as something is sent every 5 s. Behind a jump host only the agent's silence tells.
+"""
 
 
 def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None = None) -> fabric.Connection:
@@ -53,12 +73,18 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
         connect_kwargs=login(route, policy),
     )
     connection.client.set_missing_host_key_policy(policy)
+    limit = threading.Timer(OPEN_SECONDS, connection.client.close)
+    limit.daemon = True
+    limit.start()
     try:
         connection.open()
     except HostError:
         raise
     except Exception as error:
-        raise explained(error, route) from error
+        is_undecided = limit.finished.is_set() or AUTHENTICATION in str(error)
+        raise (undecided(route) if is_undecided else explained(error, route)) from error
+    finally:
+        limit.cancel()
     connection.transport.set_keepalive(KEEPALIVE_SECONDS)
     return connection
 
@@ -100,9 +126,13 @@ def load_key(path: str) -> paramiko.PKey:
 
 
 def without_delay(sock: socket.socket, **arguments: Any) -> paramiko.Transport:
-    """A transport whose small packets leave at once (TCP_NODELAY); a gateway's channel has no such option."""
+    """A transport whose small packets leave at once, and whose broken network is noticed.
+
+    A gateway's channel has no such options, and systems other than Linux lack the second one.
+    """
     with contextlib.suppress(AttributeError, OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_SECONDS * 1000)
     return paramiko.Transport(sock, **arguments)
 
 
@@ -120,6 +150,15 @@ def explained_gateway(error: HostError) -> Unreachable:
             "Compare it with its console, then log in there once with ssh, so that ~/.ssh/known_hosts holds it.",
         )
     return Unreachable(error.host, f"the jump host cannot be used: {error.reason}")
+
+
+def undecided(route: Route) -> Unreachable:
+    """What to say of an sshd that neither lets somebody in nor refuses."""
+    return Unreachable(
+        route.host,
+        f"{route.address} port {route.port} does not say in time whether it lets {route.user} in. "
+        "Something hangs there: a user database (LDAP), PAM, a home directory on a dead file server.",
+    )
 
 
 def explained(error: Exception, route: Route) -> Unreachable:  # noqa: PLR0911 - one return for each cause
@@ -141,10 +180,10 @@ def explained(error: Exception, route: Route) -> Unreachable:  # noqa: PLR0911 -
         )
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
         return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")
-    if isinstance(error, paramiko.ChannelException):
+    if isinstance(error, paramiko.ChannelException) or NO_CHANNEL in str(error):
         return Unreachable(
             route.host,
-            f"its jump host makes no connection to {where} ({error.text}). Is the host up, "
+            f"its jump host makes no connection to {where} ({getattr(error, 'text', 'no answer')}). Is the host up, "
             "does the jump host reach it, and does its sshd allow that (AllowTcpForwarding in sshd_config)?",
         )
     if isinstance(error, TimeoutError):

@@ -5,10 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from slurmfab.errors import AgentFailed, BecomeRefused, ConnectionLost, HostError, PythonMissing, SudoPasswordNeeded
+from slurmfab.errors import (
+    AgentFailed,
+    AnotherRun,
+    BecomeRefused,
+    ConnectionLost,
+    HostError,
+    PythonMissing,
+    SudoPasswordNeeded,
+)
 from slurmfab.ssh import payload
 
 GREETING = f"{payload.GREETING}\n".encode()
@@ -16,6 +25,9 @@ GREETING = f"{payload.GREETING}\n".encode()
 
 SUDO_PROMPT = "slurmfab asks sudo for a password: "
 NO_PYTHON = ("not found", "No such file")
+
+SIGN_OF_LIFE = b"0\n"
+"""An empty frame: the agent answers nothing, and knows that the deployer is there."""
 
 Line = Mapping[str, Any]
 
@@ -31,6 +43,7 @@ class Stream(Protocol):
 
         Raises:
             TimeoutError: nothing came for long.
+            OSError: the connection is broken.
         """
 
     def close(self) -> None:
@@ -56,6 +69,7 @@ class Session:
         self.stream = stream
         self.buffer = b""
         self.noise: list[str] = []
+        self.sending = threading.Lock()
 
     def start(self, *, become: bool, password: str = "") -> None:
         """Bring the agent's code to the host.
@@ -93,8 +107,16 @@ class Session:
 
     def send(self, data: bytes) -> None:
         """Send all of it; when nobody is there to take it, what came before the end tells why, and is read next."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self.sending:
             self.stream.sendall(data)
+
+    def beat(self) -> None:
+        """Give a sign of life, unless something is being sent at this moment, which is one as well."""
+        if self.sending.acquire(blocking=False):
+            try:
+                self.stream.sendall(SIGN_OF_LIFE)
+            finally:
+                self.sending.release()
 
     def ask(self, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
         """Send a request and return all lines of its answer.
@@ -105,6 +127,7 @@ class Session:
 
         Raises:
             ConnectionLost: the host went away or fell silent.
+            AnotherRun: another run has the host's lock.
             AgentFailed: the agent reports that it could not go on.
         """
         body = json.dumps(request).encode("ascii")
@@ -113,6 +136,8 @@ class Session:
         for line in self.lines():
             if line.get("done"):
                 return tuple(answer)
+            if "holder" in line:
+                raise AnotherRun(self.host, line["holder"])
             if "error" in line:
                 raise AgentFailed(self.host, f"{line['error']}.")
             if "alive" not in line:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import shlex
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError, SudoPasswordNeeded
+from slurmfab.ssh.pulse import Pulse
 from slurmfab.ssh.session import Line, Session, command
 
 if TYPE_CHECKING:
@@ -18,15 +20,20 @@ if TYPE_CHECKING:
     from slurmfab.ssh.host_keys import PinnedKey
     from slurmfab.ssh.route import Route
 
-SILENCE_SECONDS = 60
-"""After how long without a sign of life (the agent gives one every 5 s) a host counts as lost."""
+SILENCE_SECONDS = 30
+"""After how long without a sign of life a host counts as lost: the agent gives one every 5 s, a busy host some of them
+late. A network that is gone is noticed sooner, see `slurmfab.ssh.connection`."""
 
 FAN_OUT = 64
 """How many hosts are talked to at a time."""
 
 PYTHON_SECONDS = 600
+"""How long the installation of python3 may take in all."""
+
 INSTALL_PYTHON = (
     "export DEBIAN_FRONTEND=noninteractive; command -v apt-get >/dev/null || exit 69; "
+    # An empty line now and then is a sign of life.
+    "(while sleep 5 >/dev/null 2>&1 && echo; do :; done) & trap 'kill $!' EXIT; "
     "apt-get -qq install --no-install-recommends --yes python3 >/dev/null 2>&1 || "
     "{ apt-get -qq update && apt-get -qq install --no-install-recommends --yes python3; } 2>&1"
 )
@@ -54,6 +61,31 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """End all conversations."""
+
+
+class SshStream:
+    """The two directions of a command behind an SSH channel; an end that came with the connection's is no answer.
+
+    Args:
+        channel: the channel that it runs on.
+    """
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self.channel = channel
+        self.sendall = channel.sendall
+        self.close = channel.close
+
+    def recv(self, size: int) -> bytes:
+        """At least one byte; empty at the end of the command.
+
+        Raises:
+            TimeoutError: nothing came for long.
+            OSError: the connection is gone.
+        """
+        data: bytes = self.channel.recv(size)
+        if not data and not self.channel.get_transport().is_active():
+            raise OSError("the host is gone, or the network to it")
+        return data
 
 
 class SshTransport:
@@ -84,6 +116,7 @@ class SshTransport:
         self.connections: dict[str, Any] = {}
         self.sessions: dict[str, Session] = {}
         self.execs: dict[str, int] = {}
+        self.pulse = Pulse(lambda: tuple(self.sessions.values()))
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
@@ -112,13 +145,14 @@ class SshTransport:
 
     def greet(self, host: str, become: bool) -> Session:
         """Run the agent's command on a host and bring the code over."""
-        session = Session(host, self.execute(host, command(become=become)))
+        session = Session(host, SshStream(self.execute(host, command(become=become))))
         try:
             session.start(become=become, password=self.password)
         except SlurmfabError:
             session.close()
             raise
         self.sessions[host] = session
+        self.pulse.start()
         return session
 
     def connection(self, host: str) -> Any:
@@ -178,19 +212,24 @@ class SshTransport:
         """Install python3 by apt; with the sudo password on standard input where sudo asks for it."""
         sudo = "sudo -S -p '' " if self.routes[host].become else ""
         channel = self.execute(host, f"{sudo}sh -c {shlex.quote(INSTALL_PYTHON)}")
-        channel.settimeout(PYTHON_SECONDS)
+        deadline = time.monotonic() + PYTHON_SECONDS
+        words: list[bytes] = []
         try:
             if sudo and self.password:
                 channel.sendall(self.password.encode() + b"\n")
-            output = b"".join(iter(lambda: channel.recv(65536), b"")).decode(errors="replace").strip()
+            while piece := channel.recv(65536):
+                words.append(piece)
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"apt-get has not ended after {PYTHON_SECONDS} s")
             code = channel.recv_exit_status()
         except OSError as error:
-            why = str(error) or f"no word from apt-get for {PYTHON_SECONDS} s"
-            raise PythonMissing(
+            why = str(error) or f"no word from it for {SILENCE_SECONDS} s"
+            raise ConnectionLost(
                 host, f"python3 is missing, and while it was installed the connection was lost: {why}."
             ) from error
         finally:
             channel.close()
+        output = b"".join(words).decode(errors="replace").strip()
         if code == NO_APT:
             raise PythonMissing(host, "there is neither python3 nor apt-get; slurmfab deploys to Debian and Ubuntu.")
         if code != 0:
@@ -207,6 +246,7 @@ class SshTransport:
 
     def close(self) -> None:
         """End all conversations; the agents go when their input ends."""
+        self.pulse.end()
         for host in tuple(self.connections):
             self.forget(host)
         for connection in self.gateways.values():
@@ -226,13 +266,11 @@ def on_each(
     pool = ThreadPoolExecutor(max_workers=max(1, fan_out), thread_name_prefix="host")
     futures = {pool.submit(function, host): host for host in hosts}
     try:
-        while futures:
-            done, _ = wait(futures, return_when=FIRST_COMPLETED)
-            for future in done:
-                host = futures.pop(future)
-                try:
-                    yield host, future.result()
-                except SlurmfabError as error:
-                    yield host, error
+        for future in as_completed(futures):
+            host = futures.pop(future)
+            try:
+                yield host, future.result()
+            except SlurmfabError as error:
+                yield host, error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

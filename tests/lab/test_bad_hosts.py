@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fingerprints import at_rest
 from lab_cluster import DeployedLab
-from lab_user import HOLD_LOCK, Person, running_lab, snapshots, words_of
+from lab_user import HOLD_LOCK, Person, held_up, running_lab, snapshots, wait_for_dpkg, words_of
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
-SPEC = LabSpec(name="hbad", suite="bookworm", nodes=13, ssh_user="admin", down=("n2",), hanging=("n3",))
+SPEC = LabSpec(name="hbad", suite="bookworm", nodes=15, ssh_user="admin", down=("n2",), hanging=("n3",))
 
 PLUGINS = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
 BREAKAGES = {
@@ -32,8 +33,13 @@ BREAKAGES = {
     "n11": "printf 'Package: slurmd\\nPin: release *\\nPin-Priority: -1\\n' >/etc/apt/preferences.d/no-slurmd",
     "n12": f'systemd-run --quiet python3 -c "{HOLD_LOCK}"',
     "n13": f'systemd-run --quiet python3 -c "{HOLD_LOCK}"',
+    "n14": "echo 'this is no field' >>/var/lib/dpkg/status",
+    "n15": "systemctl stop ssh.socket ssh.service",
 }
 WELL = ("ctl", "n1", "n10", "n12")
+
+LOST_SECONDS = 30
+"""A host that vanishes is noticed within 20 s; the rest is for what the others still have to do, on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +90,11 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BadDay]:
 
 def test_a_day_with_many_bad_hosts_when_deployed_then_ends_in_time_without_a_traceback(day: BadDay) -> None:
     assert "Traceback" not in day.said
-    assert day.code == 1
-    assert day.seconds < 120
+    assert day.code == 3
+    assert day.seconds < 90
     assert "hbad: " in day.said.splitlines()[-1]
-    assert "not done: n[2-9,11,13]" in day.said.splitlines()[-1]
+    assert "not done: n[2-9,11,13-15]" in day.said.splitlines()[-1]
+    assert day.said.splitlines()[-1].endswith("Mend that, then go on with just those: fab deploy --retry-failed.")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +110,8 @@ def test_a_day_with_many_bad_hosts_when_deployed_then_ends_in_time_without_a_tra
         ("n9", "cannot lock /etc/group", "Is its file system read-only"),
         ("n11", "no package slurmd in this host's package sources", "/etc/apt/sources.list"),
         ("n13", "the connection was lost", "The next deploy goes on where this one stopped."),
+        ("n14", "/var/lib/dpkg/status", "dpkg"),
+        ("n15", "nothing listens at", "its sshd running"),
     ],
 )
 def test_a_bad_host_when_deployed_then_one_line_says_what_and_what_to_try(
@@ -130,9 +139,9 @@ def test_a_host_that_is_lost_in_the_middle_when_slurm_conf_is_written_then_keeps
 
 def test_a_second_deployment_when_one_is_at_work_then_is_told_who_it_is(day: BadDay) -> None:
     assert day.second.returncode == 1
-    for host in ("ctl", "n12"):
-        assert words_of(day.second).count(f"{host}: another run is at work here: ") == 1
+    assert words_of(day.second).count("ctl: another run is at work on this cluster: ") == 1
     assert f"@{socket.gethostname()} since 20" in day.second.stderr
+    assert ", fab deploy. Nothing was changed by this one." in day.second.stderr
 
 
 def test_hosts_that_were_lost_or_full_when_they_are_back_then_the_next_deployment_converges(
@@ -192,12 +201,70 @@ def test_a_disk_that_is_full_when_a_file_is_replaced_then_the_old_one_stays_unti
         after = well.on("n2", look)
     finally:
         well.on("n2", "umount /etc/slurm")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "n2: slurm-files:/etc/slurm: No space left on device" in words_of(done)
     assert after == before
     done = well.slurmfab("deploy")
     assert done.returncode == 0, words_of(done)
     assert well.on("n2", "grep -c KillWait=43 /etc/slurm/slurm.conf") == "1"
+
+
+def test_hosts_that_vanish_in_the_middle_of_a_phase_when_the_others_go_on_then_are_lost_in_time_and_tried_again_later(
+    well: DeployedLab, person: Person
+) -> None:
+    before = well.on("ctl", "sha256sum /etc/slurm/slurm.conf; scontrol -o show node n1,n2 | cut -d' ' -f1")
+    with held_up(well, "n2"), held_up(well, "n1"):
+        process = person.start("deploy", "--cluster", str(well.inventory_path))
+        wait_for_dpkg(well, "n1", "n2")
+        lab.kill_host(well.lab, "n1")
+        lab.unplug_host(well.lab, "n2")
+        begun = time.monotonic()
+        said, _ = process.communicate(timeout=120)
+        seconds = time.monotonic() - begun
+        lab.start_host(well.lab, "n1")
+    assert seconds < LOST_SECONDS, said
+    assert process.returncode == 3, said
+    for host in ("n1", "n2"):
+        assert f"{host}: the connection was lost: the host is gone, or the network to it. Is the host still up?" in said
+    assert well.on("ctl", "sha256sum /etc/slurm/slurm.conf; scontrol -o show node n1,n2 | cut -d' ' -f1") == before
+    lab.plug_in_host(well.lab, "n2")
+    at_rest(well, "n1", "n2")
+    done = well.slurmfab("deploy", "--retry-failed")
+    assert done.returncode == 0, words_of(done)
+    assert "Going on with n[1-2]." in words_of(done)
+    # Slurm keeps a node out of service that was restarted behind its back (ReturnToService=1, slurm.conf(5)).
+    assert well.slurmfab("resume", "n1").returncode == 0
+    assert sorted(well.on("ctl", "cd /tmp && timeout 60 srun -N2 hostname").split()) == ["n1", "n2"]
+    done = well.slurmfab("deploy", "--retry-failed")
+    assert (done.returncode, "nothing is tried again" in words_of(done)) == (0, True)
+
+
+def test_a_controller_that_vanishes_when_hosts_are_worked_on_then_the_run_ends_in_time_and_none_begins_without_it(
+    well: DeployedLab, person: Person
+) -> None:
+    words = "deploy", "--cluster", str(well.inventory_path)
+    with held_up(well, "ctl"):
+        process = person.start(*words)
+        wait_for_dpkg(well, "ctl")
+        lab.unplug_host(well.lab, "ctl")
+        begun = time.monotonic()
+        said, _ = process.communicate(timeout=120)
+        assert time.monotonic() - begun < LOST_SECONDS, said
+    assert process.returncode == 1, said
+    assert "ctl is the controller, so nothing else was started." in said
+    before = snapshots(well, "n1", "n2")
+    begun = time.monotonic()
+    done = deploy_with(well, "KillWait: 44")
+    assert time.monotonic() - begun < LOST_SECONDS
+    assert done.returncode == 1
+    assert "ctl is the controller, so nothing else was started." in words_of(done)
+    assert snapshots(well, "n1", "n2") == before
+    lab.plug_in_host(well.lab, "ctl")
+    at_rest(well, "ctl", "n1", "n2")
+    done = well.slurmfab("deploy", "--retry-failed")
+    assert done.returncode == 0, words_of(done)
+    assert "this one is about all hosts again" in words_of(done)
+    assert well.on("n1", "grep -c KillWait=44 /etc/slurm/slurm.conf") == "1"
 
 
 @pytest.fixture

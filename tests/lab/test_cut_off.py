@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import getpass
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
-from lab_user import HOLD_LOCK, Person, running_lab, words_of
+from fingerprints import AT_WORK, KEY, LEFTOVERS, PACKAGE_KEY, at_rest
+from lab_cluster import DeployedLab, eventually
+from lab_user import Person, held_up, running_lab, wait_for_dpkg, words_of
 
 from slurmfab import lab
+from slurmfab.agent.lifeline import SILENCE
 from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
 SPEC = LabSpec(name="hcut", suite="trixie", nodes=2)
 ALL = ("ctl", "n1", "n2")
-KEY = "/etc/munge/munge.key"
 MANAGED = ("/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/cgroup.conf", "/etc/ssh/ssh_known_hosts", KEY)
 SUMS = f"sha256sum {' '.join(MANAGED)} 2>/dev/null || true"
-PACKAGE_KEY = f"[ -s {KEY} ] && stat -c %s {KEY} | sed 's/^128$/whole/' || echo absent"
-"""The key that munge's package makes on every host is of 128 bytes, as is the one that replaces it."""
-AT_WORK = "pgrep -fc '[p]ython3 -I -B' || true"
-LEFTOVERS = "find / /run -xdev '(' -name '*slurmfab*' -o -path '/usr/sbin/*policy-rc.d*' ')' ! -path /run/slurmfab.lock"
-"""Temporary files and staging directories anywhere, and the policy that keeps daemons from starting; not the lock."""
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +78,12 @@ def managed(hosts: DeployedLab) -> dict[str, set[str]]:
     return {host: set(hosts.on(host, SUMS).splitlines()) for host in ALL}
 
 
-def test_a_first_deployment_that_is_killed_again_and_again_when_it_may_end_then_converges_and_no_file_was_ever_torn(
+def test_a_first_deployment_that_is_killed_with_a_hosts_power_when_it_may_end_then_converges_and_no_file_was_torn(
     hosts: DeployedLab, person: Person
 ) -> None:
     bare = managed(hosts)
     seen = [
-        cut_off(hosts, person, until_line("users ")),
         cut_off(hosts, person, until_program("dpkg"), power="n2"),
-        cut_off(hosts, person, until_line("munge key ")),
         cut_off(hosts, person, until_line("slurm.conf ")),
     ]
     done = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
@@ -104,26 +100,102 @@ def test_a_first_deployment_that_is_killed_again_and_again_when_it_may_end_then_
     assert sorted(hosts.on("ctl", "cd /tmp && srun -N2 hostname").split()) == ["n1", "n2"]
 
 
-def test_a_deployment_that_is_interrupted_at_the_keyboard_then_says_how_to_go_on(
+def test_a_deployment_that_is_interrupted_at_the_keyboard_then_says_how_to_go_on_and_lets_go_of_all_hosts(
     hosts: DeployedLab, person: Person
 ) -> None:
     done = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
     assert done.returncode == 0, words_of(done)
     lock = hosts.inventory_path.with_suffix(".lock.json")
     before = lock.read_text()
-    hosts.on("ctl", "dpkg --force-depends --purge slurm-client")
-    hosts.on("ctl", f'systemd-run --quiet python3 -c "{HOLD_LOCK}"')
-    hosts.until("ctl", "ls /tmp/held", "/tmp/held")
-    process = person.start("deploy", "--cluster", str(hosts.inventory_path))
-    hosts.until("ctl", "pgrep -xc apt-get", "1")
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
-    hosts.on("ctl", "touch /tmp/release")
-    managed(hosts)
+    with held_up(hosts, *ALL):
+        process = person.start("deploy", "--cluster", str(hosts.inventory_path))
+        wait_for_dpkg(hosts, *ALL)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+        again = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
+    at_rest(hosts, *ALL)
     assert process.returncode == 130
     assert "Interrupted. Hosts finish what they were at; run the same command again to go on." in said
     assert "Traceback" not in said
     assert lock.read_text() == before
+    assert again.returncode == 1
+    assert "fab deploy, and cut off: this host still finishes what it was at. Nothing was changed" in words_of(again)
+    assert all(hosts.on(host, "dpkg-query -Wf '${Status}' slurm-client") == "install ok installed" for host in ALL)
+
+
+@pytest.mark.parametrize("order", [("ann", "bob"), ("bob", "ann")])
+def test_two_deployments_at_the_same_moment_then_one_changes_all_and_the_other_is_told_who_it_is_and_changes_nothing(
+    hosts: DeployedLab, order: tuple[str, str], tmp_path: Path
+) -> None:
+    people = {name: Person.at(tmp_path / name) for name in order}
+    values = {"ann": "41", "bob": "42"}
+    locked = hosts.inventory_path.with_suffix(".lock.json").read_text()
+    for name, somebody in people.items():
+        somebody.writes(f"{hosts.inventory_path.read_text()}slurm_conf: {{KillWait: {values[name]}}}\n")
+        somebody.cluster_file.with_suffix(".lock.json").write_text(locked)
+    with held_up(hosts, "n1"):
+        started = {name: somebody.start("deploy") for name, somebody in people.items()}
+        eventually(lambda: any(process.poll() is not None for process in started.values()), "one of them ends")
+    said = {name: process.communicate(timeout=120)[0] for name, process in started.items()}
+    winner, loser = sorted(started, key=lambda name: started[name].returncode)
+    assert (started[winner].returncode, started[loser].returncode) == (0, 1), said
+    assert f"ctl: another run is at work on this cluster: {getpass.getuser()}@" in said[loser]
+    assert "Nothing was changed by this one." in said[loser]
+    for host in ALL:
+        assert hosts.on(host, "grep -o 'KillWait=.*' /etc/slurm/slurm.conf") == f"KillWait={values[winner]}"
+    done = people[loser].slurmfab("deploy")
+    assert done.returncode == 0, words_of(done)
+    assert hosts.on("n1", "grep -o 'KillWait=.*' /etc/slurm/slurm.conf") == f"KillWait={values[loser]}"
+
+
+def test_an_agent_that_is_killed_then_leaves_a_lock_file_that_keeps_nobody_out(
+    hosts: DeployedLab, person: Person
+) -> None:
+    done = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))
+    assert done.returncode == 0, words_of(done)
+    with held_up(hosts, "n1"):
+        process = person.start("deploy", "--cluster", str(hosts.inventory_path))
+        wait_for_dpkg(hosts, "n1")
+        # What it has begun goes on by itself, as apt-get here; the lock is the agent's alone.
+        hosts.on("n1", "kill -KILL $(pgrep -f '[p]ython3 -I -B')")
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 3, said
+    assert "n1: the connection was lost: the agent ended before its answer did" in said
+    assert ", fab deploy" in hosts.on("n1", "cat /run/slurmfab.lock")
+    hosts.until("n1", "pgrep -c '^(apt-get|dpkg)$' || true", "0")
+    done = person.slurmfab("deploy", "--retry-failed", "--cluster", str(hosts.inventory_path))
+    assert done.returncode == 0, words_of(done)
+
+
+def test_a_deployer_that_is_frozen_then_the_hosts_give_it_up_after_a_minute_and_it_says_so_when_it_goes_on(
+    hosts: DeployedLab, person: Person
+) -> None:
+    words = "deploy", "--cluster", str(hosts.inventory_path)
+    with held_up(hosts, "n1"):
+        frozen = person.start(*words)
+        try:
+            wait_for_dpkg(hosts, "n1")
+            frozen.send_signal(signal.SIGSTOP)
+            refused = person.slurmfab(*words)
+            for host in ("ctl", "n2"):
+                hosts.until(host, AT_WORK, "0", SILENCE + 15)
+            # The host that is in the middle of something finishes it, and says whose it was.
+            second = person.slurmfab(*words)
+            hosts.on("n1", "touch /tmp/release")
+            at_rest(hosts, *ALL)
+            third = person.slurmfab(*words)
+        finally:
+            frozen.send_signal(signal.SIGCONT)
+        said, _ = frozen.communicate(timeout=60)
+    assert refused.returncode == 1
+    assert "ctl: another run is at work on this cluster: " in words_of(refused)
+    assert second.returncode == 3, words_of(second)
+    assert "fab deploy, and cut off: this host still finishes what it was at." in words_of(second)
+    assert third.returncode == 0, words_of(third)
+    assert frozen.returncode == 1
+    assert "ctl: the connection was lost" in said
+    assert "ctl is the controller, so nothing else was started." in said
+    assert "Traceback" not in said
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,17 @@ import pytest
 from ssh_keys import ED25519
 
 from slurmfab.errors import InputError, LoginRefused, Unreachable
-from slurmfab.ssh.connection import connect, explained, load_key, login, without_delay
+from slurmfab.ssh import connection
+from slurmfab.ssh.connection import (
+    KEEPALIVE_SECONDS,
+    UNACKNOWLEDGED_SECONDS,
+    connect,
+    explained,
+    load_key,
+    login,
+    undecided,
+    without_delay,
+)
 from slurmfab.ssh.host_keys import PinnedKey
 from slurmfab.ssh.route import Route
 
@@ -44,6 +54,13 @@ def hangs_up() -> Iterator[int]:
         yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+@pytest.fixture
+def takes_all() -> Iterator[int]:
+    """A port whose listener takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
 
 
 def test_a_port_where_nobody_listens_is_told_with_address_and_port(closed_port: int) -> None:
@@ -128,6 +145,29 @@ def test_a_key_that_is_missing_or_encrypted_or_none_is_told(tmp_path: Path) -> N
         load_key(str(tmp_path))
 
 
+def test_a_host_that_vanishes_is_noticed_within_20_s() -> None:
+    assert KEEPALIVE_SECONDS + UNACKNOWLEDGED_SECONDS <= 20
+
+
+def test_a_listener_that_never_gets_to_the_end_of_a_login_is_given_up_in_time(
+    takes_all: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "OPEN_SECONDS", 0.3)
+    with pytest.raises(Unreachable, match="does not say in time whether it lets admin in"):
+        connect(Route("n1", "127.0.0.1", "admin", takes_all), NOBODY)
+
+
+def test_a_login_that_hangs_is_not_taken_for_a_refusal() -> None:
+    told = undecided(Route("n1", "10.0.0.1", "admin"))
+    assert type(told) is Unreachable
+    assert "a user database (LDAP)" in told.reason
+
+
+def test_a_jump_host_that_gets_no_answer_is_told() -> None:
+    told = explained(paramiko.SSHException("Timeout opening channel."), Route("n1", "10.0.0.1", "admin"))
+    assert "its jump host makes no connection to 10.0.0.1 port 22 (no answer)" in told.reason
+
+
 def test_small_packets_leave_at_once() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -135,4 +175,5 @@ def test_small_packets_leave_at_once() -> None:
     with socket.socket() as tcp:
         transport = without_delay(tcp)
         assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == UNACKNOWLEDGED_SECONDS * 1000
         transport.close()

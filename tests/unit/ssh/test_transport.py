@@ -13,12 +13,13 @@ import pytest
 
 from slurmfab.agent.directory import Directory
 from slurmfab.agent.file import File
+from slurmfab.agent.lifeline import SILENCE
 from slurmfab.agent.resource import as_request
-from slurmfab.errors import AgentFailed, PythonMissing, SudoPasswordNeeded, Unreachable
+from slurmfab.errors import AgentFailed, ConnectionLost, PythonMissing, SudoPasswordNeeded, Unreachable
 from slurmfab.ssh.local_transport import LocalTransport
 from slurmfab.ssh.route import Route
 from slurmfab.ssh.session import GREETING, SUDO_PROMPT
-from slurmfab.ssh.transport import SshTransport, on_each
+from slurmfab.ssh.transport import SILENCE_SECONDS, SshStream, SshTransport, on_each
 
 FACTS = {
     "op": "facts",
@@ -159,7 +160,11 @@ class Channel:
         data, self.inbox = self.inbox[:size], self.inbox[size:]
         return data
 
-    def settimeout(self, seconds: float) -> None: ...
+    def settimeout(self, seconds: float) -> None:
+        self.timeout = seconds
+
+    def get_transport(self) -> Connection:
+        return Connection()
 
     def set_combine_stderr(self, combined: bool) -> None: ...
 
@@ -174,6 +179,9 @@ class Connection:
     def __init__(self, password: str = "", broken: Exception | None = None) -> None:
         self.password, self.broken = password, broken
         self.transport = self
+
+    def is_active(self) -> bool:
+        return True
 
     def open_session(self, timeout: float) -> Channel:
         assert timeout > 0
@@ -261,6 +269,50 @@ class Installing(Connection):
 def test_a_host_on_which_python3_cannot_be_installed_says_why(channel: Installer, words: str) -> None:
     with pytest.raises(PythonMissing, match=words):
         behind_ssh({"n1": Installing(channel)}, become=True).install_python("n1")
+
+
+@pytest.mark.parametrize("words", [b"", b"\n\nSetting up python3\n"])
+def test_a_connection_that_falls_silent_while_python3_is_installed_is_lost(words: bytes) -> None:
+    class Silent(Installer):
+        def recv(self, size: int) -> bytes:
+            assert self.timeout == SILENCE_SECONDS
+            if not self.inbox:
+                raise TimeoutError
+            return super().recv(size)
+
+    with pytest.raises(ConnectionLost, match=f"the connection was lost: no word from it for {SILENCE_SECONDS} s"):
+        behind_ssh({"n1": Installing(Silent(0, words))}, become=False).install_python("n1")
+
+
+@pytest.mark.parametrize("is_active", [True, False])
+def test_an_end_that_came_with_the_connections_end_is_told_from_the_end_of_a_command(is_active: bool) -> None:
+    class Broken(Connection):
+        def is_active(self) -> bool:
+            return is_active
+
+    class Ended(Channel):
+        def get_transport(self) -> Connection:
+            return Broken()
+
+    channel = Ended("")
+    stream = SshStream(channel)  # type: ignore[arg-type]
+    assert stream.recv(1000) == GREETING
+    if is_active:
+        assert stream.recv(1000) == b""
+    else:
+        with pytest.raises(OSError, match="the host is gone, or the network to it"):
+            stream.recv(1000)
+
+
+def test_agents_get_signs_of_life_from_the_first_session_until_the_transport_is_closed() -> None:
+    transport = behind_ssh({"n1": Connection()}, become=False)
+    assert transport.pulse.thread.ident is None
+    transport.call("n1", FACTS)
+    assert transport.pulse.thread.is_alive()
+    assert transport.pulse.seconds * 3 < min(SILENCE_SECONDS, SILENCE)
+    transport.close()
+    transport.pulse.thread.join(10)
+    assert not transport.pulse.thread.is_alive()
 
 
 def test_python3_is_installed_in_silence() -> None:
