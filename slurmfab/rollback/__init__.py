@@ -1,0 +1,1 @@
+"""`fab rollback`: the hosts and the cluster file as they were before a run."""
