@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SUITE ?= trixie
+WORKERS ?= 2
 LAB_PACKAGES := systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
@@ -33,7 +34,7 @@ demo-down:  ## remove what the demo left running
 	$(AS_ROOT) $(BIN)/fab lab-down --name demo
 
 test: setup $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; those on lab hosts run as root only
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 unit: setup  ## the tests that need no hosts
 	$(BIN)/pytest -m 'not lab'
@@ -46,6 +47,9 @@ lint: setup  ## what CI checks besides the tests
 format: setup  ## put all Python code into its usual shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+bench: setup  ## seconds and memory of a plan over ten thousand hosts
+	$(BIN)/python benchmarks/plan_10000.py --json benchmarks/plan_10000.json
 
 clean:  ## remove the virtual environment and all that tools left behind
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

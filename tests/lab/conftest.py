@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,39 @@ from slurmfab.lab import LabSpec
 SUITES = ("bookworm", "trixie")
 """Slurm 22.05 and 24.11: before and after `scontrol reconfigure` learned to add nodes."""
 
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+"""Which of the processes this is that share the test files among them: each has labs of its own."""
 
-@pytest.fixture(scope="session", params=SUITES)
-def deployed_lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+Start = Callable[[LabSpec], DeployedLab]
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Starts a lab and deploys to it, or gives the one that is up since an earlier test file asked for it."""
+    labs: dict[str, DeployedLab] = {}
+    with ExitStack() as stack:
+
+        def started(spec: LabSpec) -> DeployedLab:
+            if spec.name not in labs:
+                directory = tmp_path_factory.mktemp(spec.name)
+                labs[spec.name] = stack.enter_context(contextmanager(deployed)(spec, directory))
+            return labs[spec.name]
+
+        yield started
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def deployed_lab(request: pytest.FixtureRequest, start: Start) -> DeployedLab:
     """A deployed cluster: a controller, three compute nodes, two of them with stand-in GPUs; tests leave it whole."""
     suite = request.param
-    spec = LabSpec(name=f"q{suite[:1]}", suite=suite, nodes=3, gpus=("n1:2", "n2:2"))
-    yield from deployed(spec, tmp_path_factory.mktemp(suite))
+    return start(LabSpec(name=f"q{WORKER}{suite[:1]}", suite=suite, nodes=3, gpus=("n1:2", "n2:2")))
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def restarted_lab(request: pytest.FixtureRequest, start: Start) -> DeployedLab:
+    """A deployed cluster with a directory that all hosts share, for tests that restart hosts and daemons."""
+    suite = request.param
+    return start(LabSpec(name=f"b{WORKER}{suite[:1]}", suite=suite, nodes=3, shared=("/shared",)))
 
 
 def deployed(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
@@ -33,11 +61,3 @@ def deployed(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
         yield cluster
     finally:
         lab.down(spec.name)
-
-
-@pytest.fixture(scope="session", params=SUITES)
-def restarted_lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
-    """A deployed cluster with a directory that all hosts share, for tests that restart hosts and daemons."""
-    suite = request.param
-    spec = LabSpec(name=f"b{suite[:1]}", suite=suite, nodes=3, shared=("/shared",))
-    yield from deployed(spec, tmp_path_factory.mktemp(f"restarted-{suite}"))
