@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from slurmfab.agent.resource import Outcome, as_request
-from slurmfab.errors import AgentFailed, InputError, PythonMissing, SlurmfabError
+from slurmfab.errors import AgentFailed, AnotherRun, HostFailed, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts, from_answer
 from slurmfab.report import Step, outcome_from
 from slurmfab.run import Run
@@ -20,6 +20,9 @@ CARED_FOR = {
     "services": ("slurmctld", "slurmd", "munge"),
 }
 """What of a host's many users, packages and services a plan depends on."""
+
+CLOCK_MARGIN = 1.0
+"""Seconds by which two measurements of how long ago something was may differ."""
 
 
 def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dict[str, HostFacts]:
@@ -35,32 +38,62 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
 
     Raises:
         InputError: no host can be reached in the way that the user wrote, as with a private key that is missing.
-        DeployFailed: the controller does not answer.
+        DeployFailed: the controller does not answer; nothing was changed anywhere.
     """
-    facts: dict[str, HostFacts] = {}
-
-    def ask(host: str) -> HostFacts:
-        try:
-            return ask_facts(run.transport, host, with_secrets=host == run.controller)
-        except PythonMissing:
-            if not may_prepare:
-                raise
-        begun = time.monotonic()
-        run.transport.install_python(host)
-        run.steps.append(Step("python", host, (Outcome("packages:python3", "changed"),), time.monotonic() - begun))
-        return ask_facts(run.transport, host, with_secrets=host == run.controller)
-
+    run.asked = time.monotonic()
     run.progress.begin("asking", hosts)
-    for host, answer in on_each(hosts, ask):
+    facts, bare = hear(run, hosts, lambda host: ask_facts(run.transport, host, with_secrets=host == run.controller))
+    if not (may_prepare and run.installs_python):
+        for error in bare.values():
+            run.lose(error.host, error)
+    run.require_controller()
+    # Only now: without the controller nothing is changed anywhere, and what has no python3 cannot be claimed.
+    for some in ((run.controller,), hosts):
+        wanting = [host for host in some if host in bare and host not in facts and host not in run.lost]
+        if wanting and run.controller not in wanting:
+            require_claim(run)
+        facts.update(hear(run, wanting, lambda host: install(run, host))[0])
+        run.require_controller()
+    return {host: facts[host] for host in hosts if host in facts}
+
+
+def hear(
+    run: Run, hosts: Iterable[str], function: Callable[[str], HostFacts]
+) -> tuple[dict[str, HostFacts], dict[str, PythonMissing]]:
+    """The facts that a function gets from hosts, and those that have no python3; the others are lost to the run.
+
+    Raises:
+        InputError: no host can be reached in the way that the user wrote.
+    """
+    facts, bare = {}, {}
+    for host, answer in on_each(hosts, function):
         if isinstance(answer, InputError):
             raise answer
-        if isinstance(answer, SlurmfabError):
+        if isinstance(answer, PythonMissing):
+            bare[host] = answer
+        elif isinstance(answer, SlurmfabError):
             run.lose(host, answer)
         else:
             facts[host] = answer
             run.progress.host_done(host)
-    run.require_controller()
-    return {host: facts[host] for host in hosts if host in facts}
+    return facts, bare
+
+
+def install(run: Run, host: str) -> HostFacts:
+    """The facts of a host that has been given python3.
+
+    Raises:
+        HostError: it cannot be given, or the host does not answer.
+    """
+    begun = time.monotonic()
+    run.before_change()
+    try:
+        run.transport.install_python(host)
+        facts = ask_facts(run.transport, host, with_secrets=host == run.controller)
+    except PythonMissing as error:
+        raise HostFailed(host, error.reason) from error
+    run.steps.append(Step("python", host, (Outcome("packages:python3", "changed"),), time.monotonic() - begun))
+    return facts
 
 
 def ask_facts(transport: Transport, host: str, *, with_secrets: bool) -> HostFacts:
@@ -85,11 +118,67 @@ def ask_facts(transport: Transport, host: str, *, with_secrets: bool) -> HostFac
 
 
 def request_apply(run: Run, host: str, resources: Iterable[Any], *, dry_run: bool) -> list[Outcome]:
-    """What a host's agent makes of resources: an outcome for each, in their order."""
-    wanted = [as_request(resource) for resource in resources]
-    request = {"op": "apply", "dry_run": dry_run, "who": who(), "run": run.id, "resources": wanted}
+    """What a host's agent makes of resources: an outcome for each, in their order.
+
+    Raises:
+        SlurmfabError: another run is at work on the cluster, and this would change something.
+        HostError: the host does not answer.
+    """
+    if not dry_run:
+        require_claim(run)
+    request = apply_request(run, resources, dry_run=dry_run)
     lines = run.transport.call(host, request)
     outcomes = [outcome_from(line["outcome"]) for line in lines if "outcome" in line]
+    wanted = request["resources"]
     if len(outcomes) != len(wanted):
         raise AgentFailed(host, f"the agent answered {len(outcomes)} of {len(wanted)} questions; please report this.")
     return outcomes
+
+
+def apply_request(run: Run, resources: Iterable[Any], *, dry_run: bool) -> dict[str, Any]:
+    """The request that resources be compared or converged; without any, it takes the host's lock and no more."""
+    request = {
+        "op": "apply",
+        "dry_run": dry_run,
+        "who": f"{who()}, fab {run.command}",
+        "run": run.id,
+        "resources": [as_request(resource) for resource in resources],
+    }
+    return {**request, "digest_key": run.digest_key} if dry_run and run.digest_key else request
+
+
+def require_claim(run: Run) -> None:
+    """See that this run has the cluster for itself; whoever changes a host has been here first.
+
+    Raises:
+        SlurmfabError: another run is at work on the cluster.
+        HostError: the controller does not answer.
+    """
+    with run.claiming:
+        if not run.is_claimed:
+            claim(run)
+
+
+def claim(run: Run) -> bool:
+    """Take the primary controller's lock for this run, before it changes anything anywhere.
+
+    Every run takes that one first; of two that begin at the same moment, one thus changes nothing at all.
+
+    Returns:
+        Whether another run has had it since the hosts were asked, so that what they said may be true no longer.
+
+    Raises:
+        SlurmfabError: another run has it, with the words of who that is.
+        HostError: the controller does not answer.
+    """
+    try:
+        lines = run.transport.call(run.controller, apply_request(run, (), dry_run=False))
+    except AnotherRun as error:
+        raise SlurmfabError(
+            f"{error.host}: another run is at work on this cluster: {error.holder}. Nothing was changed by this one. "
+            "Run the same command again when that one has ended."
+        ) from None
+    run.before_change()
+    run.is_claimed = True
+    idle = next((line["lock"]["idle"] for line in lines if "lock" in line), None)
+    return idle is not None and idle < time.monotonic() - run.asked + CLOCK_MARGIN

@@ -3,38 +3,71 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from slurmfab import shared_state
+from slurmfab import ids, moving, shared_state
 from slurmfab.agent.resource import Outcome
-from slurmfab.asking import gather, request_apply
-from slurmfab.errors import HostError, SlurmfabError
+from slurmfab.asking import claim, gather, request_apply, require_claim
+from slurmfab.errors import HostFailed, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.fitness import unfit
 from slurmfab.plan import PHASES, Phase, Plan, make_plan
+from slurmfab.plans import drift
+from slurmfab.promises.keeping import Promise
 from slurmfab.report import Report, Step
 from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.situation import Situation, pin
 from slurmfab.ssh.transport import on_each
 
+AnySituation = TypeVar("AnySituation", bound=Situation)
+
 
 def deploy(run: Run) -> Report:
-    """Make the hosts what the cluster file says.
-
-    Whatever differs in a preparing phase is seen to first, and the hosts are asked again, since the rest is planned on
-    what they then say. From the first phase in which any host differs, all later ones are gone through: what a host
-    lacks in one may well show in the next.
+    """Make the hosts what the cluster file says, and keep the promise to the jobs that run meanwhile.
 
     Raises:
         DeployFailed: the controller could not go on.
         IdConflict: the hosts' UIDs and GIDs do not go together; nothing was changed.
         InputError: the cluster file asks for what the installed Slurm or the hosts cannot do; nothing was changed.
+        JobsInTheWay: a change would hurt jobs, and nobody has agreed to that; nothing was changed.
     """
-    situation, steps = survey(run, may_prepare=True)
-    run.guard(steps)
+    under_promise(run, lambda promise: go_through(run, promise))
+    return run.report()
+
+
+def under_promise(run: Run, work: Callable[[Promise], None]) -> None:
+    """Do work that changes hosts, and keep the promise to the jobs that run meanwhile.
+
+    Raises:
+        SlurmfabError: as the work does.
+    """
+    promise = Promise(run)
+    try:
+        work(promise)
+        promise.settle()
+    except SlurmfabError:
+        promise.account()
+        promise.abandon()
+        raise
+    except BaseException:
+        promise.abandon()
+        raise
+    finally:
+        run.progress.end()
+
+
+def go_through(run: Run, promise: Promise) -> None:
+    """Change what differs.
+
+    Whatever differs in a preparing phase is seen to first, and the hosts are asked again, since the rest is planned on
+    what they then say. From the first phase in which any host differs, all later ones are gone through: what a host
+    lacks in one may well show in the next.
+    """
+    situation, steps = survey_until_safe(run, promise, lambda: survey(run, may_prepare=True))
+    moving.announce(run, steps)
     if differing(steps):
         shared_state.require(
             run.inventory.cluster,
@@ -44,18 +77,46 @@ def deploy(run: Run) -> Report:
     if any(phase.prepares for phase in differing(steps)):
         first = PHASES.index(differing(steps)[0])
         converge(run, situation, [phase for phase in PHASES[first:] if phase.prepares])
-        situation, steps = survey(run, may_prepare=True)
-        run.guard(steps)
+        moving.tell(run)
+        situation, steps = survey_until_safe(run, promise, lambda: survey(run, may_prepare=True))
     if differing(steps):
         first = PHASES.index(differing(steps)[0])
         converge(run, situation, [phase for phase in PHASES[first:] if not phase.prepares])
-    run.progress.end()
-    return run.report()
+
+
+def survey_until_safe(
+    run: Run, promise: Promise, ask: Callable[[], tuple[AnySituation, list[Step]]]
+) -> tuple[AnySituation, list[Step]]:
+    """Ask the hosts until what differs may be changed at once: nobody else is at work, and no job would be hurt.
+
+    Args:
+        run: the run.
+        promise: what it owes to jobs.
+        ask: a survey.
+
+    Returns:
+        What the plan was made from, and all outcomes of the comparison.
+
+    Raises:
+        SlurmfabError: it may not be changed.
+    """
+    while True:
+        situation, steps = ask()
+        run.guard(steps)
+        promise.refuse(situation, steps)
+        if any(step.differs for step in steps) and not run.is_claimed and claim(run):
+            continue
+        if not promise.empty():
+            return situation, steps
 
 
 def look(run: Run) -> Report:
     """What `deploy` would do; the same road, without the last step. The steps of the report hold all outcomes."""
-    _, run.steps = survey(run, may_prepare=False)
+    situation, steps = survey(run, may_prepare=False)
+    promise = Promise(run)
+    promise.foresee(situation, steps)
+    run.steps = drift.told(situation, steps)
+    promise.remind()
     run.progress.end()
     return run.report()
 
@@ -89,12 +150,16 @@ def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
     """What a plan is made from: the facts of the hosts that are fit, and the lock with what they add to it."""
     cluster = run.inventory.cluster
     for host, reason in unfit(cluster, facts).items():
-        run.lose(host, HostError(host, reason))
+        run.lose(host, HostFailed(host, reason))
     run.require_controller()
     fit = {host: fact for host, fact in facts.items() if host not in run.lost}
-    run.inventory = replace(run.inventory, lock=pin(cluster, run.inventory.lock, fit))
-    situation = Situation(cluster, run.inventory.lock, fit, stamp())
-    situation.refuse_other_cluster()
+    may_move = run.consent.move_ids
+    before = run.inventory.lock.ids
+    run.inventory = replace(run.inventory, lock=pin(cluster, run.inventory.lock, fit, move_ids=may_move))
+    if may_move:
+        ids.refuse_partial_move(run.hosts, cluster.hosts, before, run.inventory.lock.ids, fit)
+    situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move)
+    situation.refuse_other_cluster(run.consent.allowed)
     situation.refuse_unknown_keys()
     situation.refuse_uneven_files(run.hosts)
     return situation
@@ -128,6 +193,7 @@ def look_at(run: Run, plan: Plan) -> list[Step]:
 
 def converge(run: Run, situation: Situation, phases: Iterable[Phase]) -> None:
     """Go through phases, each on all hosts that have a part in it; a host that fails is left out of the next."""
+    require_claim(run)
     for phase in phases:
         alive = {host: fact for host, fact in situation.facts.items() if host not in run.lost}
         if len(alive) < len(situation.facts):
@@ -157,5 +223,7 @@ def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ..
         run.progress.host_done(host, answer)
         if answer.has_failed:
             failed = answer.with_status("failed")[0]
-            run.lose(host, HostError(host, f"{failed.id}: {failed.message}"))
+            run.lose(host, HostFailed(host, f"{failed.id}: {failed.message}"))
+    if any(step.phase == phase.name for step in run.steps):
+        run.note()
     run.require_controller()

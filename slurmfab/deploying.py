@@ -14,9 +14,12 @@ from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory
 from slurmfab.nodes import admission
 from slurmfab.operations import Output, perform, say_failures, start, write_json
-from slurmfab.progress import plan_text
+from slurmfab.plans import planned, saved_plan
+from slurmfab.plans.text import plan_text
+from slurmfab.promises.dangers import require_known
 from slurmfab.report import DONE, LEFT_OUT
 from slurmfab.run import Run
+from slurmfab.runs import retry
 
 SOMETHING_TO_DO = 4
 """The exit code of a plan that is not empty, as for drift detection by scripts."""
@@ -51,10 +54,16 @@ def deploy(cluster: str, wish: Wish, contact: Contact, output: Output) -> int:
     Returns:
         The exit code.
     """
+    if wish.retry_failed:
+        retry.refuse_others(wish.hosts, wish.plan_file)
+    require_known(wish.consent)
+    if wish.plan_file:
+        planned_run = planned.run_of(cluster, wish, contact, output)
+        return perform(planned_run, output, deploy_and_admit) if planned_run else DONE
     path = Path(cluster) if cluster else inventory.default_path()
     if wish.hosts and not path.exists():
         known, meeting = first_contact.make(path, wish.hosts, contact, output)
-        code = converge(known, "", output, meeting.password, accept_new=contact.accept_new)
+        code = converge(known, "", output, meeting.password, accept_new=contact.accept_new, consent=wish.consent)
         if meeting.lost:
             names = ",".join(meeting.lost)
             print(f"Not in {path}, since they did not answer: {names}. Later: fab add-node {names}.", file=sys.stderr)  # noqa: T201
@@ -62,7 +71,10 @@ def deploy(cluster: str, wish: Wish, contact: Contact, output: Output) -> int:
     known = inventory.load(path)
     if contact.said:
         raise InputError(f"{path} says how to reach the hosts; change its ssh section instead of giving options.")
-    run = start(known, wish.hosts, output, accept_new=contact.accept_new, command="deploy", consent=wish.consent)
+    hosts = retry.chosen(known, output.progress().line) if wish.retry_failed else wish.hosts
+    if hosts is None:
+        return DONE
+    run = start(known, hosts, output, accept_new=contact.accept_new, command="deploy", consent=wish.consent)
     return perform(run, output, deploy_and_admit)
 
 
@@ -74,9 +86,10 @@ def converge(
     *,
     accept_new: bool = False,
     command: str = "deploy",
+    consent: Consent = NOTHING,
 ) -> int:
     """Deploy what a cluster file says, tell how it went, and keep the record."""
-    run = start(known, hosts, output, password, accept_new=accept_new, command=command)
+    run = start(known, hosts, output, password, accept_new=accept_new, command=command, consent=consent)
     return perform(run, output, deploy_and_admit)
 
 
@@ -86,7 +99,7 @@ def deploy_and_admit(run: Run) -> None:
     admission.admit(run)
 
 
-def plan(cluster: str, wish: Wish, save: str, output: Output) -> int:  # noqa: ARG001
+def plan(cluster: str, wish: Wish, save: str, output: Output) -> int:
     """Show what a deployment would do; returns 4 when that is anything, and the report's exit code otherwise.
 
     Args:
@@ -95,8 +108,13 @@ def plan(cluster: str, wish: Wish, save: str, output: Output) -> int:  # noqa: A
         save: file for the plan, for `deploy --plan`; empty for none.
         output: what to tell.
     """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
+    path = Path(cluster) if cluster else inventory.default_path()
+    if save:
+        saved_plan.refuse_other_file(Path(save))
+    files = saved_plan.Files.of(path)
+    known = inventory.load(path)
     run = start(known, wish.hosts, output, command="plan", consent=wish.consent)
+    run.digest_key = saved_plan.new_key() if save else ""
     try:
         report = deployment.look(run)
     except SlurmfabError:
@@ -106,5 +124,9 @@ def plan(cluster: str, wish: Wish, save: str, output: Output) -> int:  # noqa: A
         run.progress.end()
         run.transport.close()
     write_json(report, output)
-    print(plan_text(report, report.steps), file=sys.stderr if output.json == "-" else sys.stdout)
+    out = sys.stderr if output.json == "-" else sys.stdout
+    print(plan_text(report, report.steps), file=out)
+    if save:
+        saved_plan.save(saved_plan.of_run(run, files), Path(save))
+        print(f"Saved in {save}. To do just that: fab deploy --plan {save}", file=out)
     return report.exit_code or (SOMETHING_TO_DO if any(step.differs for step in report.steps) else 0)

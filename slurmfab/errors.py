@@ -14,8 +14,12 @@
     |   |   +-- SudoPasswordNeeded  sudo wants a password and none is known yet
     |   +-- AgentFailed             the agent did not start or did not answer to the end
     |   +-- PythonMissing           no python3 there, which is easily mended
+    |   +-- AnotherRun              another run is at work there
+    |   +-- HostFailed              it could not be made as wanted
     |   +-- NoAnswer                a check's command took too long (slurmfab.checks.shell)
     +-- IdConflict                  a UID or GID is taken by somebody else on some host
+    +-- JobsInTheWay                a change would hurt jobs, and nobody has agreed to that
+    +-- PlanOutdated                what a saved plan shows is no longer so (slurmfab.saved_plan)
     +-- DeployFailed                something on the controller failed, so the rest was not started
     +-- LabError                    the lab could not be made or removed
 
@@ -118,8 +122,29 @@ class PythonMissing(HostError):
     """A host without python3, which is easily mended."""
 
 
+class AnotherRun(HostError):
+    """A host on which another run is at work.
+
+    Args:
+        host: its name.
+        holder: who that is, as `ann@laptop since 2026-11-21 09:00:00 +0100, fab deploy`.
+    """
+
+    def __init__(self, host: str, holder: str) -> None:
+        super().__init__(host, f"another run is at work here: {holder}.")
+        self.holder = holder
+
+
+class HostFailed(HostError):
+    """A host that answers and cannot be made as wanted, so that the run went on without it."""
+
+
 class IdConflict(SlurmfabError):
     """A UID or GID that the cluster needs is taken by somebody else on some host."""
+
+
+class JobsInTheWay(SlurmfabError):
+    """A change that would hurt jobs, and that nobody has agreed to; it was not begun."""
 
 
 class DeployFailed(SlurmfabError):

@@ -79,7 +79,7 @@ class HostFacts:
         ssh_host_keys: public host keys, base64 by type.
         public_key: the slurm user's SSH public key, empty while there is none.
         munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
-        slurm_conf: the slurm.conf in force there, empty while there is none.
+        slurm_conf: the slurm.conf in force there, empty while there is none; `gres_conf`, `cgroup_conf` likewise.
         services: systemd's ActiveState by unit name, for the daemons that exist.
         boot: what tells the boot that it runs since from others.
     """
@@ -105,6 +105,8 @@ class HostFacts:
     public_key: str = ""
     munge_key: str = field(default="", repr=False)
     slurm_conf: str = field(default="", repr=False)
+    gres_conf: str = field(default="", repr=False)
+    cgroup_conf: str = field(default="", repr=False)
     services: Mapping[str, str] = field(default_factory=dict)
     boot: str = ""
 

@@ -73,6 +73,19 @@ def load(path: Path) -> Lock:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise _damaged(path, f"it is no JSON ({error})") from error
+    return from_values(plain, path)
+
+
+def from_values(plain: Any, path: Path) -> Lock:
+    """The lock that JSON values hold.
+
+    Args:
+        plain: as they were read.
+        path: where, for complaints.
+
+    Raises:
+        InputError: they are damaged, or were written by a newer slurmfab.
+    """
     if not isinstance(plain, dict):
         raise _damaged(path, "it holds no JSON object")
     version = plain.get("version")

@@ -10,7 +10,7 @@ from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from slurmfab import atomic_file, inventory, record
+from slurmfab import atomic_file, inventory
 from slurmfab import lock as locks
 from slurmfab.consent import NOTHING, Consent
 from slurmfab.errors import InputError, SlurmfabError
@@ -19,6 +19,7 @@ from slurmfab.inventory import Inventory
 from slurmfab.progress import Progress, summary
 from slurmfab.report import Report, failures
 from slurmfab.run import Run
+from slurmfab.runs import record
 from slurmfab.ssh import route
 from slurmfab.ssh.host_keys import PinnedKey, known_keys, spelled
 from slurmfab.ssh.transport import SshTransport
@@ -55,18 +56,19 @@ class Output:
 
 def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
     """Do the work of a run, tell how it went, and keep the record, also of work that was cut short by an error."""
-    path = run.inventory.path
     try:
         work(run)
-    except SlurmfabError:
-        finish(run.report(), path, output)
+    except SlurmfabError as error:
+        finish(run, output, str(error))
         say_failures(run)
+        raise
+    except BaseException:
+        run.note()
         raise
     finally:
         run.progress.end()
         run.transport.close()
-    report = run.report()
-    finish(report, path, output)
+    report = finish(run, output)
     print(summary(report), file=sys.stderr if output.json == "-" else sys.stdout)
     return report.exit_code
 
@@ -95,7 +97,7 @@ def start(
         password = asker()
     policies = {host: PinnedKey(host, pinned(known, host), accept_new=accept_new) for host in known.cluster.hosts}
     transport = SshTransport(route.to_hosts(known.cluster), policies, asker, password)
-    return Run(command, known, transport, output.progress(), names, keep_lock, consent)
+    return Run(command, known, transport, output.progress(), names, keep_lock, consent, record.begin)
 
 
 def chosen(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
@@ -105,12 +107,13 @@ def chosen(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
         InputError: one is not in the cluster.
     """
     named = expand(hosts) if hosts else cluster.hosts
-    strangers = [host for host in named if host not in cluster.hosts]
+    known, meant = frozenset(cluster.hosts), frozenset(named)
+    strangers = [host for host in named if host not in known]
     if strangers:
         raise InputError(
             f"{fold(strangers)}: not in {path} (known: {fold(cluster.hosts)}). New hosts join by fab add-node."
         )
-    return tuple(host for host in cluster.hosts if host in named)
+    return tuple(host for host in cluster.hosts if host in meant)
 
 
 def pinned(known: Inventory, host: str) -> dict[str, str]:
@@ -126,11 +129,21 @@ def keep_lock(known: Inventory) -> None:
     locks.save(known.lock, inventory.lock_path(known.path))
 
 
-def finish(report: Report, path: Path, output: Output) -> None:
-    """Keep the record of a run that changed or lost anything, and write the JSON that was asked for."""
-    if report.steps or report.lost:
-        record.write(report, path)
+def finish(run: Run, output: Output, error: str = "") -> Report:
+    """Keep the record of a run that changed or lost anything, and write the JSON that was asked for.
+
+    Args:
+        run: it has ended.
+        output: what to tell.
+        error: why it stopped early.
+
+    Returns:
+        The run's report.
+    """
+    record.finish(run, error)
+    report = run.report()
     write_json(report, output)
+    return report
 
 
 def write_json(report: Report, output: Output) -> None:

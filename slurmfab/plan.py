@@ -74,17 +74,18 @@ class Plan:
         return tuple(dict.fromkeys(host for planned in self.phases for host in planned.resources))
 
 
-def make_plan(situation: Situation, hosts: Iterable[str]) -> Plan:
+def make_plan(situation: Situation, hosts: Iterable[str], phases: Iterable[Phase] = PHASES) -> Plan:
     """The resources of all phases for these hosts.
 
     Args:
         situation: what is wanted and known.
         hosts: those to plan for; they must be in the situation's facts.
+        phases: in their order; a deployment's when left out.
     """
     names = tuple(hosts)
     return Plan(
         tuple(
             PlannedPhase(phase, {host: wanted for host in names if (wanted := phase.resources(situation, host))})
-            for phase in PHASES
+            for phase in phases
         )
     )

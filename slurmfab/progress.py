@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TextIO
 
-from slurmfab.agent.resource import CHANGED, WOULD_CHANGE
+from slurmfab.agent.resource import CHANGED
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.hostlist import fold
-from slurmfab.report import Report, Step, failures, folded, headline, told
+from slurmfab.report import NOT_DEPLOYING, Report, Step, failures, headline, told
+
+RETRY = "Mend that, then go on with just those: fab deploy --retry-failed."
+AGAIN = "Mend that and run the same command again; it goes on where it stopped."
+
+MOST_NAMED = 200
+"""How many hosts the status line names: it is written anew for each that is through, and folding takes its time."""
 
 COLOURS = {"failed": "31", "changed": "33", "ok": "32"}
 
@@ -30,19 +36,18 @@ class Progress:
         self.quiet = quiet
         self.is_terminal = out.isatty()
         self.has_colour = self.is_terminal and not os.environ.get("NO_COLOR")
-        self.waiting: list[str] = []
+        self.waiting: dict[str, None] = {}
         self.doing = ""
         self.spinner: Any = None
 
     def begin(self, doing: str, hosts: Iterable[str]) -> None:
         """Say what begins on which hosts."""
-        self.doing, self.waiting = doing, list(hosts)
+        self.doing, self.waiting = doing, dict.fromkeys(hosts)
         self.show_status()
 
     def host_done(self, host: str, step: Step | None = None) -> None:
         """Say that a host is through, and what happened there if anything did."""
-        if host in self.waiting:
-            self.waiting.remove(host)
+        self.waiting.pop(host, None)
         if step and step.differs:
             status = "failed" if step.has_failed else "changed"
             self.line(
@@ -55,8 +60,7 @@ class Progress:
 
     def host_lost(self, host: str, error: HostError) -> None:
         """Say that a host cannot be gone on with; why is said at the end, where it is not lost among the lines."""
-        if host in self.waiting:
-            self.waiting.remove(host)
+        self.waiting.pop(host, None)
         why = "unreachable" if isinstance(error, Unreachable) else "failed"
         self.line(self.coloured(f"{host}: {why}, and left out of the rest", "failed"))
         self.show_status()
@@ -80,7 +84,8 @@ class Progress:
         """Bring the status line up to date, where there is a terminal to show one on."""
         if not self.is_terminal or self.quiet:
             return
-        text = f"{self.doing}: {fold(self.waiting)}" if self.waiting else self.doing
+        names = fold(self.waiting) if len(self.waiting) <= MOST_NAMED else f"{len(self.waiting)} hosts"
+        text = f"{self.doing}: {names}" if self.waiting else self.doing
         if self.spinner is None:
             from rich.console import Console  # noqa: PLC0415 - rich is slow to import
 
@@ -96,32 +101,20 @@ class Progress:
 
 
 def summary(report: Report) -> str:
-    """The last word on a deployment: what is wrong, or how much was changed."""
-    lines = list(failures(report.steps, report.lost))
+    """The last word on a deployment: what is wrong, or how much was changed, and what became of the jobs."""
+    lines = [*failures(report.steps, report.lost), *(report.jobs.lines if report.jobs else ())]
     changed = report.count(CHANGED)
     hosts = f"{len(report.hosts)} host{'s' if len(report.hosts) != 1 else ''}"
     what = f"{changed} change{'s' if changed != 1 else ''}" if changed else "nothing changed"
     if report.exit_code == 0:
         lines.append(f"{report.cluster}: {what} on {hosts}, all is as wanted ({report.seconds:.1f} s).")
+        return "\n".join(lines)
+    unwell = sorted({*report.lost, *(step.host for step in report.steps if step.has_failed)})
+    if not unwell:
+        lines.append(f"{report.cluster}: {what} on {hosts}, but see what became of the jobs ({report.seconds:.1f} s).")
     else:
-        unwell = sorted({*report.lost, *(step.host for step in report.steps if step.has_failed)})
         lines.append(
             f"{report.cluster}: {what} on {hosts}; not done: {fold(unwell)} ({report.seconds:.1f} s). "
-            "Mend that and run the same command again; it goes on where it stopped."
+            + (RETRY if report.lost and report.command not in (*NOT_DEPLOYING, "rollback") else AGAIN)
         )
-    return "\n".join(lines)
-
-
-def plan_text(report: Report, steps: Sequence[Step]) -> str:
-    """What a deployment would do, folded over hosts with equal differences."""
-    lines = []
-    for phase, hosts, changes in folded(steps):
-        lines += [f"{fold(hosts)}: {phase}", *(f"    {line}" for line in changes), ""]
-    lines += [str(error) for error in report.lost.values()]
-    would = report.count(WOULD_CHANGE)
-    lines.append(
-        f"{report.cluster}: {would} change{'s' if would != 1 else ''} would be made ({report.seconds:.1f} s)."
-        if would
-        else f"{report.cluster}: nothing would be changed ({report.seconds:.1f} s)."
-    )
     return "\n".join(lines)

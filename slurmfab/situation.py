@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,9 +10,11 @@ from typing import TYPE_CHECKING
 from slurmfab import ids
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, HostFacts
-from slurmfab.lock import HostLock, Lock, with_host
+from slurmfab.lock import HostLock, Lock
+from slurmfab.promises.conf import SETTING, Difference, differences
 from slurmfab.slurm import render
-from slurmfab.slurm.node_lines import Node, node_names
+from slurmfab.slurm.conf_text import ConfText, parse
+from slurmfab.slurm.node_lines import Node
 from slurmfab.slurm.versions import SlurmVersion, complaints, distribution_version
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ class Situation:
         lock: what was discovered and decided once, complete for every host that ever answered.
         facts: of the hosts that answered this time; others are left as they are.
         stamp: who is at work, and when, for the reasons of drained nodes.
+        move_ids: whether slurm and munge may be moved to other numbers where they have others than the lock's.
     """
 
     cluster: Cluster
     lock: Lock
     facts: Mapping[str, HostFacts]
     stamp: str = ""
+    move_ids: bool = False
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -65,7 +68,27 @@ class Situation:
     @cached_property
     def changes_nodes(self) -> bool:
         """Whether the new slurm.conf names other compute nodes than the controller's present one."""
-        return node_names(self.controller_facts.slurm_conf) != node_names(dict(self.files)["slurm.conf"])
+        return self.conf_before.nodes.keys() != parse(dict(self.files)["slurm.conf"]).nodes.keys()
+
+    @cached_property
+    def conf_before(self) -> ConfText:
+        """What the slurm.conf says that the primary controller has now; nothing where there is none."""
+        return parse(self.controller_facts.slurm_conf)
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """What differs between the files that the primary controller has and those that are wanted, in Slurm's sense.
+
+        None before there is a slurm.conf, since nothing is in force then.
+        """
+        facts = self.controller_facts
+        before = {"slurm.conf": facts.slurm_conf, "gres.conf": facts.gres_conf, "cgroup.conf": facts.cgroup_conf}
+        return differences(before, dict(self.files))
+
+    @cached_property
+    def other_settings(self) -> tuple[Difference, ...]:
+        """Those of the differences that are about settings, few where those about nodes may be ten thousand."""
+        return tuple(difference for difference in self.differences if difference.kind == SETTING)
 
     @cached_property
     def names_and_addresses(self) -> str:
@@ -89,8 +112,7 @@ class Situation:
 
     def setting_before(self, key: str) -> str:
         """The value of a key in the slurm.conf that the primary controller has now, empty where there is none."""
-        found = re.search(rf"^{key}=(\S+)", self.controller_facts.slurm_conf, re.IGNORECASE | re.MULTILINE)
-        return found[1] if found else ""
+        return self.conf_before.settings.get(key.lower(), "")
 
     @property
     def state_before(self) -> str:
@@ -102,22 +124,29 @@ class Situation:
         """Whether slurmctld's state has to be brought to another directory."""
         return self.state_before not in ("", self.cluster.state_directory)
 
-    def refuse_other_cluster(self) -> None:
-        """Refuse another ClusterName than the controller's state was made under.
+    @property
+    def renames_cluster(self) -> bool:
+        """Whether the primary controller has been the controller of a cluster with another name."""
+        return self.setting_before("ClusterName") not in ("", self.cluster.name)
 
-        slurmctld ends with CLUSTER NAME MISMATCH when its state directory is of another cluster, and the jobs in it
-        would be lost (slurm.conf(5), ClusterName).
+    def refuse_other_cluster(self, allowed: Collection[str] = ()) -> None:
+        """Refuse another ClusterName than the controller's state was made under, unless that is allowed.
+
+        Most often it is the cluster file that is wrong, or the host: what is deployed next would be a mixture of two
+        clusters. slurmctld itself ends with CLUSTER NAME MISMATCH when its state directory is of another cluster.
+
+        Args:
+            allowed: names of dangers that are accepted.
 
         Raises:
             InputError: the names differ; nothing was changed.
         """
         found = self.setting_before("ClusterName")
-        if found and found != self.cluster.name:
+        if self.renames_cluster and "ClusterName" not in allowed:
             raise InputError(
                 f"{self.cluster.controller} is the controller of the cluster {found}, and the cluster file says "
-                f"{self.cluster.name}. Slurm's jobs and accounts hang on that name. Set `cluster: {found}`; or, if the "
-                "old cluster is really no more, stop slurmctld there and remove /etc/slurm/slurm.conf and "
-                f"{self.state_before}/clustername."
+                f"{self.cluster.name}. Slurm's accounts hang on that name. Set `cluster: {found}`; or, if {found} is "
+                "really to have another name from now on, with its nodes and jobs: --allow ClusterName."
             )
 
     def refuse_uneven_files(self, hosts: Collection[str]) -> None:
@@ -133,7 +162,8 @@ class Situation:
         if before and before != dict(self.files)["slurm.conf"] and not set(self.cluster.hosts) <= set(hosts):
             raise InputError(
                 f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and it has to be the same "
-                "on all hosts. First, without --hosts: fab deploy. Nothing was changed."
+                "on all hosts, so a run about some of them cannot change it. First, without --hosts or --retry-failed: "
+                "fab deploy. Nothing was changed."
             )
 
     def refuse_unknown_keys(self) -> None:
@@ -229,31 +259,30 @@ def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
     )
 
 
-def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> Lock:
+def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False) -> Lock:
     """The lock with what these facts add to it; what it holds already is kept.
 
     Args:
         cluster: the cluster file.
         lock: the lock as it was.
         facts: of the hosts that answered.
+        move_ids: whether slurm and munge may be moved to other numbers.
 
     Raises:
         IdConflict: no UID and GID for slurm and munge suit all hosts.
     """
+    hosts = dict(lock.hosts)
     for name, fact in facts.items():
-        old = lock.hosts.get(name, HostLock())
-        lock = with_host(
-            lock,
-            name,
-            replace(
-                old,
-                hostname=old.hostname or fact.hostname,
-                host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
-                hardware=old.hardware or fact.hardware,
-                gpus=old.gpus or fact.gpus if old.hardware is None else old.gpus,
-                cgroup=old.cgroup or fact.cgroup,
-                public_key=fact.public_key or old.public_key,
-            ),
+        old = hosts.get(name, HostLock())
+        hosts[name] = replace(
+            old,
+            hostname=old.hostname or fact.hostname,
+            host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
+            hardware=old.hardware or fact.hardware,
+            gpus=old.gpus or fact.gpus if old.hardware is None else old.gpus,
+            cgroup=old.cgroup or fact.cgroup,
+            public_key=fact.public_key or old.public_key,
         )
     installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
-    return replace(lock, ids=ids.choose(facts, cluster.ids, lock.ids), slurm=installed or lock.slurm)
+    numbers = ids.choose(facts, cluster.ids, lock.ids, controller=cluster.controller, moving=move_ids)
+    return replace(lock, hosts=hosts, ids=numbers, slurm=installed or lock.slurm)

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slurmfab.agent import replace
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
 
@@ -15,10 +16,12 @@ class Absent(Resource):
 
     Args:
         path: absolute.
+        secret: whether no report may show what was in it.
     """
 
     kind: ClassVar[str] = "absent"
     path: str
+    secret: bool = False
 
     def name(self) -> str:
         """The path."""
@@ -27,6 +30,10 @@ class Absent(Resource):
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
         """The file that goes."""
         return (self.path,)
+
+    def holds_secret(self, path: str) -> bool:  # noqa: ARG002
+        """As it is said."""
+        return self.secret
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Nothing there."""
@@ -41,8 +48,13 @@ class Absent(Resource):
         path = context.path(self.path)
         if os.path.isdir(path) and not os.path.islink(path):
             raise ResourceFailed("%s is a directory; only files are removed" % path)
-        return {"file": "present" if os.path.lexists(path) else None}
+        left = replace.leftovers(path) if self.secret else []
+        return {"file": "present" if os.path.lexists(path) or left else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Remove it."""
-        os.unlink(context.path(self.path))
+        """Remove it; and copies of a secret beside it, which a run that was killed has left."""
+        path = context.path(self.path)
+        if self.secret:
+            replace.remove_leftovers(*os.path.split(path))
+        if os.path.lexists(path):
+            os.unlink(path)

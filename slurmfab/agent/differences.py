@@ -20,6 +20,29 @@ def difference(before: str, after: str) -> str:
     return "\n".join(lines)
 
 
+DIGITS = 32
+"""Hexadecimal digits of a digest: half of SHA-256, which is more than enough to tell two values apart."""
+
+
+def digests(before: Any, after: Any, key: str) -> str:
+    """Keyed digests of both sides with a slash between them; nothing without a key.
+
+    Args:
+        before: the actual value.
+        after: the wanted value.
+        key: random, and of one saved plan alone: so no two plans can be compared by their digests, and a digest tells
+            nothing of a secret that cannot be guessed.
+    """
+    if not key:
+        return ""
+    import hashlib  # noqa: PLC0415 - only for a saved plan
+    import hmac  # noqa: PLC0415
+
+    values = ("" if side is None else str(side) for side in (before, after))
+    data = (value.encode("utf-8", "surrogateescape") for value in values)
+    return "/".join(hmac.new(key.encode(), one, hashlib.sha256).hexdigest()[:DIGITS] for one in data)
+
+
 UNPRINTABLE = {number: "\\x%02x" % number for number in (*range(9), *range(11, 32), 127)}
 """Control characters but tab and newline: a host's file must not steer the terminal that shows the difference."""
 

@@ -15,7 +15,7 @@ from slurmfab.agent import cgroups, gpus, hardware, network
 from slurmfab.agent.reading import entries, names, read_bytes, read_text
 
 MUNGE_KEY = "/etc/munge/munge.key"
-SLURM_CONF = "/etc/slurm/slurm.conf"
+SLURM_FILES = {name: "/etc/slurm/%s" % name.replace("_", ".") for name in ("slurm_conf", "gres_conf", "cgroup_conf")}
 
 
 def read(request: Mapping[str, Any]) -> Dict[str, Any]:
@@ -23,7 +23,8 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
 
     Args:
         request: `users` (and `groups`, if others), `packages`, `services`: names that the cluster cares for;
-            `with_munge_key`, `with_slurm_conf`: whether to read these files; `root`: where the file system begins.
+            `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `root`:
+            where the file system begins.
 
     Returns:
         The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
@@ -33,7 +34,6 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
     munge_key = read_bytes(root + MUNGE_KEY) if request.get("with_munge_key") else b""
-    slurm_conf = read_bytes(root + SLURM_CONF) if request.get("with_slurm_conf") else b""
     return {
         "hostname": os.uname().nodename.split(".")[0],
         "os_id": release.get("ID", ""),
@@ -53,10 +53,18 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
         "munge_key": base64.b64encode(munge_key).decode(),
-        "slurm_conf": slurm_conf.decode(errors="replace"),
+        **slurm_files(root, bool(request.get("with_slurm_conf"))),
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
         "clock": time.time(),
+    }
+
+
+def slurm_files(root: str, is_wanted: bool) -> Dict[str, str]:
+    """The texts of Slurm's files, those that are not there or not wanted as empty ones."""
+    return {
+        name: (read_bytes(root + path) if is_wanted else b"").decode(errors="replace")
+        for name, path in SLURM_FILES.items()
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -42,9 +43,9 @@ class File(Resource):
         """The content, if it is one."""
         return frozenset({"content"} if self.secret else ())
 
-    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
         """The file itself: its ctime changes with every one of its properties."""
-        return (self.path,)
+        return (self.path,) if differing - {"leftovers"} else ()
 
     def data(self) -> bytes:
         """The wanted content as bytes."""
@@ -53,9 +54,10 @@ class File(Resource):
         return str(self.content).encode("utf-8", "surrogateescape")
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Content, owner, group and mode."""
+        """Content, owner, group and mode; and no copy of a secret beside it, which a run that was killed has left."""
         content = self.data().decode("utf-8", "surrogateescape")
-        return {"content": content, "owner": self.owner, "group": self.group, "mode": "%04o" % self.mode}
+        access = {"owner": self.owner, "group": self.group, "mode": "%04o" % self.mode}
+        return {"content": content, **access, **({"leftovers": None} if self.secret else {})}
 
     def actual(self, context: Context) -> State:
         """The same of the file that is there; nothing when there is none."""
@@ -69,6 +71,7 @@ class File(Resource):
             "owner": user_name(context, status.st_uid, self.owner),
             "group": group_name(context, status.st_gid, self.group),
             "mode": "%04o" % (status.st_mode & 0o7777),
+            "leftovers": len(replace.leftovers(path)) or None if self.secret else None,
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
@@ -77,5 +80,7 @@ class File(Resource):
         uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
         if "content" in differing:
             replace.put(path, self.data(), uid, gid, self.mode)
-        else:
+        elif differing - {"leftovers"}:
             replace.change_access(path, uid, gid, self.mode)
+        if "leftovers" in differing:
+            replace.remove_leftovers(*os.path.split(path))

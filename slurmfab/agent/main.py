@@ -1,179 +1,69 @@
 """The agent's request loop: frames come in over stdin, JSON lines go out over stdout.
 
-A frame is `<decimal byte count>` and a newline, then that many bytes of JSON. Requests of one session are worked on
-one after another:
+What frames and lines are is in `slurmfab.agent.lifeline`. Requests of one session are worked on one after another:
 
     {"op": "facts", ...}    -> {"facts": {...}}, {"done": true}
     {"op": "apply", ...}    -> {"outcome": {...}} per resource as it ends, {"done": true}
     {"op": "slurm", ...}    -> {"slurm": {...}}, {"done": true}
     {"op": "job-processes"} -> {"job_processes": {...}}, {"done": true}
     {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
+    {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
+    {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
     anything that crashes   -> {"error": "...", "traceback": "..."}, {"done": true}
 
-While a request takes long, `{"alive": true}` comes every few seconds. The end of stdin means that the deployer is gone.
-Then, and on SIGTERM, the resource at work is finished, for half a dpkg run is worse than a late one; no other begins.
+The end of stdin means that the deployer is gone, and so does a minute without a word from it. Then, and on SIGTERM, the
+resource at work is finished, for half a dpkg run is worse than a late one; no other begins, and the lock is let go.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import queue
 import signal
-import threading
-from typing import TYPE_CHECKING, Any, BinaryIO, Mapping, Optional
+from typing import TYPE_CHECKING, Any, BinaryIO, Mapping
+
+from slurmfab.agent.host_lock import LOCK, Held, Lock
+from slurmfab.agent.lifeline import SILENCE, Alive, Answers, Gone, Lifeline
 
 if TYPE_CHECKING:
     from slurmfab.agent.resource import Outcome
-
-HEARTBEAT = 5.0
-"""Seconds between signs of life."""
-
-LOCK = "/run/slurmfab.lock"
-"""Held while a session changes a host. Not below /run/lock, where any user could hold a file of this name."""
-
-
-class Gone(Exception):
-    """The deployer does not listen any more, so nothing new is begun."""
 
 
 class Refused(Exception):
     """A request that is not worked on; the text says why."""
 
 
-class Answers:
-    """The way back to the deployer: whole lines, from any thread.
-
-    Args:
-        stream: where the lines go.
-    """
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self.stream = stream
-        self.lock = threading.Lock()
-        self.is_gone = False  # no Event: a signal handler sets it, and must not wait for a lock
-
-    def send(self, **answer: Any) -> None:
-        """Write one line; when nobody reads it any more, note that and go on."""
-        line = json.dumps(answer, default=vars).encode("ascii") + b"\n"
-        try:
-            with self.lock:
-                self.stream.write(line)
-                self.stream.flush()
-        except (OSError, ValueError):
-            self.is_gone = True
-
-    def check(self) -> None:
-        """Raise `Gone` when the deployer is gone."""
-        if self.is_gone:
-            raise Gone
-
-
-class Alive:
-    """A context that says every few seconds that the agent still works.
-
-    Args:
-        answers: where to say it.
-        seconds: how often.
-    """
-
-    def __init__(self, answers: Answers, seconds: float = HEARTBEAT) -> None:
-        self.answers = answers
-        self.seconds = seconds
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self.beat, daemon=True)
-
-    def beat(self) -> None:
-        """Say it until the context ends."""
-        while not self.ended.wait(self.seconds):
-            self.answers.send(alive=True)
-
-    def __enter__(self) -> None:
-        self.thread.start()
-
-    def __exit__(self, *exception: object) -> None:
-        self.ended.set()
-        self.thread.join()
-
-
-class Lock:
-    """The right to change this host, for one session at a time; it goes with the process that holds it."""
-
-    def __init__(self) -> None:
-        self.descriptor: Optional[int] = None
-
-    def take(self, path: str, who: str) -> None:
-        """Take the lock unless this session has it already.
-
-        Args:
-            path: the lock file.
-            who: what others are told of this session.
-
-        Raises:
-            Refused: another session has it.
-        """
-        if self.descriptor is not None:
-            return
-        import fcntl  # noqa: PLC0415 - facts do without it
-
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(descriptor, 500).decode(errors="replace").strip()
-            os.close(descriptor)
-            raise Refused("another run is at work here: %s" % (holder or "unknown")) from None
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, who.encode())
-        self.descriptor = descriptor
-
-
-def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
+def serve(stdin: BinaryIO, stdout: BinaryIO, silence: float = SILENCE) -> int:
     """Answer requests until the deployer is gone.
 
     Args:
         stdin: where frames come from; it is also the lifeline.
         stdout: where answers go.
+        silence: after how many seconds without a word the deployer counts as gone.
 
     Returns:
         The exit code, 0.
     """
-    answers = Answers(stdout)
-    requests: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
+    answers, lock = Answers(stdout), Lock()
 
     def leave(*_: object) -> None:
         answers.is_gone = True
-        requests.put(None)
+        lock.cut_off()
+        lifeline.frames.put(None)
 
+    lifeline = Lifeline(stdin, leave, silence)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, leave)
-    threading.Thread(target=listen, args=(stdin, requests, leave), daemon=True).start()
-    lock = Lock()
+    lifeline.start()
     while True:
-        frame = requests.get()
-        if frame is None:
-            return 0
+        frame = lifeline.frames.get()
         try:
+            if frame is None:
+                raise Gone
             answer(frame, answers, lock)
         except Gone:
+            lock.let_go()
             return 0
-
-
-def listen(stdin: BinaryIO, requests: queue.SimpleQueue[Optional[bytes]], leave: Any) -> None:
-    """Read frames into a queue until there are no more, then call `leave`."""
-    try:
-        while True:
-            size = int(stdin.readline())
-            frame = stdin.read(size)
-            if len(frame) != size:
-                return
-            requests.put(frame)
-    except (OSError, ValueError):
-        # An empty line is what readline() gives at the end, and text that is no number comes from no deployer.
-        return
-    finally:
-        leave()
 
 
 def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
@@ -191,6 +81,8 @@ def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
         raise
     except Refused as error:
         answers.send(error=str(error), traceback="")
+    except Held as error:
+        answers.send(error="another run is at work here: %s" % error, traceback="", holder=str(error))
     except Exception as error:  # the loop survives whatever one request does
         answers.send(**crash(error, has_secrets(request)))
     answers.send(done=True)
@@ -209,14 +101,22 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
     """Converge resources in their order, or only compare them in a dry run.
 
     After a failure the later ones are skipped; a dry run goes on, because it changes nothing that they could build on.
+    Without any resources the host's lock is taken, and nothing else is done.
     """
     from slurmfab.agent.kinds import build  # noqa: PLC0415
     from slurmfab.agent.resource import Context  # noqa: PLC0415
 
-    context = Context(request.get("root", "/"), bool(request["dry_run"]))
+    context = Context(
+        request.get("root", "/"),
+        bool(request["dry_run"]),
+        digest_key=request.get("digest_key", ""),
+        run_id=request.get("run", ""),
+    )
     resources = [build(fields) for fields in request["resources"]]
     if not context.dry_run:
         lock.take(context.path(LOCK), request.get("who", ""))
+        if not resources:
+            answers.send(lock={"idle": lock.idle()})
     failed = ""
     for resource in resources:
         answers.check()
@@ -262,7 +162,13 @@ def read_other(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None
         raise Refused(str(error)) from None
 
 
-READINGS = {"slurm": "slurm_reading", "job-processes": "job_processes", "node-jobs": "node_jobs"}
+READINGS = {
+    "slurm": "slurm_reading",
+    "job-processes": "job_processes",
+    "node-jobs": "node_jobs",
+    "kept": "kept",
+    "munge": "munge_credentials",
+}
 """What can be read besides facts, and the module whose `read` does it."""
 
 OPERATIONS = {"facts": read_facts, "apply": apply_resources, **dict.fromkeys(READINGS, read_other)}

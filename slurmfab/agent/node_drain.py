@@ -22,12 +22,15 @@ class NodeDrain(Resource):
         text: why.
         stamp: who and when, as in `ann@laptop 2026-11-21T09:00`; a node that is drained for the same reason keeps its
             older one.
+        for_change: whether they are drained for the time of a change alone. Then a node that is out of service already
+            keeps its state and reason whoever did that, for nobody would know later to whom it has to go back.
     """
 
     kind: ClassVar[str] = "node-drain"
     nodes: Tuple[str, ...]
     text: str
     stamp: str
+    for_change: bool = False
 
     def name(self) -> str:
         """The nodes."""
@@ -44,9 +47,11 @@ class NodeDrain(Resource):
 
     def seen(self, state: NodeState) -> str:
         """A node's state in a comparison."""
-        if state.is_ours and state.is_drained:
+        if state.is_ours and state.is_drained and not self.for_change:
             return self.drained(said(state.reason)[0])
         is_left_alone = state.is_drained or state.is_somebodys
+        if self.for_change:
+            is_left_alone = is_left_alone or bool(state.flags & {"DOWN", "FAIL"})
         return self.drained(self.text) if is_left_alone else state.words
 
     @staticmethod

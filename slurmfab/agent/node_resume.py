@@ -26,12 +26,15 @@ class NodeResume(Resource):
         nodes: NodeNames.
         anybodys: whether nodes that somebody else took out of service are resumed too.
         seconds: how long to wait for their slurmd and for Slurm.
+        after_change: whether only those are resumed that a deployment has drained for a change; all others, and nodes
+            that slurmctld does not know any more, are right as they are.
     """
 
     kind: ClassVar[str] = "node-resume"
     nodes: Tuple[str, ...]
     anybodys: bool = False
     seconds: float = 60.0
+    after_change: bool = False
 
     def name(self) -> str:
         """The nodes."""
@@ -44,6 +47,9 @@ class NodeResume(Resource):
     def actual(self, context: Context) -> State:
         """Every node's state."""
         found = node_states(context, self.nodes)
+        if self.after_change:
+            held = {node: words(one) for node, one in found.items() if one.is_for_change}
+            return {node: held.get(node, IN_SERVICE) for node in self.nodes}
         return {node: words(found[node]) if node in found else "slurmctld does not know it" for node in self.nodes}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
@@ -56,7 +62,7 @@ class NodeResume(Resource):
         resumed: Dict[str, float] = {}
         complaint = ""
         while True:
-            late = {node: one for node, one in node_states(context, self.nodes).items() if not one.is_in_service}
+            late = {node: one for node, one in node_states(context, self.nodes).items() if self.is_late(one)}
             now = time.monotonic()
             if not late:
                 return
@@ -68,6 +74,10 @@ class NodeResume(Resource):
                 complaint = update(context, due, "State=RESUME")
                 resumed.update(dict.fromkeys(due, now))
             time.sleep(POLL_SECONDS)
+
+    def is_late(self, state: NodeState) -> bool:
+        """Whether a node is still to come back."""
+        return state.is_for_change if self.after_change else not state.is_in_service
 
     def may_resume(self, state: NodeState) -> bool:
         """Whether a node answers and is out of service for a reason that is ours to end."""

@@ -55,10 +55,18 @@ UNDER_WAY = frozenset({
 })  # fmt: skip
 """Flags of a node that is away because somebody asked for it, and for a time."""
 
+FOR_CHANGE = " needs it empty"
+"""How the texts end with which a deployment drains nodes for a change that would hurt their jobs."""
+
 _FIELD = re.compile(r"(?:^|\s+)([A-Z][\w:/]*)=")
 _REASON = re.compile(r"(.*) \[([^\[\]@]*)@(\d{4}-\d\d-\d\dT[\d:]+)\]")
 _AFTER_REASON = re.compile(r" (?:Comment|Extra|ReservationName|InstanceId|InstanceType)=.*")
 _OUR_REASON = re.compile(re.escape(OURS) + r"(.*?)(?: \((\S+@\S+) \d{4}-\d\d-\d\dT\d\d:\d\d\)(?: : .*)?)?")
+_FOR_CHANGE = re.compile(
+    re.escape(OURS) + r".*" + FOR_CHANGE + r" \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)"
+    r"(?: : (?:Not responding|Node unexpectedly rebooted).*)?"
+)
+"""A reason of a deployment's, also with what Slurm has put behind it if that is over once the node answers."""
 
 
 class NodeState(NamedTuple):
@@ -100,6 +108,14 @@ class NodeState(NamedTuple):
     def is_ours(self) -> bool:
         """Whether slurmfab gave the reason."""
         return self.reason.startswith(OURS)
+
+    @property
+    def is_for_change(self) -> bool:
+        """Whether a deployment has drained it for a change, and nobody has found another reason since.
+
+        The reason alone does not tell: from 24.11 it stays when the node is resumed.
+        """
+        return self.is_drained and bool(_FOR_CHANGE.fullmatch(self.reason))
 
     @property
     def is_somebodys(self) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import Optional
+from typing import List, Optional
 
+from slurmfab.agent.reading import names
 from slurmfab.agent.resource import ResourceFailed
 
 
@@ -59,26 +60,49 @@ def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
     if not os.path.isdir(directory):
         raise ResourceFailed("the directory %s is missing" % directory)
     remove_leftovers(directory, name)
-    temporary = "%s/.slurmfab-%s.%s" % (directory, name, os.urandom(4).hex())
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    place = os.path.join(directory, temporary(name, os.urandom(4).hex()))
+    write(place, content, uid, gid, mode)
+    try:
+        os.rename(place, path)
+    except BaseException:
+        os.unlink(place)
+        raise
+
+
+def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
+    """Write a file where there is none, whole and safely onto the disk, or not at all.
+
+    Raises:
+        OSError: there is one, or the disk is full or the like.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             set_access(file.fileno(), uid, gid, mode)
             os.fsync(file.fileno())
-        os.rename(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        os.unlink(path)
         raise
+
+
+def temporary(name: str, digits: str) -> str:
+    """What a file is called beside the one of this name that it will replace, with eight hexadecimal digits."""
+    return ".slurmfab-%s.%s" % (name, digits)
+
+
+def leftovers(path: str) -> List[str]:
+    """The names of files that were to take the place of this one and never did; none where there is no directory."""
+    directory, name = os.path.split(path)
+    pattern = re.compile(re.escape(temporary(name, "")) + "[0-9a-f]{8}")
+    return sorted(entry for entry in names(directory) if pattern.fullmatch(entry))
 
 
 def remove_leftovers(directory: str, name: str) -> None:
     """Remove what `put` left when it was killed; only one session works on a host, so nobody else needs it."""
-    pattern = re.compile(r"\.slurmfab-%s\.[0-9a-f]{8}" % re.escape(name))
-    for entry in os.listdir(directory):
-        if pattern.fullmatch(entry):
-            os.unlink(os.path.join(directory, entry))
+    for entry in leftovers(os.path.join(directory, name)):
+        os.unlink(os.path.join(directory, entry))
 
 
 def set_access(descriptor: int, uid: int, gid: int, mode: int) -> None:

@@ -7,7 +7,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Optional, Sequence
 
-from slurmfab.agent.differences import difference, text
+from slurmfab.agent.differences import difference, digests, text
+from slurmfab.agent.reasons import reason
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,12 +36,14 @@ class Change:
         actual: what the host has, as text; empty when it has nothing, or when it is a secret.
         wanted: what it should have, likewise.
         diff: a unified diff instead, for text of more than one line.
+        digest: for a saved plan, digests of both sides of what is not shown in full: a secret, or a long text.
     """
 
     name: str
     actual: str = ""
     wanted: str = ""
     diff: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,9 @@ class Outcome:
         id: the resource's id, such as `user:slurm`.
         status: `ok`, `changed`, `would change`, `failed` or `skipped`.
         changes: the differences that were found.
-        message: why it failed or was skipped, and what to try.
+        message: why it failed or was skipped, and what to try; of what is right, something worth knowing all the same.
         seconds: how long it took on the host.
+        drift: what kind of drift it is; the deployer finds that out.
     """
 
     id: str
@@ -60,6 +64,7 @@ class Outcome:
     changes: tuple[Change, ...] = ()
     message: str = ""
     seconds: float = 0.0
+    drift: str = ""
 
 
 @dataclass
@@ -70,11 +75,19 @@ class Context:
         root: where the file system begins; other than `/` only in tests.
         dry_run: whether this request changes nothing.
         touched: absolute paths that an earlier resource changed, or would have changed in a dry run.
+        stopped: units that an earlier resource would have stopped in a dry run, for a later one to start again.
+        digest_key: what digests of differences are keyed with; empty where none are wanted.
+        run_id: of the run that asks, under which the state before its changes is kept; empty where none is kept.
+        remark: what the resource at work has found worth knowing besides what differs; empty for nothing.
     """
 
     root: str = "/"
     dry_run: bool = False
     touched: set[str] = field(default_factory=set)
+    stopped: set[str] = field(default_factory=set)
+    digest_key: str = ""
+    run_id: str = ""
+    remark: str = ""
 
     def path(self, path: str) -> str:
         """An absolute path of the host, below the root of this context."""
@@ -196,12 +209,20 @@ class Resource:
         return frozenset()
 
     def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002 - part of the contract
-        """The paths that converging changes, for the services that watch them.
+        """The files that converging changes, for the services that watch them, and to be kept as they were before.
 
         Args:
             differing: the names that differ.
         """
         return ()
+
+    def units(self) -> tuple[str, ...]:
+        """The systemd units that converging changes, whose state is kept as it was before."""
+        return ()
+
+    def holds_secret(self, path: str) -> bool:  # noqa: ARG002 - part of the contract
+        """Whether a file that it touches holds a secret, so that no report may show what is kept of it."""
+        return bool(self.secrets())
 
 
 def apply(resource: Resource, context: Context) -> Outcome:
@@ -215,62 +236,48 @@ def apply(resource: Resource, context: Context) -> Outcome:
         The outcome; "changed" means that the state was read again and seen to be right.
     """
     changes: tuple[Change, ...] = ()
+    context.remark = ""
     try:
         changes = compare(resource, context)
         if not changes:
-            return Outcome(resource.id, OK)
+            return Outcome(resource.id, OK, message=context.remark)
         differing = frozenset(change.name for change in changes)
         context.touched.update(resource.touches(differing))
         if context.dry_run:
-            return Outcome(resource.id, WOULD_CHANGE, changes)
+            return Outcome(resource.id, WOULD_CHANGE, changes, context.remark)
+        from slurmfab.agent.kept import keep  # noqa: PLC0415 - most requests change nothing
+
+        keep(resource, context, differing)
         resource.converge(context, differing)
         remaining = compare(resource, context)
         if remaining:
             still = ", ".join("%s is %s" % (change.name, change.actual or "not as wanted") for change in remaining)
             return Outcome(resource.id, FAILED, changes, "after the change, %s" % still)
-        return Outcome(resource.id, CHANGED, changes)
+        return Outcome(resource.id, CHANGED, changes, context.remark)
     except (ResourceFailed, OSError) as error:
         return Outcome(resource.id, FAILED, changes, reason(error))
-
-
-HINTS = {
-    1: "is it immutable (lsattr), or is the agent not root?",
-    2: "something that has to be there before it is missing",
-    16: "it is a mount point; a bind-mounted file cannot be replaced",
-    28: "free some space on it",
-    30: "the file system is mounted read-only; look at dmesg",
-    122: "the disk quota is used up",
-}
-"""What to try, by errno(3) of Linux."""
-
-
-def reason(error: Exception) -> str:
-    """What went wrong, in words for an operator, with a hint for the file system's commonest troubles."""
-    if isinstance(error, OSError) and error.strerror:
-        hint = HINTS.get(error.errno or 0)
-        where = " (%s)" % error.filename if error.filename else ""
-        return "%s%s%s" % (error.strerror, where, "; " + hint if hint else "")
-    return str(error)
 
 
 def compare(resource: Resource, context: Context) -> tuple[Change, ...]:
     """The differences between a resource's actual and wanted state, without the values of secrets."""
     wanted, actual, secrets = resource.wanted(context), resource.actual(context), resource.secrets()
     return tuple(
-        Change(name, wanted="differs") if name in secrets else describe(name, actual.get(name), value)
+        describe(name, actual.get(name), value, is_secret=name in secrets, key=context.digest_key)
         for name, value in wanted.items()
         if actual.get(name) != value
     )
 
 
-def describe(name: str, actual: Any, wanted: Any) -> Change:
-    """One difference in words, or as a unified diff where a side has several lines."""
+def describe(name: str, actual: Any, wanted: Any, *, is_secret: bool = False, key: str = "") -> Change:
+    """One difference in words; as a unified diff where a side has several lines; of a secret, only that it differs."""
+    if is_secret:
+        return Change(name, wanted="differs", digest=digests(actual, wanted, key))
     before, after = text(actual), text(wanted)
     if "\n" in before or "\n" in after:
-        return Change(name, diff=difference(before, after))
+        return Change(name, diff=difference(before, after), digest=digests(actual, wanted, key))
     return Change(name, before, after)
 
 
 def as_request(resource: Resource) -> dict[str, Any]:
     """A resource as JSON values, the way it travels to a host."""
-    return {"kind": resource.kind, **dataclasses.asdict(resource)}
+    return {"kind": resource.kind, **{one.name: getattr(resource, one.name) for one in dataclasses.fields(resource)}}

@@ -18,6 +18,9 @@ WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
 LOADED, AS_ON_DISK = "loaded", "as on disk"
 """What a daemon has read: the name of that in a state, and how it should be."""
 
+OLDER = "older "
+"""How the words begin for a daemon whose files were changed after its start, and not by this run."""
+
 RUNS = ("active", "reloading")
 """ActiveStates of a unit whose daemon is at work."""
 
@@ -46,6 +49,7 @@ class Service(Resource):
         enabled: whether it starts at boot.
         running: whether it runs; if not, it is not enabled either.
         reload: a program and its arguments after which a new main process takes over; tried before a restart.
+        followers: units that are restarted after this one, if they run; nobody believed them while it was out of date.
     """
 
     kind: ClassVar[str] = "service"
@@ -54,10 +58,15 @@ class Service(Resource):
     enabled: bool = True
     running: bool = True
     reload: Tuple[str, ...] = ()
+    followers: Tuple[str, ...] = ()
 
     def name(self) -> str:
         """The unit."""
         return self.unit
+
+    def units(self) -> Tuple[str, ...]:
+        """The unit."""
+        return (self.unit,)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Enabled, running, and with the files that are on the disk; or neither."""
@@ -70,25 +79,25 @@ class Service(Resource):
         shown = show(context, self.unit)
         has_switch = shown.get("UnitFileState") not in WITHOUT_SWITCH
         enabled = "yes" if shown.get("UnitFileState") in ENABLED else "no"
-        runs = shown.get("ActiveState") in RUNS
+        state = "inactive" if self.unit in context.stopped else shown.get("ActiveState")
+        runs = state in RUNS
         if not self.running:
-            is_down = shown.get("ActiveState") in ("inactive", "failed", None)
+            is_down = state in ("inactive", "failed", None)
             return {"enabled": enabled if has_switch else "no", "running": "no" if is_down else "yes"}
         return {
             "enabled": enabled if has_switch else self.wanted(context)["enabled"],
-            "running": "yes" if runs else shown.get("ActiveState", "unknown"),
+            "running": "yes" if runs else state or "unknown",
             LOADED: (self.staleness(context, shown) if runs else None) or AS_ON_DISK,
         }
 
     def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
-        """In words, which watched files are newer than the main process; `None` when none is."""
+        """In words, which watched files are newer than the main process, or would be in a dry run; `None` for none."""
         start = process_start(int(shown.get("MainPID", "0") or 0))
-        newer = [
-            os.path.basename(path)
-            for path in self.watches
-            if (context.dry_run and path in context.touched) or changed_at(context.path(path)) > start + TICK
-        ]
-        return "older %s" % ", ".join(newer) if newer and start else None
+        newer = [path for path in self.watches if changed_at(context.path(path)) > start + TICK]
+        coming = [path for path in self.watches if context.dry_run and path in context.touched - set(newer)]
+        words = [OLDER + ", ".join(map(os.path.basename, newer))] if newer else []
+        words += ["%s before its change" % ", ".join(map(os.path.basename, coming))] if coming else []
+        return ", ".join(words) if words and start else None
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Enable and start, or renew; or stop and disable.
@@ -113,6 +122,8 @@ class Service(Resource):
             self.start(context, "start")
         elif LOADED in differing and not self.reloaded(context):
             self.start(context, "restart")
+        for unit in self.followers if differing & {"running", LOADED} else ():
+            context.must(["systemctl", "try-restart", unit], seconds=180)
 
     def reloaded(self, context: Context) -> bool:
         """Whether the reload program, if there is one, made a new main process take over."""

@@ -31,12 +31,14 @@ class SlurmFiles(Resource):
         directory: absolute, such as /etc/slurm; it has to be there.
         files: name and content of each.
         node: this host's NodeName, so that slurmd checks its part (gres.conf too); empty where no slurmd runs.
+        beside: names of files in the directory that stay as they are, and are judged along where they are there.
     """
 
     kind: ClassVar[str] = "slurm-files"
     directory: str
     files: Tuple[Tuple[str, str], ...]
     node: str = ""
+    beside: Tuple[str, ...] = ()
 
     def name(self) -> str:
         """The directory."""
@@ -83,6 +85,10 @@ class SlurmFiles(Resource):
         try:
             for name, content in self.files:
                 replace.put(os.path.join(stage, name), content.encode("utf-8", "surrogateescape"), 0, 0, 0o644)
+            for name in self.beside:
+                unchanged = replace.read(os.path.join(directory, name))
+                if unchanged is not None:
+                    replace.put(os.path.join(stage, name), unchanged, 0, 0, 0o644)
             if changing:
                 self.judge(context, stage)
             for name in changing:

@@ -28,6 +28,9 @@ HINTS = {
 }
 """What to try, by state; the first that a node is in tells."""
 
+LEFT_DRAINED = "some are still drained for a change, by a run that was cut off"
+"""The remark on nodes that a deployment has not brought back."""
+
 POLL_SECONDS = 0.5
 
 MISSING = NodeState(frozenset({"N/A"}), "slurmctld does not know it")
@@ -69,7 +72,10 @@ class SlurmNodes(Resource):
         return dict.fromkeys(self.nodes, READY)
 
     def actual(self, context: Context) -> State:
-        """Every node's state; nothing while slurmctld does not answer, or is not there yet."""
+        """Every node's state; nothing while slurmctld does not answer, or is not there yet.
+
+        That a deployment was cut off which had drained nodes for a change is worth a remark.
+        """
         try:
             # sinfo tries for half a minute to reach a slurmctld that is not there.
             found = short_states(context) if is_active(context, "slurmctld") else {}
@@ -77,6 +83,8 @@ class SlurmNodes(Resource):
             found = {}
         if not found:
             return {}
+        if any(one.is_for_change for one in found.values()):
+            context.remark = LEFT_DRAINED
         return {node: words(found.get(node, MISSING)) for node in self.nodes}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Sequence
 
 from slurmfab.agent.node_states import SHOW
 from slurmfab.agent.resource import Context, ResourceFailed
@@ -26,18 +26,22 @@ PARTS = {
 
 PING = ("scontrol", "ping")
 SECONDS = 60.0
+AT_ONCE = 1000
+"""How many jobs one command names."""
 
 
 def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
     """What Slurm says.
 
     Args:
-        request: `parts`: which of `PARTS`; all when left out.
+        request: `parts`: which of `PARTS`; all when left out. `numbers`: of jobs to tell of besides, also of those
+            that have ended; slurmctld knows of them for MinJobAge.
         context: runs the programs.
 
     Returns:
         `ping`: what `scontrol ping` printed, and the text of each part. Without a slurmctld that answers there are no
-        parts, and `trouble` has the last words that there are.
+        parts, and `trouble` has the last words that there are. `named`: the jobs of these numbers, as far as they are
+        known.
     """
     answer = {"ping": "", "trouble": ""}
     try:
@@ -50,6 +54,18 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
         for part in request.get("parts", PARTS):
             # Without this the tasks of large arrays are cut off (squeue(1), SLURM_BITSTR_LEN).
             answer[part] = context.must(PARTS[part], seconds=SECONDS, env={"SLURM_BITSTR_LEN": "0"})
+        if request.get("numbers"):
+            answer["named"] = named_jobs(context, request["numbers"])
     except ResourceFailed as error:
         answer["trouble"] = str(error)
     return answer
+
+
+def named_jobs(context: Context, numbers: Sequence[str]) -> str:
+    """What squeue tells of jobs, also of ended ones; nothing of those that slurmctld does not know any more."""
+    told = []
+    for first in range(0, len(numbers), AT_ONCE):
+        some = ",".join(numbers[first : first + AT_ONCE])
+        # A single job that is unknown is an error to squeue, one among others is not.
+        told.append(context.run([*PARTS["jobs"], "--states=all", "--jobs=" + some], seconds=SECONDS).stdout)
+    return b"".join(told).decode(errors="replace")

@@ -31,6 +31,15 @@ class SshKey(Resource):
         """The user."""
         return self.user
 
+    def touches(self, differing: frozenset[str]) -> Tuple[str, ...]:
+        """Both halves of the pair, if one is not right."""
+        key = self.home + "/.ssh/id_ed25519"
+        return (key, key + ".pub") if {"private key", "public key"} & differing else ()
+
+    def holds_secret(self, path: str) -> bool:
+        """The private half."""
+        return not path.endswith(".pub")
+
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Home and `.ssh` safe from other users, and both halves of the pair."""
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slurmfab.agent.absent import Absent
 from slurmfab.agent.block import Block
+from slurmfab.agent.kept_secrets import NoKeptSecrets
 from slurmfab.agent.packages_gone import PackagesGone
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
@@ -32,12 +33,14 @@ def cleaned(*, purge: bool) -> tuple[Resource, ...]:
     return (
         Service("slurmd", running=False),
         Service("munge", running=False),
-        Absent(KEY),
+        Absent(KEY, secret=True),
         *(Absent(path) for path in WATCHED),
         Block(f"{SLURM_HOME}/.ssh/authorized_keys", "slurm keys", ""),
-        *(Absent(f"{SLURM_HOME}/.ssh/{name}") for name in ("id_ed25519", "id_ed25519.pub")),
+        Absent(f"{SLURM_HOME}/.ssh/id_ed25519", secret=True),
+        Absent(f"{SLURM_HOME}/.ssh/id_ed25519.pub"),
         Block("/etc/ssh/ssh_known_hosts", "host keys", ""),
         Block("/etc/hosts", "hosts", ""),
+        NoKeptSecrets(),
         *((PackagesGone(tuple(sorted(purged()))),) if purge else ()),
     )
 

@@ -177,28 +177,52 @@ def wait_until_empty(
     Raises:
         HostError: the controller has said nothing for some minutes.
     """
+
+    def busy(seen: Snapshot) -> tuple[str, ...]:
+        return tuple(name for name in names if name in seen.by_name and not seen.by_name[name].is_empty)
+
+    left, seen = wait_while(run, busy, limit, pause)
+    for name in left:
+        jobs = job_words(jobs_on(seen, [name])) or "they are ending"
+        words = f"after {limit / 60:.0f} min there are still jobs: {jobs}. It stays drained, and they go on."
+        run.lose(name, HostError(name, words))
+
+
+def wait_while(
+    run: Run,
+    busy: Callable[[Snapshot], tuple[str, ...]],
+    limit: float = 0,
+    pause: Callable[[float], None] = time.sleep,
+    tell: Callable[[Snapshot], None] = lambda _: None,
+) -> tuple[tuple[str, ...], Snapshot]:
+    """Look at Slurm again and again until nothing is busy any more, or the time is over.
+
+    Args:
+        run: the run.
+        busy: the names of what is still busy, nodes or others.
+        limit: seconds, 0 for no limit.
+        pause: waits for that many seconds.
+        tell: called with each look.
+
+    Returns:
+        What is busy still, and the last look.
+
+    Raises:
+        HostError: the controller has said nothing for some minutes.
+    """
     begun = heard = time.monotonic()
-    run.progress.begin("waiting for jobs", names)
-    busy: tuple[str, ...] = names
-    seen = Snapshot()
     while True:
         try:
             seen = snapshot.ask_up(run.transport, run.controller, PARTS)
         except HostError:
-            if time.monotonic() - heard > SILENCE_SECONDS:
+            if time.monotonic() - heard > min(SILENCE_SECONDS, limit or SILENCE_SECONDS):
                 raise
+            run.is_claimed = False  # its lock has gone with the connection
         else:
             heard = time.monotonic()
-            still = tuple(name for name in busy if name in seen.by_name and not seen.by_name[name].is_empty)
-            for name in set(busy) - set(still):
-                run.progress.host_done(name)
-            busy = still
-        if not busy:
-            return
-        if limit and time.monotonic() - begun >= limit:
-            break
+            still = busy(seen)
+            run.progress.begin("waiting for jobs", still)
+            tell(seen)
+            if not still or (limit and heard - begun >= limit):
+                return still, seen
         pause(POLL_SECONDS)
-    for name in busy:
-        jobs = job_words(jobs_on(seen, [name])) or "they are ending"
-        words = f"after {limit / 60:.0f} min there are still jobs: {jobs}. It stays drained, and they go on."
-        run.lose(name, HostError(name, words))

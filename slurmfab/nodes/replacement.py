@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from slurmfab.agent.node_gate import NodeGate
 from slurmfab.agent.service import Service
 from slurmfab.clusterfile import cuts
 from slurmfab.errors import HostKeyChanged, HostKeyUnknown, InputError, SlurmfabError
-from slurmfab.facts import Gpu, HostFacts
+from slurmfab.facts import HostFacts
 from slurmfab.fitness import unfit
 from slurmfab.hostlist import fold
 from slurmfab.inventory import Inventory
@@ -23,9 +23,9 @@ from slurmfab.newcomers import introduce
 from slurmfab.nodes import draining, joining, preflight
 from slurmfab.nodes.changes import change
 from slurmfab.operations import Output
+from slurmfab.plans.other_hardware import differences
 from slurmfab.run import Run
 from slurmfab.signature import stamp
-from slurmfab.slurm.node_lines import real_memory
 from slurmfab.ssh import route
 from slurmfab.ssh.host_keys import PinnedKey, fingerprint
 from slurmfab.ssh.transport import SshTransport
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     import paramiko
 
 WHY = "it is being replaced"
-MEMORY_TOLERANCE = 0.01
-"""By how much of its memory a node may differ and be the same hardware: each kernel keeps another part for itself."""
 
 
 @dataclass(frozen=True)
@@ -192,34 +190,15 @@ def host_lock(known: Inventory, host: str, met: Met, swap: Swap) -> HostLock:
         InputError: it is other hardware, and nobody accepted that.
     """
     old, facts = known.lock.hosts.get(host, HostLock()), met.facts
-    found = tuple(differences(old, facts, known.cluster.memory_margin))
+    found = differences(old, facts.hardware, facts.gpus, known.cluster.memory_margin)
     if found and not swap.accept_hardware:
         raise InputError("\n".join((
-            f"{host}: it is other hardware than the lock holds:", *(f"  {line}" for line in found),
+            f"{host}: it is other hardware than the lock holds:",
+            *(f"  {change.name}: {change.wanted} -> {change.actual}" for change in found),
             "If that is meant, say --accept-hardware. Nothing was changed.",
         )))  # fmt: skip
     fresh = HostLock(facts.hostname, dict([met.host_key]), old.hardware, old.gpus, facts.cgroup, on_trial=True)
     return replace(fresh, hardware=facts.hardware, gpus=facts.gpus) if found or not old.hardware else fresh
-
-
-def differences(old: HostLock, facts: HostFacts, margin: str) -> Iterator[str]:
-    """What differs between a node's hardware as the lock holds it and as the machine tells it, a line for each."""
-    if old.hardware is None or facts.hardware is None:
-        return
-    before, now = vars(old.hardware), vars(facts.hardware)
-    for key, value in before.items():
-        if key != "RealMemory" and now[key] != value:
-            yield f"{key}: {value} -> {now[key]}"
-    memory, found = old.hardware.RealMemory, facts.hardware.RealMemory
-    if abs(memory - found) > memory * MEMORY_TOLERANCE or found < real_memory(memory, margin):
-        yield f"RealMemory: {memory} -> {found}"
-    if old.gpus != facts.gpus:
-        yield f"GPUs: {in_words(old.gpus)} -> {in_words(facts.gpus)}"
-
-
-def in_words(gpus: tuple[Gpu, ...]) -> str:
-    """GPUs with their device files and types."""
-    return ", ".join(f"{gpu.file} {gpu.type}".strip() for gpu in gpus) or "none"
 
 
 def carry_out(run: Run, host: str, text: str) -> None:

@@ -2,34 +2,78 @@
 
 The order depends on what changes. From 24.11, `scontrol reconfigure` brings nodes in and out. Before that the set of
 nodes may only change while slurmctld is stopped: stop it, replace the files, restart every slurmd, start it again
-(Slurm's FAQ on adding nodes). Running jobs survive either way; their steps do not depend on the daemons.
+(Slurm's FAQ on adding nodes). The same way is taken for what a reconfigure does not change, such as ports: a run that
+is cut off in between leaves slurmctld stopped, and the next one starts it, so nobody has to remember how. Running jobs
+survive either way; their steps do not depend on the daemons.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from slurmfab.agent.node_gate import NodeGate
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_nodes import SlurmNodes
+from slurmfab.hostlist import fold
 from slurmfab.phases.slurm_conf import CONFIGURATION, WATCHED
+from slurmfab.phases.users import moved
+from slurmfab.promises.needs import Need, need
 from slurmfab.situation import Situation
 from slurmfab.slurm.versions import adds_nodes_by_reconfigure
 
 RECONFIGURE = ("scontrol", "reconfigure")
+AWAITED = ("true",)
+"""How slurmd takes the new files in when slurmctld has passed the word on: by itself, so there is only to wait.
+
+A slurmd that is restarted in the very moment in which it hands over to its new self is stuck until systemd kills it.
+"""
+
 READY_SECONDS = 90
 """How long nodes may take to register: a slurmd that found no controller tries again within half a minute."""
 
 
 def must_stop(situation: Situation) -> bool:
-    """Whether slurmctld has to be down while the files change."""
-    takes_nodes = adds_nodes_by_reconfigure(situation.slurm_version) or not situation.changes_nodes
-    is_running = any(runs_slurmctld(situation, name) for name in situation.cluster.controllers)
-    return is_running and (situation.moves_state or not takes_nodes)
+    """Whether slurmctld has to be down while the files change; where users are moved, it is down by then."""
+    is_running = any(
+        runs_slurmctld(situation, name) and not moved(situation, name) for name in situation.cluster.controllers
+    )
+    return is_running and (situation.moves_state or situation.renames_cluster or needs_stop(situation))
+
+
+def needs_stop(situation: Situation) -> bool:
+    """Whether slurmctld cannot take the new files in its stride: neither by a reconfigure, nor by a plain restart."""
+    if not adds_nodes_by_reconfigure(situation.slurm_version):
+        return situation.changes_nodes
+    version = situation.slurm_version
+    return any(need(setting, version) in (Need.RESTART, Need.NO_JOBS) for setting in situation.other_settings)
 
 
 def runs_slurmctld(situation: Situation, host: str) -> bool:
     """Whether slurmctld runs on a host that has answered."""
     return host in situation.facts and situation.facts[host].services.get("slurmctld") == "active"
+
+
+def renewal(situation: Situation, hosts: Iterable[str]) -> str:
+    """Which daemons are restarted or reconfigured for what changes in Slurm's files, and where; empty for none.
+
+    Args:
+        situation: what is wanted and known.
+        hosts: those that the run is about and that answer.
+    """
+    files = {difference.file for difference in situation.differences}
+    if not files:
+        return ""
+    there = [host for host in hosts if situation.is_compute_node(host)]
+    nodes = f"slurmd on {fold(there)}" if there else "no slurmd"
+    controllers = f"slurmctld on {fold(situation.cluster.controllers)}"
+    if must_stop(situation):
+        return f"{controllers} stops, {nodes} restarts, and slurmctld starts again."
+    if files == {"cgroup.conf"}:
+        return f"{nodes} restarts."
+    if adds_nodes_by_reconfigure(situation.slurm_version):
+        return f"scontrol reconfigure renews {controllers} and {nodes}."
+    return f"{controllers} and {nodes} restart."
 
 
 def stop(situation: Situation, host: str) -> tuple[Resource, ...]:
@@ -45,21 +89,30 @@ def stop(situation: Situation, host: str) -> tuple[Resource, ...]:
 
 def slurmctld(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmctld with the new files, unless it has to wait for every slurmd."""
-    return () if must_stop(situation) else controller_service(situation, host)
+    services = controller_service(situation, host)
+    return () if not services or must_stop(situation) else services
 
 
 def slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
-    """slurmd with the new files; after a reconfigure it has them already."""
+    """slurmd with the new files; after a reconfigure it has them already, or is about to."""
     is_member = situation.is_compute_node(host) and not situation.is_on_trial(host)
-    return (Service("slurmd", watches=WATCHED),) if is_member else ()
+    reload = AWAITED if is_reconfigured(situation) else ()
+    return (Service("slurmd", watches=WATCHED, reload=reload),) if is_member else ()
+
+
+def is_reconfigured(situation: Situation) -> bool:
+    """Whether slurmctld has told every slurmd to take the new files in, when it is slurmd's turn."""
+    told = any(difference.file != "cgroup.conf" for difference in situation.differences)
+    runs = runs_slurmctld(situation, situation.cluster.controller)
+    return told and runs and adds_nodes_by_reconfigure(situation.slurm_version) and not must_stop(situation)
 
 
 def gate(situation: Situation, host: str) -> tuple[Resource, ...]:
     """New nodes drained before they register, so that no user's job is the first to run there."""
-    nodes = tuple(filter(situation.is_on_trial, situation.compute_nodes))
-    if host != situation.cluster.controller or not nodes:
+    if host != situation.cluster.controller:
         return ()
-    return (NodeGate(nodes, "new, no job has run there yet", situation.stamp),)
+    nodes = tuple(filter(situation.is_on_trial, situation.compute_nodes))
+    return (NodeGate(nodes, "new, no job has run there yet", situation.stamp),) if nodes else ()
 
 
 def new_slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:

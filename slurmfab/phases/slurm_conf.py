@@ -14,6 +14,9 @@ GRES = "gres.conf"
 WATCHED = tuple(f"{CONFIGURATION}/{name}" for name in ("slurm.conf", GRES, "cgroup.conf"))
 """The files that slurmd reads once, when it starts."""
 
+NAME_MARK = "clustername"
+"""The file of the state directory in which slurmctld keeps whose state it is."""
+
 SPOOL = "/var/lib/slurm/slurmd"
 LOGS = "/var/log/slurm"
 
@@ -22,17 +25,19 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     """The directories that the host's daemons write to, and the files, parsed by the installed Slurm beforehand.
 
     A gres.conf that describes nothing any more goes. Job scripts lie in the state directory, so it is the slurm user's
-    alone; jobs read theirs in the spool directory. The primary brings the state along to another directory.
+    alone; jobs read theirs in the spool directory. The primary brings the state along to another directory. When the
+    cluster gets another name, the mark of the old one goes, or slurmctld would refuse to start (slurm.conf(5)).
     """
     state = situation.cluster.state_directory
-    is_moving = situation.moves_state and host == situation.cluster.controller
+    is_primary = host == situation.cluster.controller
     roles = situation.cluster.roles(host)
     node = host if situation.is_compute_node(host) else ""
     return (
         Directory(LOGS, "slurm", "slurm", 0o755),
         *((Directory(state, "slurm", "slurm", 0o700),) if "controller" in roles else ()),
         *((Directory(SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
-        *((SlurmState(state, situation.state_before),) if is_moving else ()),
+        *((SlurmState(state, situation.state_before),) if is_primary and situation.moves_state else ()),
+        *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and situation.renames_cluster else ()),
         SlurmFiles(CONFIGURATION, situation.files, node),
         *(() if GRES in dict(situation.files) else (Absent(f"{CONFIGURATION}/{GRES}"),)),
     )

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, groupby
 
-from slurmfab.errors import HostlistError, InputError
+from slurmfab.errors import InputError
 from slurmfab.facts import Gpu, Hardware
-from slurmfab.hostlist import expand
 
 SYSTEM_MEMORY = 256
 """MiB that a margin in percent leaves to the system at least: a small node has a kernel, slurmd and sshd as well."""
@@ -192,17 +191,6 @@ def assignment(key: str, value: str) -> str:
         raise InputError(f"{key}: its value holds a line break, and a line is all that Slurm's files give it.")
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
     return f'{key}="{text}"' if re.search(r"\s", text) and not is_quoted else f"{key}={text}"
-
-
-def node_names(text: str) -> frozenset[str]:
-    """The compute nodes that a slurm.conf names, whoever wrote it; a hostlist that is none counts as one name."""
-    found: set[str] = set()
-    for expression in re.findall(r"^\s*NodeName\s*=\s*\"?([^\s\"#]+)", text, re.IGNORECASE | re.MULTILINE):
-        try:
-            found.update(expand(expression))
-        except HostlistError:
-            found.add(expression)
-    return frozenset(found - {"DEFAULT", "default", "Default"})
 
 
 def fold_in_order(names: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from invoke.collection import Collection
 
-from slurmfab.tasks import check, deploy, lab, nodes
+from slurmfab.tasks import check, deploy, history, lab, munge, nodes, rollback
 
 namespace = Collection(
     deploy.deploy,
@@ -13,8 +13,11 @@ namespace = Collection(
     nodes.drain,
     nodes.resume,
     nodes.reboot,
+    munge.rotate_munge_key,
     nodes.status,
     check.check_cluster,
+    history.history,
+    rollback.rollback,
     lab.lab_up,
     lab.lab_down,
     lab.lab_status,

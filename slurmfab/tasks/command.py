@@ -24,6 +24,8 @@ class Command(Task):  # type: ignore[type-arg]
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
         """How one of the function's parameters becomes a flag."""
         options: dict[str, Any] = super().arg_opts(name, default, taken_names)
+        if options["positional"]:
+            options.pop("default", None)  # Invoke leaves a parameter that has a value alone
         return {**options, "names": (*options["names"], "v")} if name == "verbose" else options
 
 
@@ -46,6 +48,20 @@ def command(**options: Any) -> Callable[[Callable[..., int | None]], Any]:
         return task(klass=Command, auto_shortflags=False, **options)(run)
 
     return decorate
+
+
+def word_after(task_name: str, parameter: str) -> list[str]:
+    """The positional parameters of a task that takes one word or none: `fab history` and `fab history last`.
+
+    Invoke has no positional parameter that may be left out, so it is one only where a word comes right after the task.
+
+    Args:
+        task_name: as on the command line.
+        parameter: the function's parameter for the word; it is a flag as well.
+    """
+    words = sys.argv[1:]
+    after = words[words.index(task_name) + 1 :] if task_name in words else []
+    return [parameter] if after and not after[0].startswith("-") else []
 
 
 def refuse_core_hosts(context: Context) -> None:

@@ -35,7 +35,7 @@ CONSENT = {
         **CONTACT,
         **CONSENT,
         "plan": "do what this saved plan shows, and nothing else",
-        "retry_failed": "only the hosts that the last run had to leave out",
+        "retry_failed": "only the hosts that the runs before had to leave out",
         "hosts": "hostlist; first contact: the first host becomes the controller; later: only these hosts",
     },
 )
@@ -63,7 +63,7 @@ def deploy(  # noqa: PLR0917 - each argument is an option of the command line
 
     What is right already is not touched. Without a cluster file, --hosts is the first contact: hardware is discovered,
     the cluster file is written, and the hosts become a cluster. Exit codes: 0 done, 1 failed, 2 wrong input,
-    3 done but for hosts that were not reached.
+    3 done but for hosts that had to be left out; --retry-failed goes on with those.
 
     Examples:
         fab deploy --hosts n1,n[2-5] --user admin
@@ -105,6 +105,7 @@ def plan(  # noqa: PLR0917 - each argument is an option of the command line
     Examples:
         fab plan
         fab plan --hosts n[1-2] --json -
+        fab plan --save tonight.json
     """
     from slurmfab import deploying, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
     from slurmfab.consent import Consent  # noqa: PLC0415 - `fab --list` shall not pay for it

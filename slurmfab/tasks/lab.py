@@ -42,7 +42,7 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
     hanging: str = "",
     output: str = "",
 ) -> None:
-    """Start real systemd hosts on this machine, to try things on.
+    """Start real systemd hosts on this machine.
 
     A cluster file for them is written as well. Needs root. The first lab of a suite builds its base tree, which takes
     a minute or two; later ones start in seconds.

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from local_agent import snapshot
 
+from slurmfab.agent.account_files import wait_for_lock
 from slurmfab.agent.group import Group
 from slurmfab.agent.munge_key import MungeKey
 from slurmfab.agent.resource import Context, ResourceFailed, apply
 from slurmfab.agent.ssh_key import SshKey
-from slurmfab.agent.user import User, wait_for_lock
+from slurmfab.agent.user import User
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")
 needs_ssh_keygen = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")

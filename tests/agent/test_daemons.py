@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,19 @@ def test_a_service_when_a_dry_run_would_change_its_file_would_restart(root: Path
     assert Service("x").staleness(context, shown) is None
 
 
+def test_a_service_when_only_this_dry_run_would_change_its_file_is_told_from_one_that_is_behind_already(
+    root: Path,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        shown = {"MainPID": str(process.pid)}
+        unit = Service("x", watches=("/etc/absent", "/etc/conf"))
+        context = Context(str(root), dry_run=True, touched={"/etc/absent"})
+        assert unit.staleness(context, shown) == "absent before its change"
+        while service.changed_at(str(root / "etc/conf")) <= service.process_start(process.pid) + 2 * service.TICK:
+            (root / "etc/conf").touch()
+        assert unit.staleness(context, shown) == "older conf, absent before its change"
+
+
 def test_a_log_when_searched_gives_its_errors() -> None:
     assert service.complaints("debug: a\n[x] error: b\nfatal: c\n") == ["[x] error: b", "fatal: c"]
 
@@ -71,6 +85,26 @@ def test_slurm_files_when_some_differ_touch_only_these(root: Path) -> None:
     outcome = apply(FILES, context)
     assert [change.name for change in outcome.changes] == ["gres.conf"]
     assert context.touched == {"/etc/slurm/gres.conf"}
+
+
+def test_slurm_files_that_stay_are_judged_along_where_they_are_there_and_left_alone(root: Path) -> None:
+    judged: dict[str, str] = {}
+
+    class Judge(Context):
+        """A host whose Slurm accepts what it is shown."""
+
+        def run(self, argv: Any, *_: Any, env: Any = None, **__: Any) -> subprocess.CompletedProcess[bytes]:
+            judged.update((path.name, path.read_text()) for path in Path(env["SLURM_CONF"]).parent.iterdir())
+            return subprocess.CompletedProcess(argv, 0, b"", b"")
+
+    (root / "etc/slurm").mkdir()
+    (root / "etc/slurm/slurm.conf").write_text("stays\n")
+    before = (root / "etc/slurm/slurm.conf").stat()
+    files = SlurmFiles("/etc/slurm", (("gres.conf", "new\n"),), beside=("slurm.conf", "cgroup.conf"))
+    assert apply(files, Judge(str(root))).status == "changed"
+    assert judged == {"gres.conf": "new\n", "slurm.conf": "stays\n"}
+    assert (root / "etc/slurm/slurm.conf").stat() == before
+    assert (root / "etc/slurm/gres.conf").read_text() == "new\n"
 
 
 def test_slurm_files_when_only_access_or_leftovers_differ_need_no_slurm(root: Path, context: Context) -> None:

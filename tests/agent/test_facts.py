@@ -59,7 +59,17 @@ def test_the_munge_key_and_slurm_conf_when_asked_for_are_read(root: Path) -> Non
     write(root, "etc/slurm/slurm.conf", "ClusterName=x\n")
     answer = facts.read({"root": str(root), "with_munge_key": True, "with_slurm_conf": True})
     assert base64.b64decode(answer["munge_key"]) == b"key"
-    assert answer["slurm_conf"] == "ClusterName=x\n"
+    assert (answer["slurm_conf"], answer["gres_conf"], answer["cgroup_conf"]) == ("ClusterName=x\n", "", "")
+
+
+def test_slurms_other_files_when_they_are_there_are_read_with_slurm_conf(root: Path) -> None:
+    (root / "etc/slurm").mkdir(parents=True)
+    for name in ("gres.conf", "cgroup.conf"):
+        (root / "etc/slurm" / name).write_text(f"# {name}\n")
+    answer = facts.read({"root": str(root), "with_slurm_conf": True})
+    texts = [answer[name] for name in ("slurm_conf", "gres_conf", "cgroup_conf")]
+    assert texts == ["", "# gres.conf\n", "# cgroup.conf\n"]
+    assert facts.read({"root": str(root)})["gres_conf"] == ""
 
 
 def test_services_when_some_do_not_exist_are_told_apart() -> None:

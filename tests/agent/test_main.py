@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,8 @@ from typing import Any
 import pytest
 from local_agent import Agent, snapshot
 
-from slurmfab.agent.main import Alive, Answers
+from slurmfab.agent.host_lock import CUT_OFF
+from slurmfab.agent.lifeline import Alive, Answers, Lifeline
 from slurmfab.ssh.payload import BOOT, payload
 
 SECRET = "correct horse battery staple"
@@ -159,11 +162,58 @@ def test_a_second_run_when_one_is_at_work_is_refused_with_its_name(
     agent.apply(root, file("/etc/a"))
     other = start_agent()
     (line,) = other.apply(root, file("/etc/a"))
-    assert line["error"] == "another run is at work here: a test"
+    assert (line["error"], line["holder"]) == ("another run is at work here: a test", "a test")
     assert other.apply(root, file("/etc/a"), dry_run=True)[0]["status"] == "ok"
     agent.process.kill()
     agent.process.wait()
     assert other.apply(root, file("/etc/a"))[0]["status"] == "ok"
+
+
+def test_the_lock_when_it_is_taken_alone_tells_how_long_ago_another_run_had_it(
+    agent: Agent, start_agent: Callable[[], Agent], root: Path
+) -> None:
+    assert agent.apply(root) == [{"lock": {"idle": None}}]
+    agent.stdin.close()
+    assert agent.process.wait(10) == 0
+    lock = root / "run/slurmfab.lock"
+    os.utime(lock, (lock.stat().st_atime, lock.stat().st_mtime - 1000))
+    (line,) = start_agent().apply(root)
+    assert 1000 <= line["lock"]["idle"] < 1100
+
+
+def test_an_empty_frame_is_a_sign_of_life_and_gets_no_answer(agent: Agent) -> None:
+    agent.stdin.write(b"0\n0\n")
+    (line,) = agent.ask({"op": "facts"})
+    assert "facts" in line
+
+
+def test_a_deployer_that_is_silent_for_too_long_counts_as_gone_and_one_that_gives_signs_of_life_does_not() -> None:
+    read, write = os.pipe()
+    gone = threading.Event()
+    with os.fdopen(read, "rb") as reader, os.fdopen(write, "wb", buffering=0) as deployer:
+        Lifeline(reader, gone.set, 1.0).start()
+        begun = time.monotonic()
+        while time.monotonic() - begun < 1.5:
+            assert not gone.wait(0.1)
+            deployer.write(b"0\n")
+        assert gone.wait(10)
+
+
+def test_an_agent_whose_deployer_is_silent_for_too_long_lets_go_of_its_lock_and_ends(root: Path) -> None:
+    silent = BOOT.replace('m["run"](s)', '__import__("slurmfab.agent.main").agent.main.serve(i,sys.stdout.buffer,0.5)')
+    silent = silent.replace("os._exit(", 'sys.meta_path.insert(0,m["Sources"](s));os._exit(')
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-B", "-c", silent], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    request = {"op": "apply", "dry_run": False, "root": str(root), "who": "a test", "resources": []}
+    body = json.dumps(request).encode()
+    process.stdin.write(b"%d\n%s%d\n%s" % (len(payload()), payload(), len(body), body))
+    process.stdin.flush()
+    assert process.wait(10) == 0
+    assert (root / "run/slurmfab.lock").read_text() == "a test" + CUT_OFF
+    with (root / "run/slurmfab.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_an_agent_when_it_works_for_long_gives_signs_of_life() -> None:

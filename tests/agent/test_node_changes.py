@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent import job_processes
+from slurmfab.agent import job_processes, slurm_reading
 from slurmfab.agent.node_drain import NodeDrain
 from slurmfab.agent.node_resume import NodeResume
+from slurmfab.agent.partition_drain import PartitionDrain
 from slurmfab.agent.resource import Context, Outcome, apply
+from slurmfab.agent.slurm_nodes import LEFT_DRAINED, SlurmNodes
 
 STAMP = "ann@laptop 2026-11-21T09:00"
 OURS = f"slurmfab: new disks ({STAMP})"
@@ -154,3 +156,113 @@ def test_processes_of_jobs_when_read_are_told_with_those_that_no_signal_reaches(
     process(root, 13, "jbd2 (x)", "D", 2)
     process(root, 2, "kthreadd", "S", 0)
     assert job_processes.read({}, context) == {"steps": ["12.batch", "13.extern"], "hung": ["python"]}
+
+
+MARK = f"slurmfab: a change of SelectType needs it empty ({STAMP})"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "by"),
+    [
+        ("IDLE+DRAIN", "fan is loud", "root"),
+        ("IDLE+DRAIN", OURS, "root"),
+        ("IDLE+DRAIN", "Low RealMemory (reported:1 < 2)", "slurm"),
+        ("DOWN", "Not responding", "slurm"),
+        ("DOWN*", "fan is loud", "root"),
+        ("MIXED+DRAIN", MARK.replace("ann@laptop", "bob@host"), "root"),
+    ],
+)
+def test_a_node_that_is_out_of_service_when_drained_for_a_change_keeps_its_state_and_reason(
+    state: str, reason: str, by: str
+) -> None:
+    slurm = Slurm(nodes={"n1": ("MIXED", "", ""), "n2": (state, reason, by)})
+    text = "a change of SelectType needs it empty"
+    assert apply(NodeDrain(("n1", "n2"), text, STAMP, for_change=True), slurm).status == "changed"
+    assert slurm.updates == [("NodeName=n1", "State=DRAIN", f"Reason={MARK}")]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "comes_back"),
+    [
+        ("IDLE+DRAIN", MARK, True),
+        ("IDLE+DRAIN", MARK.replace("ann@laptop", "bob@host"), True),
+        ("IDLE+DRAIN", f"{MARK} : Not responding", True),
+        ("IDLE+DRAIN", f"{MARK} : Low RealMemory (reported:1 < 2)", False),
+        ("IDLE+DRAIN", "fan is loud", False),
+        ("IDLE+DRAIN", OURS, False),
+        ("IDLE+DRAIN", "a change of SelectType needs it empty", False),
+        ("IDLE+DRAIN", "slurmfab: ask Ada whether a change needs it empty", False),
+        ("IDLE", MARK, False),
+        ("DOWN", "Not responding", False),
+    ],
+)
+def test_a_node_when_given_back_after_a_change_is_resumed_only_if_it_was_drained_for_that(
+    state: str, reason: str, comes_back: bool
+) -> None:
+    slurm = Slurm(nodes={"n1": (state, reason, "root")})
+    outcome = apply(NodeResume(("n1", "gone"), seconds=0.05, after_change=True), slurm)
+    assert (outcome.status, bool(slurm.updates)) == (("changed", True) if comes_back else ("ok", False))
+
+
+def test_a_node_that_does_not_answer_when_given_back_after_a_change_is_named() -> None:
+    slurm = Slurm(nodes={"n1": ("IDLE*+DRAIN", MARK, "root")})
+    outcome = apply(NodeResume(("n1",), seconds=0.05, after_change=True), slurm)
+    assert outcome.status == "failed"
+    assert "n1: idle, drain, not responding" in outcome.message
+
+
+def test_ready_nodes_of_which_one_is_still_drained_for_a_change_are_right_with_a_remark() -> None:
+    lines = f"n1|idle|none\nn2|drain|{MARK}\n"
+
+    class Sinfo(Context):
+        """A controller with these two nodes."""
+
+        def run(self, argv: Sequence[str], *_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+            said = "ActiveState=active\n" if argv[0] == "systemctl" else lines
+            return subprocess.CompletedProcess(argv, 0, said.encode(), b"")
+
+    outcome = apply(SlurmNodes(("n1", "n2")), Sinfo(dry_run=True))
+    assert (outcome.status, outcome.message) == ("ok", LEFT_DRAINED)
+    assert apply(SlurmNodes(("n1", "n2")), Sinfo(dry_run=True, remark="of another resource")).message == LEFT_DRAINED
+
+
+@dataclass
+class Partitions(Context):
+    """A controller with partitions, by state."""
+
+    states: dict[str, str] = field(default_factory=dict)
+    updates: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(self, argv: Sequence[str], *_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+        if argv[1] == "update":
+            self.updates.append(tuple(argv[2:]))
+            self.states[argv[2].partition("=")[2]] = "DRAIN"
+        shown = "".join(f"PartitionName={name} Default=NO Nodes=n1 State={state} TotalCPUs=2\n"
+                        for name, state in self.states.items())  # fmt: skip
+        return subprocess.CompletedProcess(argv, 0, shown.encode(), b"")
+
+
+def test_partitions_when_drained_take_no_new_jobs_and_those_that_are_closed_already_are_left_alone() -> None:
+    slurm = Partitions(states={"debug": "UP", "old": "DOWN", "main": "UP"})
+    assert apply(PartitionDrain(("debug", "old", "gone")), slurm).status == "changed"
+    assert slurm.updates == [("PartitionName=debug", "State=DRAIN")]
+    assert apply(PartitionDrain(("debug",)), slurm).status == "ok"
+
+
+def test_jobs_when_asked_for_by_number_are_told_also_if_they_have_ended() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    class Squeue(Context):
+        """A controller that answers."""
+
+        def run(self, argv: Sequence[str], *_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+            asked.append(tuple(argv))
+            return subprocess.CompletedProcess(argv, 0, b"Slurmctld(primary) at c1 is UP\n", b"")
+
+    numbers = [str(number) for number in range(1500)]
+    told = slurm_reading.read({"parts": [], "numbers": numbers}, Squeue())
+    assert told["named"].count("UP") == 2
+    assert [argv[0] for argv in asked] == ["scontrol", "squeue", "squeue"]
+    assert "--states=all" in asked[1]
+    assert asked[2][-1] == "--jobs=" + ",".join(numbers[1000:])
+    assert "named" not in slurm_reading.read({"parts": []}, Squeue())

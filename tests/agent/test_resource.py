@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from slurmfab.agent.differences import digests
 from slurmfab.agent.file import File
 from slurmfab.agent.kinds import KINDS, build
 from slurmfab.agent.munge_key import MungeKey
 from slurmfab.agent.packages import Packages
-from slurmfab.agent.resource import Context, Resource, ResourceFailed, State, apply, as_request, compare
+from slurmfab.agent.resource import Context, Resource, ResourceFailed, State, apply, as_request, compare, describe
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.agent.user import User
@@ -146,3 +148,24 @@ def test_a_program_when_missing_or_slow_is_named() -> None:
         Context().run(["no-such-program"])
     with pytest.raises(ResourceFailed, match="sleep 60 did not end"):
         Context().run(["sleep", "60"], seconds=0.05)
+
+
+def test_a_difference_has_digests_only_of_what_it_does_not_show_in_full_and_only_when_asked() -> None:
+    lamp = Lamp(light="on", state={"light": "off"})
+    secret = File("/a", "battery", secret=True)
+    assert compare(lamp, Context(digest_key="key"))[0].digest == ""
+    assert describe("x", "a\nb", "a\nc").digest == ""
+    long = describe("x", "a\nb", "a\nc", key="key")
+    assert re.fullmatch("[0-9a-f]{32}/[0-9a-f]{32}", long.digest)
+    hidden = describe("content", "old", secret.content, is_secret=True, key="key")
+    assert (hidden.actual, hidden.wanted) == ("", "differs")
+    assert hidden.digest.partition("/")[2] == digests("", "battery", "key").partition("/")[2]
+
+
+@pytest.mark.parametrize("other", [("old", "new", "key2"), ("old2", "new", "key"), ("old", "new2", "key")])
+def test_digests_of_other_values_and_of_the_same_values_under_another_key_are_other_ones(
+    other: tuple[str, str, str],
+) -> None:
+    assert digests("old", "new", "key") == digests("old", "new", "key")
+    assert digests("old", "new", "key") != digests(*other)
+    assert digests(None, "new", "key").partition("/")[0] == digests("", "new", "key").partition("/")[0]

@@ -109,6 +109,26 @@ class Person:
 
 
 @contextmanager
+def held_up(hosts: DeployedLab, *names: str) -> Iterator[None]:
+    """Hosts that lack a package, and on which its installation waits until this context ends, for dpkg is locked."""
+    for name in names:
+        hosts.on(name, "rm -f /tmp/held /tmp/release; dpkg --force-depends --purge slurm-client")
+        hosts.on(name, f'systemd-run --quiet python3 -c "{HOLD_LOCK}"')
+        hosts.until(name, "ls /tmp/held", "/tmp/held")
+    try:
+        yield
+    finally:
+        for name in names:
+            hosts.on(name, "touch /tmp/release")
+
+
+def wait_for_dpkg(hosts: DeployedLab, *names: str) -> None:
+    """Wait until the deployment has come to hosts that are held up."""
+    for name in names:
+        hosts.until(name, "pgrep -xc apt-get", "1")
+
+
+@contextmanager
 def running_lab(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
     """A lab that nobody has deployed to yet, taken down in the end."""
     lab.down(spec.name)

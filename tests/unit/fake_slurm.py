@@ -9,7 +9,8 @@ from typing import Any
 from slurm_output_files import answer
 from support import FakeHosts
 
-from slurmfab.agent.node_states import NodeState, flags
+from slurmfab.agent.node_states import NodeState, flags, our_reason
+from slurmfab.agent.slurm_nodes import LEFT_DRAINED
 from slurmfab.ssh.session import Line
 
 UP = "Slurmctld(primary) at c1 is UP\n"
@@ -25,6 +26,9 @@ class FakeSlurm(FakeHosts):
         ping: what `scontrol ping` says.
         processes: steps with a step daemon, by host.
         looked: called before each look at Slurm, to alter it.
+        ended: lines of squeue for jobs that have ended, for who asks by number.
+        closed: partitions that were drained.
+        trouble: why Slurm tells nothing of nodes and jobs although it answers.
     """
 
     nodes: dict[str, tuple[str, str, str]] = field(default_factory=dict)
@@ -32,6 +36,9 @@ class FakeSlurm(FakeHosts):
     ping: str = UP
     processes: dict[str, list[str]] = field(default_factory=dict)
     looked: Callable[[], None] = lambda: None
+    ended: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    trouble: str = ""
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
@@ -40,25 +47,45 @@ class FakeSlurm(FakeHosts):
             return ({"job_processes": {"steps": self.processes.get(host, []), "hung": []}},)
         if request["op"] != "slurm":
             return super().call(host, request, heard)
+        if request.get("numbers"):
+            return ({"slurm": {**answer("24.11", ping=self.ping), "named": self.named(request["numbers"])}},)
         self.looked()
+        if self.trouble:
+            return ({"slurm": {"ping": self.ping, "trouble": self.trouble}},)
         nodes = "".join(self.shown(name) for name in self.nodes)
         jobs = "".join(line + "\n" for line in self.jobs)
         return ({"slurm": answer("24.11", ping=self.ping, nodes=nodes, jobs=jobs)},)
 
     def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-        for wanted in request["resources"]:
-            if wanted["kind"] == "node-resume":
-                for name in wanted["nodes"]:
-                    if self.state(name).answers:
-                        self.nodes[name] = ("IDLE", "", "")
-            if wanted["kind"] == "node-drain":
-                for name in wanted["nodes"]:
-                    self.nodes[name] = ("IDLE+DRAIN", f"slurmfab: {wanted['text']}", "root")
-        return super().outcomes(host, request)
+        if not request["dry_run"]:
+            for wanted in request["resources"]:
+                self.change(wanted)
+        is_left = any(self.state(name).is_for_change for name in self.nodes)
+        for outcome in super().outcomes(host, request):
+            is_remarked = is_left and outcome["id"].startswith("slurm-nodes:") and outcome["status"] == "ok"
+            yield {**outcome, "message": LEFT_DRAINED} if is_remarked else outcome
+
+    def change(self, wanted: Mapping[str, Any]) -> None:
+        """Make nodes and partitions what a resource wants."""
+        if wanted["kind"] == "node-resume":
+            for name in wanted["nodes"]:
+                state = self.state(name)
+                if state.answers and (state.is_for_change or not wanted["after_change"]):
+                    self.nodes[name] = ("IDLE", "", "")
+        if wanted["kind"] == "node-drain":
+            for name in wanted["nodes"]:
+                if not (wanted["for_change"] and self.state(name).is_drained):
+                    self.nodes[name] = ("IDLE+DRAIN", our_reason(wanted["text"], wanted["stamp"]), "root")
+        if wanted["kind"] == "partition-drain":
+            self.closed += wanted["partitions"]
+
+    def named(self, numbers: Iterable[str]) -> str:
+        """The lines of the jobs with these numbers, also of ended ones."""
+        return "".join(f"{line}\n" for line in (*self.jobs, *self.ended) if line.split("|")[1] in set(numbers))
 
     def state(self, name: str) -> NodeState:
         """A node's state."""
-        return NodeState(flags(self.nodes[name][0]))
+        return NodeState(flags(self.nodes[name][0]), self.nodes[name][1])
 
     def shown(self, name: str) -> str:
         """A node's line."""
@@ -68,6 +95,8 @@ class FakeSlurm(FakeHosts):
         return f"NodeName={name} CPUAlloc={used} CPUTot=4 RealMemory=15000 State={state} Partitions=main{end}\n"
 
 
-def job_line(number: int, node: str, user: str = "ann") -> str:
-    """The line of a job that runs on a node."""
-    return f"{number}|{number}|{user}|main|RUNNING|None|1|1|1|0:05|1:00|{node}|cpu=1|N/A|N/A|N/A|x|"
+def job_line(
+    number: int, node: str, user: str = "ann", *, state: str = "RUNNING", reason: str = "None", partition: str = "main"
+) -> str:
+    """The line of a job that runs on a node, or of one that ended there; without a node, of one that waits."""
+    return f"{number}|{number}|{user}|{partition}|{state}|{reason}|1|1|1|0:05|1:00|{node}|cpu=1|N/A|N/A|N/A|x|"

@@ -177,6 +177,8 @@ class FakeHosts:
                 words.append("facts")
             elif request["dry_run"]:
                 words.append("compare")
+            elif not request["resources"]:
+                words.append("claim")
             else:
                 words.append("apply " + ",".join(dict.fromkeys(wanted["kind"] for wanted in request["resources"])))
         return words

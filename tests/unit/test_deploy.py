@@ -27,7 +27,11 @@ def in_place(**more: object) -> FakeHosts:
 
 
 def applied(hosts: FakeHosts) -> list[str]:
-    return [host for host, request in hosts.requests if request["op"] == "apply" and not request["dry_run"]]
+    return [
+        host
+        for host, request in hosts.requests
+        if request["op"] == "apply" and not request["dry_run"] and request["resources"]
+    ]
 
 
 def test_a_run_without_differences_asks_each_host_for_facts_and_a_comparison_and_nothing_else() -> None:
@@ -40,7 +44,7 @@ def test_a_run_without_differences_asks_each_host_for_facts_and_a_comparison_and
 def test_a_difference_in_the_last_part_costs_one_request_per_phase_from_there_on() -> None:
     hosts = in_place(wrong={"n1": {"service:slurmd"}})
     report = deploy(run_over(hosts, cluster()))
-    assert hosts.of("c1") == ["facts", "compare", "apply slurm-nodes"]
+    assert hosts.of("c1") == ["facts", "compare", "claim", "apply slurm-nodes"]
     assert hosts.of("n1") == ["facts", "compare", "apply service"]
     assert hosts.of("n2") == ["facts", "compare", "apply service"]
     assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n1")]
@@ -50,7 +54,7 @@ def test_a_difference_in_slurm_conf_goes_through_it_and_the_daemons() -> None:
     hosts = in_place(wrong={"n2": {"slurm-files:/etc/slurm"}})
     deploy(run_over(hosts, cluster()))
     files = "apply directory,slurm-files,absent"
-    assert hosts.of("c1") == ["facts", "compare", files, "apply service", "apply slurm-nodes"]
+    assert hosts.of("c1") == ["facts", "compare", "claim", files, "apply service", "apply slurm-nodes"]
     assert hosts.of("n2") == ["facts", "compare", files, "apply service"]
 
 
@@ -59,7 +63,7 @@ def test_a_difference_in_a_preparing_part_goes_through_those_that_are_left_and_a
     deploy(run_over(hosts, cluster()))
     preparing = ["apply packages", "apply ssh-key"]
     assert hosts.of("n1") == ["facts", "compare", *preparing, "facts", "compare"]
-    assert hosts.of("c1") == ["facts", "compare", *preparing, "apply munge-key", "facts", "compare"]
+    assert hosts.of("c1") == ["facts", "compare", "claim", *preparing, "apply munge-key", "facts", "compare"]
 
 
 def test_bare_hosts_are_gone_through_in_the_order_of_the_phases() -> None:
@@ -145,7 +149,7 @@ def test_a_host_that_fails_in_a_phase_is_left_out_of_later_ones_and_the_others_f
     assert hosts.of("n1")[-1] == "apply directory,slurm-files,absent"
     assert hosts.of("n2")[-1] == "apply service"
     assert lost_words(report.lost) == {"n1": "slurm-files:/etc/slurm: it cannot be done"}
-    assert report.exit_code == 1
+    assert report.exit_code == 3
 
 
 def test_nobody_waits_for_a_node_that_failed() -> None:
@@ -176,7 +180,7 @@ def test_a_connection_that_breaks_in_a_phase_is_a_failure_of_that_host_alone() -
     report = deploy(run_over(hosts, cluster()))
     assert lost_words(report.lost) == {"n1": "the connection was lost."}
     assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n2")]
-    assert report.exit_code == 1
+    assert report.exit_code == 3
 
 
 def test_without_the_controller_nothing_is_started() -> None:
@@ -210,7 +214,7 @@ def test_limited_to_some_hosts_the_controller_is_asked_and_not_touched() -> None
     hosts = in_place(wrong={"c1": {"user:slurm"}, "n1": {"service:slurmd"}})
     known = situation(cluster(), hosts.facts).lock
     report = deploy(run_over(hosts, cluster(), ["n1"], lock=known))
-    assert (hosts.of("c1"), hosts.of("n2")) == (["facts"], [])
+    assert (hosts.of("c1"), hosts.of("n2")) == (["facts", "claim"], [])
     assert hosts.of("n1") == ["facts", "compare", "apply service"]
     assert report.hosts == ("n1",)
 
@@ -264,7 +268,7 @@ def test_a_host_with_the_wrong_system_is_left_out_with_the_reason() -> None:
     report = deploy(run_over(hosts, cluster()))
     assert lost_words(report.lost) == {"n1": "it runs fedora; slurmfab deploys to Debian and Ubuntu."}
     assert hosts.of("n1") == ["facts"]
-    assert report.exit_code == 1
+    assert report.exit_code == 3
 
 
 def test_an_agent_that_answers_too_few_questions_is_a_failed_host() -> None:

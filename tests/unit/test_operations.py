@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,11 @@ from ssh_keys import ED25519, OTHER
 from support import MUNGE_KEY, cluster
 
 from slurmfab import inventory, operations
-from slurmfab.agent.resource import Outcome
-from slurmfab.errors import InputError, Unreachable
+from slurmfab.errors import InputError
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock, Lock
 from slurmfab.operations import Output, chosen
-from slurmfab.report import Report, Step
+from slurmfab.report import Report
 
 PATH = Path("configs/cluster.yaml")
 REPORT = Report("deploy", "lab", ("c1",), (), {}, 1.0)
@@ -55,15 +53,6 @@ def test_without_a_terminal_the_sudo_password_comes_from_standard_input_if_the_u
 ) -> None:
     asker = Output(ask_password=is_asked).asker(io.StringIO("secret\nmore\n"))
     assert (asker() if asker else None) == password
-
-
-def test_a_run_that_did_nothing_leaves_no_record_and_one_that_did_leaves_one(tmp_path: Path) -> None:
-    operations.finish(REPORT, tmp_path / "lab.yaml", Output())
-    assert list(tmp_path.iterdir()) == []
-    did = replace(REPORT, steps=(Step("users", "c1", (Outcome("user:slurm", "changed"),)),))
-    operations.finish(did, tmp_path / "lab.yaml", Output())
-    operations.finish(replace(REPORT, lost={"n1": Unreachable("n1", "off.")}), tmp_path / "lab.yaml", Output())
-    assert len(list((tmp_path / "lab.runs").iterdir())) == 2
 
 
 def test_json_goes_to_the_file_or_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

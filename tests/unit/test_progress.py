@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
 
 from slurmfab.agent.resource import Change, Outcome
 from slurmfab.errors import HostError, Unreachable
-from slurmfab.progress import Progress, plan_text, summary
+from slurmfab.progress import Progress, summary
 from slurmfab.report import Report, Step
 
 CHANGED = Step("users", "n1", (Outcome("user:slurm", "changed", (Change("uid", "1001", "64030"),)),), 0.5)
@@ -85,26 +86,10 @@ def test_the_last_word_names_what_failed_where_and_what_to_do() -> None:
     assert lines == [
         "n1: service:slurmd: it does not stay active",
         "lab: 1 change on 2 hosts; not done: n1 (2.0 s). "
-        "Mend that and run the same command again; it goes on where it stopped.",
+        "Mend that, then go on with just those: fab deploy --retry-failed.",
     ]
 
 
-def test_a_plan_without_differences_says_so() -> None:
-    assert plan_text(report(), []) == "lab: nothing would be changed (2.0 s)."
-
-
-def test_a_plan_is_folded_over_hosts_with_equal_differences() -> None:
-    would = Outcome("user:slurm", "would change", (Change("uid", "", "64030"),))
-    steps = [Step("users", host, (would,)) for host in ("n1", "n2", "n3")]
-    text = plan_text(report(*steps), steps)
-    assert text.splitlines() == [
-        "n[1-3]: users",
-        "    user:slurm: would change",
-        "      uid: (none) -> 64030",
-        "",
-        "lab: 3 changes would be made (2.0 s).",
-    ]
-
-
-def test_a_plan_names_the_hosts_that_could_not_be_asked() -> None:
-    assert "n1: off." in plan_text(report(n1=Unreachable("n1", "off.")), []).splitlines()
+def test_the_last_word_on_nodes_that_no_deployment_would_help_does_not_name_one() -> None:
+    told = summary(dataclasses.replace(report(n1=HostError("n1", "jobs still run there.")), command="drain"))
+    assert told.endswith("Mend that and run the same command again; it goes on where it stopped.")

@@ -7,7 +7,15 @@ import json
 import pytest
 
 from slurmfab.agent.resource import Change, Outcome
-from slurmfab.errors import AgentFailed, HostError, LoginRefused, Unreachable
+from slurmfab.errors import (
+    AgentFailed,
+    AnotherRun,
+    BecomeRefused,
+    HostError,
+    HostFailed,
+    LoginRefused,
+    Unreachable,
+)
 from slurmfab.report import Report, Step, details, failures, folded, headline, outcome_from
 
 OK = Outcome("user:slurm", "ok")
@@ -27,12 +35,15 @@ def report(steps: tuple[Step, ...] = (), lost: dict[str, HostError] | None = Non
         ((Step("slurmd", "n1", (FAILED,)),), {}, 1),
         ((), {"n1": Unreachable("n1", "off")}, 3),
         ((), {"n1": LoginRefused("n1", "no")}, 3),
-        ((), {"n1": AgentFailed("n1", "gone")}, 1),
-        ((), {"n1": Unreachable("n1", "off"), "n2": HostError("n2", "fedora")}, 1),
+        ((), {"n1": AgentFailed("n1", "gone")}, 3),
+        ((), {"n1": BecomeRefused("n1", "no sudo")}, 3),
+        ((), {"n1": AnotherRun("n1", "ann@laptop")}, 3),
+        ((Step("packages", "n1", (FAILED,)),), {"n1": HostFailed("n1", "the disk is full")}, 3),
+        ((), {"n1": Unreachable("n1", "off"), "n2": HostError("n2", "jobs still run there")}, 1),
         ((Step("slurmd", "n1", (FAILED,)),), {"n2": Unreachable("n2", "off")}, 1),
     ],
 )
-def test_the_exit_code_is_3_only_when_all_that_is_wrong_is_unreachable_hosts(
+def test_the_exit_code_is_3_only_when_all_that_is_wrong_is_hosts_that_were_left_out(
     steps: tuple[Step, ...], lost: dict[str, HostError], code: int
 ) -> None:
     assert report(steps, lost).exit_code == code
@@ -58,11 +69,18 @@ def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
                         "id": "user:slurm",
                         "status": "changed",
                         "message": "",
+                        "drift": "",
                         "changes": [{"name": "uid", "actual": "1001", "wanted": "64030", "diff": ""}],
                     }
                 ],
             }
         ],
+        "slurm_conf": [],
+        "daemons": "",
+        "dangers": [],
+        "refused": False,
+        "jobs": None,
+        "left_drained": [],
     }
 
 

@@ -95,6 +95,25 @@ def test_another_clusters_controller_is_refused_with_both_names() -> None:
         situation(cluster(), facts).refuse_other_cluster()
 
 
+def test_another_name_of_the_cluster_when_it_is_allowed_is_no_mistake() -> None:
+    facts = facts_of(cluster(), prepared) | {"c1": prepared("c1", slurm_conf="ClusterName=old\nNodeName=n1\n")}
+    renamed = situation(cluster(), facts)
+    renamed.refuse_other_cluster({"ClusterName"})
+    assert renamed.renames_cluster
+
+
+def test_what_differs_is_between_the_files_of_the_controller_and_those_that_are_wanted() -> None:
+    wanted = dict(situation(cluster(), facts_of(cluster(), prepared)).files)
+    before = wanted["slurm.conf"].replace("KillWait=30", "KillWait=60")
+    texts = {"slurm_conf": before, "gres_conf": "Name=gpu Count=1\n"}
+    facts = facts_of(cluster(), prepared) | {"c1": prepared("c1", cgroup_conf=wanted["cgroup.conf"], **texts)}
+    assert [str(one) for one in situation(cluster(), facts).differences] == [
+        "KillWait: 60 -> 30",
+        "devices of all nodes: Name=gpu Count=1 -> (none)",
+    ]
+    assert situation(cluster(), facts_of(cluster(), prepared)).differences == ()
+
+
 def test_its_own_name_in_the_controllers_slurm_conf_is_fine() -> None:
     facts = facts_of(cluster(), prepared) | {"c1": prepared("c1", slurm_conf="ClusterName=lab\n")}
     situation(cluster(), facts).refuse_other_cluster()

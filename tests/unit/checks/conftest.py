@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from slurmfab import inventory as inventories
 from slurmfab.checks.hosts import Shells
 from slurmfab.checks.results import Verdict
 from slurmfab.checks.shell import Answer
+from slurmfab.checks.wanted import files
 from slurmfab.errors import HostError
 from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.inventory import Inventory
@@ -40,6 +42,14 @@ ConstrainCores = yes
 ConstrainDevices = yes
 ConstrainRAMSpace = yes
 """
+NODE = HostLock(
+    "", {}, HARDWARE, (Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")), Cgroup("v2", ("cpuset", "memory", "devices"))
+)
+LOCK = Lock(
+    slurm="24.11.5",
+    ids={"slurm.uid": 64030, "slurm.gid": 64030, "munge.uid": 64031, "munge.gid": 64031},
+    hosts={"ctl": HostLock("ctl"), "n1": replace(NODE, hostname="n1"), "n2": replace(NODE, hostname="n2")},
+)
 Rule = str | Answer | Callable[[str], str | Answer]
 
 
@@ -61,6 +71,11 @@ class RuledShell:
         return Answer(127, b"", f"sh: {command.split(maxsplit=1)[0]}: not found\n".encode())
 
 
+def hashes_of(texts: Mapping[str, str]) -> str:
+    """What sha256sum prints of Slurm's files."""
+    return "".join(f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n" for name, text in texts.items())
+
+
 def sound(name: str) -> dict[str, Rule]:
     """What a host answers to the checks that do not depend on testinfra's modules."""
     return {
@@ -72,7 +87,8 @@ def sound(name: str) -> dict[str, Rule]:
         "scontrol --oneliner show node": lambda command: RECORD.format(name=command.split()[-1]),
         "scontrol --version": "slurm-wlm 24.11.5\n",
         "^date ": lambda _: "1700000000.5\n",
-        "sha256sum slurm.conf": "aa  slurm.conf\nbb  cgroup.conf\n",
+        "sha256sum slurm.conf": hashes_of(files(inventories.parse(CLUSTER, "tiny.yaml"), LOCK)),
+        "sha256sum .*munge.key": "cc\n",
         "munge --no-input": "MUNGE:x:\n",
         "unmunge": "STATUS:           Success (0)\n",
         "ssh -o BatchMode": "",
@@ -86,12 +102,7 @@ def sound(name: str) -> dict[str, Rule]:
 @pytest.fixture
 def known(tmp_path: Path) -> Inventory:
     """The cluster, deployed once."""
-    usable = Cgroup("v2", ("cpuset", "memory", "devices"))
-    node = HostLock("", {}, HARDWARE, (Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")), usable)
-    hosts = {"ctl": HostLock("ctl"), "n1": replace(node, hostname="n1"), "n2": replace(node, hostname="n2")}
-    ids = {"slurm.uid": 64030, "slurm.gid": 64030, "munge.uid": 64031, "munge.gid": 64031}
-    lock = Lock(slurm="24.11.5", ids=ids, hosts=hosts)
-    return Inventory(inventories.parse(CLUSTER, "tiny.yaml"), lock, tmp_path / "tiny.yaml")
+    return Inventory(inventories.parse(CLUSTER, "tiny.yaml"), LOCK, tmp_path / "tiny.yaml")
 
 
 @pytest.fixture

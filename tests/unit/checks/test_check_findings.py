@@ -18,11 +18,13 @@ from slurmfab.checks import (
     test_munge,
     test_nodes,
 )
+from slurmfab.checks.drifted import Drifted, kind_of
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import Answer
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpu_count, gpus_of, partition_of, port
 from slurmfab.inventory import Inventory
+from slurmfab.lock import Lock
 
 Skipped = pytest.skip.Exception
 
@@ -161,6 +163,7 @@ def test_credential_travels_on_standard_input_alone(bench: Bench) -> None:
     ],
 )
 def test_files_are_compared_with_the_controllers(bench: Bench, theirs: str, words: str) -> None:
+    bench.shells["ctl"].rules["sha256sum slurm.conf"] = "aa  slurm.conf\nbb  cgroup.conf\n"
     bench.shells["n1"].rules["sha256sum slurm.conf"] = theirs
     if not words:
         test_configuration.test_files_are_the_controllers(bench.hosts["n1"], bench.hosts["ctl"])
@@ -172,8 +175,23 @@ def test_files_are_compared_with_the_controllers(bench: Bench, theirs: str, word
 
 def test_configuration_that_slurmctld_has_not_read_is_told(bench: Bench) -> None:
     bench.shells["n1"].rules["scontrol show config"] = "HASH_VAL = Different Ours=0x1 Slurmctld=0x2\n"
-    with pytest.raises(AssertionError, match="is not the one that slurmctld has read"):
-        test_configuration.test_slurmctld_runs_with_this_file(bench.hosts["n1"])
+    with pytest.raises(Drifted, match="slurmctld runs with an older file") as older:
+        test_configuration.test_slurmctld_runs_with_this_file(bench.hosts["n1"], bench.hosts["ctl"])
+    assert older.value.kind == "older file loaded"
+    bench.shells["n1"].rules["sha256sum slurm.conf"] = "ee  slurm.conf\n"
+    with pytest.raises(Drifted, match="nor the one on the controller's disk") as changed:
+        test_configuration.test_slurmctld_runs_with_this_file(bench.hosts["n1"], bench.hosts["ctl"])
+    assert changed.value.kind == "changed file"
+
+
+def test_files_on_the_controller_are_compared_with_the_cluster_file(bench: Bench) -> None:
+    cluster, lock = bench.known.cluster, bench.known.lock
+    test_configuration.test_files_are_as_the_cluster_file_says(bench.hosts["ctl"], cluster, lock)
+    bench.shells["ctl"].rules["sha256sum slurm.conf"] = "ee  slurm.conf\n"
+    with pytest.raises(Drifted, match=r"slurm\.conf is not what .* says; cgroup\.conf is missing"):
+        test_configuration.test_files_are_as_the_cluster_file_says(bench.hosts["ctl"], cluster, lock)
+    with pytest.raises(Skipped, match="nothing has been deployed yet"):
+        test_configuration.test_files_are_as_the_cluster_file_says(bench.hosts["ctl"], cluster, Lock())
 
 
 def test_hardware_that_is_gone_is_told_in_the_words_of_slurmd(bench: Bench) -> None:
@@ -181,7 +199,84 @@ def test_hardware_that_is_gone_is_told_in_the_words_of_slurmd(bench: Bench) -> N
         "NodeName=n1 CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4000\n"
     )
     with pytest.raises(AssertionError, match=r"it has 4000 MiB of memory, and slurm.conf promises 7700"):
-        test_nodes.test_hardware_is_the_locks(bench.hosts["n1"], bench.known.lock, bench.slurm)
+        test_nodes.test_hardware_is_the_locks(bench.hosts["n1"], bench.known.lock, bench.known.cluster, bench.slurm)
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        ("CPUs=4 RealMemory=16000", "RealMemory is 16000 and was 8000"),
+        ("CPUs=2 RealMemory=8000", "CPUs is 2 and was 4"),
+        ("CPUs=4 RealMemory=8010", ""),
+    ],
+)
+def test_hardware_that_is_other_is_drift_with_the_way_to_accept_it(bench: Bench, shown: str, words: str) -> None:
+    layout = "Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2"
+    bench.shells["n1"].rules["slurmd -C"] = f"NodeName=n1 {layout} {shown}\n"
+    arguments = (bench.hosts["n1"], bench.known.lock, bench.known.cluster, bench.slurm)
+    if not words:
+        test_nodes.test_hardware_is_the_locks(*arguments)
+        return
+    with pytest.raises(Drifted, match=words) as caught:
+        test_nodes.test_hardware_is_the_locks(*arguments)
+    assert caught.value.kind == "other hardware"
+    assert str(caught.value).endswith("if it is meant to be so: fab replace-node n1 --accept-hardware")
+
+
+def test_node_that_slurm_took_out_for_its_hardware_is_drift_and_another_is_not(bench: Bench) -> None:
+    for reason, kind in (
+        ("Low RealMemory (reported:7000 < 100.00% of configured:7700)", "other hardware"),
+        ("fan", ""),
+    ):
+        bench.shells["ctl"].rules["scontrol --oneliner show node"] = f"NodeName=n1 State=IDLE+DRAIN Reason={reason}"
+        with pytest.raises(AssertionError, match="Slurm has it IDLE") as caught:
+            test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
+        assert kind_of(caught.value) == kind
+
+
+def keyed(bench: Bench, *, key_on_n1: str = "cc", status: str = "Success (0)", started_before: bool = True) -> None:
+    """Munge on n1: the key in the file, what ctl says to its credentials, and whether munged is older than the file."""
+    bench.shells["n1"].rules["sha256sum .*munge.key"] = f"{key_on_n1}\n"
+    bench.shells["ctl"].rules["unmunge"] = f"STATUS: {status}\n"
+    changes = f"{700.0 if started_before else 500.0} /etc/munge/munge.key"
+    bench.shells["n1"].rules["MainPID"] = AGES.format(stat=STAT, changes=changes)
+
+
+def test_munged_that_is_older_than_its_right_key_has_not_loaded_it_and_the_proof_is_told(bench: Bench) -> None:
+    hosts = (bench.hosts["n1"], bench.hosts["ctl"])
+    keyed(bench, status="Invalid credential (15)")
+    with pytest.raises(Drifted, match=r"munged was started before the last change of .*ctl does not believe") as caught:
+        test_daemons.test_munged_has_its_key(*hosts)
+    assert caught.value.kind == "key not loaded"
+    keyed(bench)
+    with pytest.raises(Drifted, match="ctl still believes its credentials"):
+        test_daemons.test_munged_has_its_key(*hosts)
+    keyed(bench, key_on_n1="ee")
+    with pytest.raises(Skipped, match="is another one than ctl's"):
+        test_daemons.test_munged_has_its_key(*hosts)
+    keyed(bench, started_before=False)
+    test_daemons.test_munged_has_its_key(*hosts)
+
+
+def test_credential_that_is_not_believed_tells_a_key_that_was_not_loaded_from_one_that_was_changed(
+    bench: Bench,
+) -> None:
+    for key, kind in (("cc", "key not loaded"), ("ee", "changed file")):
+        keyed(bench, key_on_n1=key, status="Invalid credential (15)")
+        with pytest.raises(Drifted, match="a credential from n1 is not believed on ctl") as caught:
+            test_munge.test_controller_believes_the_credential(bench.hosts["n1"], bench.hosts["ctl"])
+        assert caught.value.kind == kind
+
+
+def test_a_changed_file_an_older_one_and_other_hardware_are_words_of_their_own_in_json(bench: Bench) -> None:
+    bench.shells["n1"].rules["MainPID"] = AGES.format(stat=STAT, changes="700.0 /etc/slurm/slurm.conf")
+    with pytest.raises(Drifted) as older:
+        test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
+    assert older.value.kind == "older file loaded"
+    bench.shells["n1"].rules["test -c"] = ""
+    with pytest.raises(Drifted, match="gone: /dev/nvidia0") as gone:
+        test_gpus.test_gpus_are_there(bench.hosts["n1"], bench.known.lock)
+    assert gone.value.kind == "other hardware"
 
 
 def test_job_that_failed_is_told_in_its_own_last_words(bench: Bench) -> None:

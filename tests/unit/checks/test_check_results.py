@@ -68,6 +68,7 @@ def test_json_has_the_documented_shape() -> None:
                 "outcome": "failed",
                 "cause": "it is dead.",
                 "repair": "bury it",
+                "drift": "",
                 "seconds": 0.25,
             }
         ],

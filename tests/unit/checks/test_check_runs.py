@@ -119,14 +119,15 @@ def test_run_when_the_cluster_was_never_deployed_is_wrong_input(known: Inventory
 
 
 def test_junit_file_has_one_case_per_check_and_host_with_our_words(look: Look, shells: dict, tmp_path: Path) -> None:
-    shells["n1"].rules["sha256sum slurm.conf"] = "ee  slurm.conf\nbb  cgroup.conf\n"
+    right = shells["ctl"].rules["sha256sum slurm.conf"]
+    shells["n1"].rules["sha256sum slurm.conf"] = "ee  slurm.conf\n" + right.partition("\n")[2]
     shells["n2"] = Unreachable("n2", GONE)
     look("files_are", junit=tmp_path / "checks.xml")
     suite = ElementTree.parse(tmp_path / "checks.xml").getroot()[0]
     cases = {case.get("name"): case for case in suite}
     failure = cases["test_files_are_the_controllers[n1]"].find("failure")
     assert failure is not None
-    assert failure.get("message") == "n1: slurm.conf differs from ctl's. Repair: fab deploy --hosts n1"
+    assert failure.get("message") == ("n1: changed file: slurm.conf differs from ctl's. Repair: fab deploy --hosts n1")
     assert cases["test_files_are_the_controllers[n2]"].find("skipped") is not None
 
 

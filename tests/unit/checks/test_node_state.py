@@ -12,7 +12,7 @@ READY = ["IDLE", "MIXED", "ALLOCATED", "IDLE+CLOUD", "MIXED+PLANNED", "ALLOCATED
 @pytest.mark.parametrize("state", READY)
 def test_node_that_takes_jobs_is_no_trouble(state: str) -> None:
     assert is_ready({"State": state})
-    assert complaint("n1", {"State": state}) == ""
+    assert complaint("n1", {"State": state}, "") == ""
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_node_that_takes_jobs_is_no_trouble(state: str) -> None:
     ],
 )
 def test_node_that_takes_no_jobs_is_told_with_state_cause_and_repair(state: str, reason: str, words: str) -> None:
-    told = complaint("n1", {"State": state, "Reason": reason})
+    told = complaint("n1", {"State": state, "Reason": reason}, "accept it")
     assert told.startswith(f"Slurm has it {state}")
     assert words in told
     assert " Repair: " in told

@@ -58,7 +58,7 @@ def test_who_drains_and_when_is_in_a_form_that_is_read_again() -> None:
     assert re.fullmatch(r"\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d", draining.stamp())
 
 
-def test_nodes_when_drained_are_told_with_their_jobs_and_cost_one_request_more_than_the_look() -> None:
+def test_nodes_when_drained_are_told_with_their_jobs_and_cost_two_requests_more_than_the_look() -> None:
     slurm = hosts(n2=("MIXED", "", ""))
     slurm.jobs = [job_line(12, "n2"), job_line(13, "n9")]
     slurm.wrong["c1"] = {"node-drain:n1,n2"}
@@ -66,7 +66,8 @@ def test_nodes_when_drained_are_told_with_their_jobs_and_cost_one_request_more_t
     draining.drain_nodes(run, ("n1", "n2"), "new disks")
     assert "Still running there: 12 (ann). They go on to their end." in told.getvalue()
     assert [(step.phase, step.host) for step in run.steps] == [("drain", "c1")]
-    assert [(host, request["op"]) for host, request in slurm.requests] == [("c1", "apply")]
+    assert slurm.of("c1") == ["claim", "apply node-drain"]
+    assert {host for host, _ in slurm.requests} == {"c1"}
 
 
 def test_a_node_that_somebody_drained_is_told_to_be_left() -> None:

@@ -74,7 +74,7 @@ def marks(run: Run) -> dict[str, bool]:
 def test_new_hosts_when_they_are_prepared_then_no_member_but_the_controller_is_asked_anything(tmp_path: Path) -> None:
     run, hosts, _ = growing(tmp_path, "n3", "n4")
     joining.prepare(run, ("n3", "n4"))
-    assert hosts.of("c1") == ["facts"]
+    assert hosts.of("c1") == ["facts", "claim"]
     assert hosts.of("n1") == hosts.of("n2") == []
     assert hosts.of("n3") == hosts.of("n4")
     assert run.hosts == ("c1", "n1", "n2", "n3", "n4")

@@ -59,7 +59,7 @@ def test_a_node_that_leaves_is_stopped_cleaned_and_out_of_both_files(tmp_path: P
     assert run.inventory.path.read_text() == text
     assert known.cluster.compute_nodes == ("n1",)
     assert "n2" not in known.lock.hosts
-    assert hosts.of("n2") == ["apply service", "apply service,absent,block"]
+    assert hosts.of("n2") == ["apply service", "apply service,absent,block,no-kept-secrets"]
     assert run.hosts == ("c1", "n1")
 
 

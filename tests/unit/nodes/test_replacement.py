@@ -11,9 +11,9 @@ from support import SMALL, cluster, facts_of, host_facts, prepared
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.facts import Gpu, Hardware
 from slurmfab.inventory import Inventory
-from slurmfab.lock import HostLock, Lock
+from slurmfab.lock import Lock
 from slurmfab.nodes import replacement
-from slurmfab.nodes.replacement import Met, Swap, differences, host_lock, refuse_unsuited
+from slurmfab.nodes.replacement import Met, Swap, host_lock, refuse_unsuited
 from slurmfab.situation import pin
 
 NEW_KEY = ("ssh-ed25519", "another+key")
@@ -53,17 +53,6 @@ def test_other_hardware_is_shown_and_refused_until_it_is_accepted(facts: dict[st
         host_lock(known(), "n2", met(**facts), Swap())
     accepted = host_lock(known(), "n2", met(**facts), Swap(accept_hardware=True))
     assert (accepted.hardware, accepted.gpus) == (facts.get("hardware", SMALL), facts.get("gpus", ()))
-
-
-def test_memory_that_is_less_than_slurm_was_told_is_other_hardware_even_by_a_little() -> None:
-    old = HostLock(hardware=SMALL)
-    less = host_facts("n2", hardware=sized(RealMemory=15950))
-    assert list(differences(old, less, "3%")) == []
-    assert list(differences(old, less, "0%")) == ["RealMemory: 16000 -> 15950"]
-
-
-def test_a_node_that_nobody_ever_saw_has_nothing_to_be_compared_with() -> None:
-    assert list(differences(HostLock(), host_facts("n2"), "3%")) == []
 
 
 @pytest.mark.parametrize(

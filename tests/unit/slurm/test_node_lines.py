@@ -17,7 +17,6 @@ from slurmfab.slurm.node_lines import (
     gres_lines,
     gres_names,
     node_lines,
-    node_names,
     real_memory,
 )
 
@@ -184,12 +183,6 @@ def test_a_value_with_blanks_is_quoted_once() -> None:
 def test_a_value_with_a_line_break_is_refused() -> None:
     with pytest.raises(InputError, match="Reason: its value holds a line break"):
         assignment("Reason", "one\nSlurmUser=root")
-
-
-def test_the_nodes_of_a_foreign_slurm_conf_are_found() -> None:
-    text = "# NodeName=old\nNodeName=DEFAULT CPUs=4\nnodename=n[1-2],m1 State=UNKNOWN\n NodeName = x9\nPartitionName=p"
-    assert node_names(text) == {"n1", "n2", "m1", "x9"}
-    assert node_names("") == frozenset()
 
 
 def test_ten_thousand_nodes_take_less_than_two_seconds_and_keep_their_addresses() -> None:
