@@ -258,7 +258,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     Returns:
         `runs`: ids of those that have kept anything since, oldest first. `dropped`: the newest run whose copies are
         gone already, or nothing. `files` and `services`, each once, as it was before the oldest of these runs that
-        changed it; `content` is `None` for secrets and for what is no UTF-8.
+        changed it; `content` is `None` for secrets and for what is no UTF-8; `same`: whether the file holds that now.
 
     Raises:
         ResourceFailed: `since` is no id of a run.
@@ -284,8 +284,10 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 def told_file(context: Context, run: str, entry: Entry) -> Entry:
     """A kept file as the deployer gets to know it."""
-    content = None if entry.get("secret", True) else content_of(context, run, entry)
-    told = {"owner": "", "group": "", "mode": "", "secret": False, **entry, "run": run, "content": None}
+    kept = content_of(context, run, entry)
+    content = None if entry.get("secret", True) else kept
+    same = kept is not None and kept == read_bytes(context.path(entry["path"]))
+    told = {"owner": "", "group": "", "mode": "", "secret": False, **entry, "run": run, "content": None, "same": same}
     told.pop("blob", None)
     with suppress(UnicodeDecodeError):
         told["content"] = None if content is None else content.decode()

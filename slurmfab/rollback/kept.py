@@ -21,6 +21,7 @@ class KeptFile:
         existed: whether there was anything of this name; if not, the rest says nothing.
         secret: whether its content never leaves the host.
         content: its text; `None` where it is secret, no text, or no regular file.
+        is_back: whether the file holds that already.
     """
 
     path: str
@@ -28,6 +29,7 @@ class KeptFile:
     existed: bool = True
     secret: bool = False
     content: str | None = field(default=None, repr=False)
+    is_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def from_answer(answer: Mapping[str, Any]) -> Kept:
     """What a host keeps, from the JSON object that `slurmfab.agent.kept.read` made there."""
     return Kept(
         tuple(
-            KeptFile(one["path"], one["run"], one["existed"], one["secret"], one["content"]) for one in answer["files"]
+            KeptFile(one["path"], one["run"], one["existed"], one["secret"], one["content"], one["same"])
+            for one in answer["files"]
         ),
         tuple(KeptService(one["unit"], one["run"], one["enabled"], one["running"]) for one in answer["services"]),
         tuple(answer["runs"]),

@@ -87,6 +87,12 @@ class Past(Situation):
         kept = self.kept_by(self.cluster.controller).file(KEY)
         return not self.was_deployed or (kept is not None and kept.existed)
 
+    @cached_property
+    def exchanges_key(self) -> bool:
+        """Whether hosts of a cluster that is at work are going to have another munge key."""
+        keys = (kept.file(KEY) for kept in self.kept.values())
+        return self.was_deployed and self.restores_key and any(key is not None and not key.is_back for key in keys)
+
     def runs_afterwards(self, host: str, unit: str) -> bool:
         """Whether a daemon is to run on a host when all is done."""
         if self.was_deployed:
@@ -116,8 +122,14 @@ def belongs_to_slurm(file: KeptFile) -> bool:
 
 
 def stopping(past: Past, host: str) -> tuple[Resource, ...]:
-    """Slurm's daemons that did not run before, stopped while their files are still there."""
-    return tuple(Service(unit, running=False) for unit in ("slurmctld", "slurmd") if past.stays_off(host, unit))
+    """Slurm's daemons that did not run before, stopped while their files are still there.
+
+    While the munge key is another on some hosts than on others, slurmctld is away: what a job's end is told with would
+    be refused, and not be told again; a controller that is not there is asked again until it is.
+    """
+    pauses = past.exchanges_key and daemons.runs_slurmctld(past, host)
+    off = tuple(unit for unit in ("slurmctld", "slurmd") if past.stays_off(host, unit))
+    return tuple(Service(unit, running=False) for unit in (*(("slurmctld",) if pauses and not off else ()), *off))
 
 
 def files(past: Past, host: str) -> tuple[Resource, ...]:

@@ -67,7 +67,7 @@ def test_a_file_when_a_run_replaces_it_is_kept_with_its_owner_and_mode(root: Pat
     owner, group = "root", "root"  # the first of the names that the scratch root gives to whoever runs the tests
     assert files(root)["/etc/conf"] == {
         "path": "/etc/conf", "existed": True, "owner": owner, "group": group, "mode": "0644", "secret": False,
-        "content": "by hand\n", "run": FIRST,
+        "content": "by hand\n", "run": FIRST, "same": False,
     }  # fmt: skip
 
 

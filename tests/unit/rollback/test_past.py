@@ -120,6 +120,15 @@ def test_a_munge_key_comes_from_the_hosts_own_copy_and_before_its_daemon() -> No
     assert (vars(service)["watches"], vars(service)["followers"]) == ((KEY,), ("slurmd",))
 
 
+def test_slurmctld_is_away_while_keys_are_exchanged_and_stays_where_they_are_back_already() -> None:
+    wanted = past({host: Kept((secret(KEY),)) for host in HOSTS})
+    assert planned(wanted, "c1")["daemons stop"] == ["service:slurmctld stop"]
+    assert planned(wanted, "c1")["slurmctld"] == ["service:slurmctld"]
+    assert "daemons stop" not in planned(wanted, "n1")
+    back = past({host: Kept((dataclasses.replace(secret(KEY), is_back=True),)) for host in HOSTS})
+    assert "daemons stop" not in planned(back, "c1")
+
+
 @pytest.mark.parametrize("controller", [Kept(), Kept((absent(KEY),))])
 def test_a_munge_key_that_the_controller_does_not_keep_stays_everywhere(controller: Kept) -> None:
     wanted = past({"c1": controller, "n1": Kept((secret(KEY),)), "n2": Kept((secret(KEY),))})

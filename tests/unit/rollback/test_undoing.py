@@ -36,7 +36,14 @@ FILES = "slurm-files:/etc/slurm"
 BEFORE = f"# before\n{THREE_HOSTS}"
 AFTER = f"# after\n{THREE_HOSTS}"
 LOCK = pin(cluster(), Lock(), facts_of(cluster(), prepared))
-CONF = {"path": "/etc/slurm/slurm.conf", "run": SECOND, "existed": True, "secret": False, "content": "NodeName=n1\n"}
+CONF = {
+    "path": "/etc/slurm/slurm.conf",
+    "run": SECOND,
+    "existed": True,
+    "secret": False,
+    "content": "NodeName=n1\n",
+    "same": False,
+}
 
 
 @dataclass
