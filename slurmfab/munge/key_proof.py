@@ -9,6 +9,7 @@ from typing import Any
 
 from slurmfab.agent.resource import FAILED, OK, Outcome
 from slurmfab.errors import AgentFailed, SlurmfabError
+from slurmfab.hostlist import fold
 from slurmfab.promises.keeping import Promise
 from slurmfab.report import Step
 from slurmfab.run import Run
@@ -128,6 +129,11 @@ def prove(run: Run, before: Before) -> None:
         step = Step("proof", host, outcomes)
         run.steps.append(step)
         run.progress.host_done(host, step)
+    proved = [step.host for step in run.steps if step.phase == "proof" and not step.has_failed]
+    if proved:
+        run.progress.line(
+            f"Proved on {fold(proved)}: credentials both ways with {run.controller}; the old key is refused."
+        )
 
 
 def of_credentials(controller: str, answer: Answer, back: str) -> tuple[Outcome, ...]:
