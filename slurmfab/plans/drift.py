@@ -76,7 +76,7 @@ def told(situation: Situation, steps: Sequence[Step]) -> list[Step]:
 def new_wishes(steps: Sequence[Step], controller: str) -> Mapping[tuple[str, tuple[Change, ...]], Collection[str]]:
     """The differences that come from what is wanted, by id and changes, with the hosts that have them.
 
-    They are those that the controller shares. Its own is one of them only if all hosts share it: else it could have
+    They are those that the controller shares. Its own is one of them only if most hosts share it: else it could have
     been edited on the controller.
 
     Args:
@@ -93,7 +93,7 @@ def new_wishes(steps: Sequence[Step], controller: str) -> Mapping[tuple[str, tup
                     alike.setdefault((outcome.id, outcome.changes), []).append(step.host)
     shared = {key: hosts for key, hosts in alike.items() if controller in hosts and len(hosts) > 1}
     return {
-        key: frozenset(hosts if len(hosts) == having[key[0]] else set(hosts) - {controller})
+        key: frozenset(hosts if 2 * len(hosts) > having[key[0]] else set(hosts) - {controller})
         for key, hosts in shared.items()
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from slurmfab.agent.resource import FAILED, OK, WOULD_CHANGE
 from slurmfab.hostlist import fold
-from slurmfab.promises.dangers import Danger, told
+from slurmfab.promises.dangers import told
 from slurmfab.promises.forecast import Forecast, Label
 from slurmfab.promises.needs import Need
 from slurmfab.report import DIFFERS, Report, Step, folded
@@ -28,7 +28,7 @@ def plan_text(report: Report, steps: Sequence[Step]) -> str:
         steps: what was found, all of it.
     """
     lines: list[str] = []
-    for part in (overview(steps), slurm_part(report.forecast), refusals(report.forecast.dangers), details(steps)):
+    for part in (overview(steps), slurm_part(report.forecast), refusals(report), details(steps)):
         lines += [*part, ""] if part else []
     lines += [str(error) for error in report.lost.values()]
     return "\n".join([*lines, last_word(report)])
@@ -92,11 +92,13 @@ def shortened(words: str) -> str:
     return f"{words[:half]} … {words[-half:]}"
 
 
-def refusals(dangers: Sequence[Danger]) -> list[str]:
-    """For what a deployment would be refused, and what to say to have it all the same."""
-    if not dangers:
+def refusals(report: Report) -> list[str]:
+    """For what the command that this is the plan of would be refused, and what to say to have it all the same."""
+    if not report.forecast.dangers:
         return []
-    return ["deploy would refuse:", *(f"{INDENT}{line}" for danger in dangers for line in told(danger))]
+    command = "deploy" if report.command == "plan" else report.command
+    lines = (line for danger in report.forecast.dangers for line in told(danger))
+    return [f"{command} would refuse:", *(f"{INDENT}{line}" for line in lines)]
 
 
 def details(steps: Sequence[Step]) -> list[str]:
