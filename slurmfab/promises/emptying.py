@@ -159,12 +159,20 @@ def still_drained(seen: Snapshot) -> tuple[str, ...]:
     return tuple(node.name for node in seen.nodes if node.state.is_for_change)
 
 
-def way_back(emptying: Emptying) -> str:
-    """What to say of what stays drained when a run ends early."""
-    nodes, partitions = emptying.nodes, emptying.partitions
-    ways = [f"fab resume {fold(nodes)}"] if nodes else []
-    ways += [f"scontrol update PartitionName={name} State=UP" for name in partitions]
+def way_back(emptying: Emptying, seen: Snapshot) -> str:
+    """What to say of what stays drained when a run ends early; nodes that somebody else had drained are not its own.
+
+    Args:
+        emptying: what was drained.
+        seen: Slurm before that.
+    """
+    others = {node.name for node in seen.nodes if node.state.is_somebodys}
+    ours = Emptying(tuple(node for node in emptying.nodes if node not in others), emptying.partitions, emptying.subject)
+    if not ours.is_needed:
+        return f"{emptying.words}: drained by others before, and left so."
+    ways = [f"fab resume {fold(ours.nodes)}"] if ours.nodes else []
+    ways += [f"scontrol update PartitionName={name} State=UP" for name in ours.partitions]
     return (
-        f"{emptying.words}: still drained for this change. The same command goes on with it; to take the drain back: "
+        f"{ours.words}: still drained for this change. The same command goes on with it; to take the drain back: "
         f"{'; '.join(ways)}."
     )

@@ -156,7 +156,7 @@ class Promise:
         for line in self.run.jobs.lines if self.run.jobs else ():
             self.run.progress.line(line)
         if self.emptied:
-            self.run.progress.line(emptying.way_back(self.emptied))
+            self.run.progress.line(emptying.way_back(self.emptied, self.seen))
         else:
             self.remind()
 

@@ -316,6 +316,21 @@ def test_a_run_that_is_cut_off_while_it_waits_says_what_stays_drained_and_the_ne
     assert here.slurm.nodes == {"n1": ("IDLE", "", ""), "n2": ("IDLE", "", "")}
 
 
+def test_a_run_that_is_cut_off_while_it_waits_does_not_name_what_somebody_else_had_drained() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.nodes["n2"] = ("IDLE+DRAIN", "broken fan", "ann")
+
+    def cut_off() -> None:
+        raise KeyboardInterrupt
+
+    here.slurm.looked = after_looks(1, cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        deploy(here.run(DRAIN))
+    assert "n1: still drained for this change." in here.told.getvalue()
+    assert "n[1-2]: still drained" not in here.told.getvalue()
+
+
 def test_nodes_that_a_run_which_was_cut_off_left_drained_are_told_and_given_back_only_when_that_is_asked_for() -> None:
     here = place(TWO_PARTITIONS, wrong=("node-resume:n1,n2",))
     here.slurm.nodes["n2"] = ("IDLE+DRAIN", MARK, "root")
