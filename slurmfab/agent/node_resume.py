@@ -62,7 +62,8 @@ class NodeResume(Resource):
         resumed: Dict[str, float] = {}
         complaint = ""
         while True:
-            late = {node: one for node, one in node_states(context, self.nodes).items() if self.is_late(one)}
+            found = node_states(context, self.nodes)
+            late = {node: one for node, one in found.items() if self.is_late(one, was_resumed=node in resumed)}
             now = time.monotonic()
             if not late:
                 return
@@ -75,9 +76,11 @@ class NodeResume(Resource):
                 resumed.update(dict.fromkeys(due, now))
             time.sleep(POLL_SECONDS)
 
-    def is_late(self, state: NodeState) -> bool:
-        """Whether a node is still to come back."""
-        return state.is_for_change if self.after_change else not state.is_in_service
+    def is_late(self, state: NodeState, *, was_resumed: bool) -> bool:
+        """Whether a node is still to come back; for a moment after it was resumed, Slurm counts it as not answering."""
+        if self.after_change:
+            return state.is_for_change or (was_resumed and not state.answers)
+        return not state.is_in_service
 
     def may_resume(self, state: NodeState) -> bool:
         """Whether a node answers and is out of service for a reason that is ours to end."""

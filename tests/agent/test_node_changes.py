@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent import job_processes, slurm_reading
+from slurmfab.agent import job_processes, node_resume, slurm_reading
 from slurmfab.agent.node_drain import NodeDrain
 from slurmfab.agent.node_resume import NodeResume
 from slurmfab.agent.partition_drain import PartitionDrain
@@ -28,11 +28,13 @@ class Slurm(Context):
         nodes: state, reason and who gave it, by name.
         refuses: what `scontrol update` complains of, empty when it does what it is told.
         updates: what it was told.
+        silent: for how many looks slurmctld still counts those as not answering that were resumed.
     """
 
     nodes: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     refuses: str = ""
     updates: list[tuple[str, ...]] = field(default_factory=list)
+    silent: dict[str, int] = field(default_factory=dict)
 
     def run(
         self,
@@ -48,20 +50,29 @@ class Slurm(Context):
                 return subprocess.CompletedProcess(argv, 1, b"", self.refuses.encode())
             self.update(dict(word.split("=", 1) for word in argv[2:]))
             return subprocess.CompletedProcess(argv, 0, b"", b"")
-        return subprocess.CompletedProcess(argv, 0, "".join(map(self.shown, self.nodes)).encode(), b"")
+        shown = "".join(map(self.shown, self.nodes))
+        self.silent = {name: looks - 1 for name, looks in self.silent.items() if looks > 1}
+        return subprocess.CompletedProcess(argv, 0, shown.encode(), b"")
 
     def update(self, settings: Mapping[str, str]) -> None:
         for name in settings["NodeName"].split(","):
             state, reason, by = self.nodes[name]
             if settings["State"] == "RESUME":
                 self.nodes[name] = (state.replace("+DRAIN", "").replace("DOWN", "IDLE"), reason, by)
+                self.silent[name] = 3
             else:
                 self.nodes[name] = (f"{state}+DRAIN", settings["Reason"], "root")
 
     def shown(self, name: str) -> str:
         state, reason, by = self.nodes[name]
         end = f" Reason={reason} [{by}@2026-11-21T09:00:00]" if reason else ""
-        return f"NodeName={name} State={state} CPUTot=2{end}\n"
+        return f"NodeName={name} State={state}{'*' if name in self.silent else ''} CPUTot=2{end}\n"
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no Slurm here that could be asked too often."""
+    monkeypatch.setattr(node_resume, "POLL_SECONDS", 0.01)
 
 
 def drain(slurm: Slurm, *nodes: str, text: str = "new disks") -> Outcome:
@@ -69,7 +80,7 @@ def drain(slurm: Slurm, *nodes: str, text: str = "new disks") -> Outcome:
 
 
 def resume(slurm: Slurm, *nodes: str, anybodys: bool = False) -> Outcome:
-    return apply(NodeResume(nodes, anybodys, seconds=0.05), slurm)
+    return apply(NodeResume(nodes, anybodys, seconds=0.3), slurm)
 
 
 def test_nodes_in_service_when_drained_get_the_reason_with_one_request() -> None:
@@ -200,8 +211,9 @@ def test_a_node_when_given_back_after_a_change_is_resumed_only_if_it_was_drained
     state: str, reason: str, comes_back: bool
 ) -> None:
     slurm = Slurm(nodes={"n1": (state, reason, "root")})
-    outcome = apply(NodeResume(("n1", "gone"), seconds=0.05, after_change=True), slurm)
+    outcome = apply(NodeResume(("n1", "gone"), seconds=0.3, after_change=True), slurm)
     assert (outcome.status, bool(slurm.updates)) == (("changed", True) if comes_back else ("ok", False))
+    assert not slurm.silent, "it is waited for"
 
 
 def test_a_node_that_does_not_answer_when_given_back_after_a_change_is_named() -> None:

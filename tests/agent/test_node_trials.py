@@ -56,6 +56,7 @@ class TryingSlurm(Slurm):
             return done(out="closed|down\nmain|up\n")
         if program == "srun":
             node = options["--nodelist"]
+            self.silent.pop(node, None)
             self.trials.append((node, node in self.reservation and self.nodes[node][0] == "IDLE"))
             return done(1, err="srun: error: no route") if node in self.broken else done(out=f"{node}\n")
         if program == "squeue":
