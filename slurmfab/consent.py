@@ -1,4 +1,4 @@
-"""What the user of a run has agreed to beforehand, besides what is always safe."""
+"""What the user of a deployment wants of it, and has agreed to beforehand besides what is always safe."""
 
 from __future__ import annotations
 
@@ -22,3 +22,20 @@ class Consent:
 
 NOTHING = Consent()
 """Only what is always safe."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What of a cluster is to be deployed, and on what terms.
+
+    Args:
+        hosts: hostlist, empty for all hosts of the cluster file.
+        plan_file: a saved plan, which alone is to be done; empty for whatever differs.
+        retry_failed: only the hosts that the last run had to leave out.
+        consent: what was agreed to beforehand.
+    """
+
+    hosts: str = ""
+    plan_file: str = ""
+    retry_failed: bool = False
+    consent: Consent = NOTHING

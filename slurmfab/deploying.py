@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from slurmfab import deploy as deployment
 from slurmfab import first_contact, inventory
-from slurmfab.consent import NOTHING, Consent
+from slurmfab.consent import NOTHING, Consent, Wish
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory
@@ -23,23 +22,6 @@ from slurmfab.runs import retry
 
 SOMETHING_TO_DO = 4
 """The exit code of a plan that is not empty, as for drift detection by scripts."""
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What of a cluster is to be deployed, and on what terms.
-
-    Args:
-        hosts: hostlist, empty for all hosts of the cluster file.
-        plan_file: a saved plan, which alone is to be done; empty for whatever differs.
-        retry_failed: only the hosts that the last run had to leave out.
-        consent: what was agreed to beforehand.
-    """
-
-    hosts: str = ""
-    plan_file: str = ""
-    retry_failed: bool = False
-    consent: Consent = NOTHING
 
 
 def deploy(cluster: str, wish: Wish, contact: Contact, output: Output) -> int:

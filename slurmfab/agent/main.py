@@ -112,6 +112,10 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
         digest_key=request.get("digest_key", ""),
         run_id=request.get("run", ""),
     )
+    if not context.dry_run:
+        from slurmfab.agent.kept import keep  # noqa: PLC0415 - most requests change nothing
+
+        context.keep = keep
     resources = [build(fields) for fields in request["resources"]]
     if not context.dry_run:
         lock.take(context.path(LOCK), request.get("who", ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Optional, Sequence
 
 from slurmfab.agent.differences import difference, digests, text
 from slurmfab.agent.reasons import reason
@@ -78,6 +78,7 @@ class Context:
         stopped: units that an earlier resource would have stopped in a dry run, for a later one to start again.
         digest_key: what digests of differences are keyed with; empty where none are wanted.
         run_id: of the run that asks, under which the state before its changes is kept; empty where none is kept.
+        keep: keeps that state, given the resource, this context, and the names that differ.
         remark: what the resource at work has found worth knowing besides what differs; empty for nothing.
     """
 
@@ -87,6 +88,7 @@ class Context:
     stopped: set[str] = field(default_factory=set)
     digest_key: str = ""
     run_id: str = ""
+    keep: Callable[[Resource, Context, frozenset[str]], None] = lambda *_: None
     remark: str = ""
 
     def path(self, path: str) -> str:
@@ -245,9 +247,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
         context.touched.update(resource.touches(differing))
         if context.dry_run:
             return Outcome(resource.id, WOULD_CHANGE, changes, context.remark)
-        from slurmfab.agent.kept import keep  # noqa: PLC0415 - most requests change nothing
-
-        keep(resource, context, differing)
+        context.keep(resource, context, differing)
         resource.converge(context, differing)
         remaining = compare(resource, context)
         if remaining:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slurmfab import inventory, operations
+from slurmfab.consent import Wish
 from slurmfab.errors import InputError
 from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory
@@ -18,10 +18,6 @@ from slurmfab.plans import changed_since, saved_plan
 from slurmfab.plans.saved_plan import PlanOutdated, SavedPlan
 from slurmfab.report import Step
 from slurmfab.run import Run
-
-if TYPE_CHECKING:
-    from slurmfab.deploying import Wish
-
 
 PREPARING = frozenset(phase.name for phase in PHASES if phase.prepares)
 """The phases that other phases are planned on."""

@@ -72,11 +72,11 @@ def deploy(  # noqa: PLR0917 - each argument is an option of the command line
         fab deploy --hosts n3 --verbose
     """
     from slurmfab import deploying, first_contact, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
-    from slurmfab.consent import Consent  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.consent import Consent, Wish  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     contact = first_contact.Contact(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    wish = deploying.Wish(hosts, plan, retry_failed, Consent(drain_first, frozenset(allow), move_ids))
+    wish = Wish(hosts, plan, retry_failed, Consent(drain_first, frozenset(allow), move_ids))
     return deploying.deploy(cluster, wish, contact, output)
 
 
@@ -108,10 +108,10 @@ def plan(  # noqa: PLR0917 - each argument is an option of the command line
         fab plan --save tonight.json
     """
     from slurmfab import deploying, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
-    from slurmfab.consent import Consent  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.consent import Consent, Wish  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    return deploying.plan(cluster, deploying.Wish(hosts, consent=Consent(move_ids=move_ids)), save, output)
+    return deploying.plan(cluster, Wish(hosts, consent=Consent(move_ids=move_ids)), save, output)
 
 
 @command(

@@ -41,7 +41,7 @@ FIRST, SECOND, THIRD = (run_id(number) for number in (1, 2, 3))
 
 def during(root: Path, run: str, *resources: Resource) -> list[Outcome]:
     """Apply resources in a run, one request for each."""
-    return [apply(resource, Context(str(root), run_id=run)) for resource in resources]
+    return [apply(resource, Context(str(root), run_id=run, keep=kept.keep)) for resource in resources]
 
 
 def told(root: Path, **request: str) -> dict[str, Any]:

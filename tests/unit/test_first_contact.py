@@ -8,7 +8,7 @@ import pytest
 from support import THREE_HOSTS
 
 from slurmfab import deploying, first_contact
-from slurmfab.deploying import Wish
+from slurmfab.consent import Wish
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
 from slurmfab.first_contact import Contact
 from slurmfab.operations import Output

@@ -10,9 +10,8 @@ import pytest
 from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over, situation
 
 from slurmfab import lock as locks
-from slurmfab.consent import Consent
+from slurmfab.consent import Consent, Wish
 from slurmfab.deploy import deploy, look
-from slurmfab.deploying import Wish
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory

@@ -12,7 +12,7 @@ from support import SMALL, cluster, facts_of, prepared, run_over, situation
 
 from slurmfab import deploying
 from slurmfab.agent.resource import Outcome
-from slurmfab.deploying import Wish
+from slurmfab.consent import Wish
 from slurmfab.errors import HostFailed, InputError, Unreachable
 from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory
