@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab, report
+from lab_cluster import PROGRAM, DeployedLab, report
 
 pytestmark = pytest.mark.lab
 
 NODES = ("n1", "n2", "n3")
 BOOTED = 'date -d "$(uptime -s)" +%s'
+LEAVE = "/var/tmp/the-job-may-end"
+WAITING = f"until [ -e {LEAVE} ]; do sleep 0.2; done; rm {LEAVE}"
 JOB = "scontrol --oneliner show job {} | grep -oE '(JobState|StartTime|ExitCode|Restarts)=[^ ]+' | paste -sd ' '"
 
 
@@ -35,16 +38,31 @@ def submit(cluster: DeployedLab, node: str, script: str) -> str:
     return job
 
 
+def until_it_says(process: subprocess.Popen[str], words: str) -> str:
+    """What a program says on its standard error until these words are in it."""
+    assert process.stderr is not None
+    said = ""
+    while words not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return said
+
+
 def test_nodes_are_restarted_one_after_the_other_and_jobs_end_before_or_run_on_elsewhere(cluster: DeployedLab) -> None:
-    elsewhere, there = submit(cluster, "n1", "sleep 600"), submit(cluster, "n2", "sleep 4")
+    elsewhere, there = submit(cluster, "n1", "sleep 600"), submit(cluster, "n2", WAITING)
     before, running = boots(cluster), cluster.on("ctl", JOB.format(elsewhere))
 
-    done = cluster.slurmfab("reboot", "n2,n3", "--reason", "new kernel", "--timeout", "2", "--json", "-")
+    words = [*PROGRAM, "reboot", "n2,n3", "--reason", "new kernel", "--timeout", "2", "--json", "-", "--cluster"]
+    words.append(str(cluster.inventory_path))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        said = until_it_says(process, f"n2: waits for jobs: {there} (root)")
+        cluster.on("n2", f"touch {LEAVE}")
+        out, rest = process.communicate(timeout=120)
 
-    told = report(done)
+    told = report(subprocess.CompletedProcess(words, process.returncode, out, said + rest))
     after = boots(cluster)
     assert [(step["phase"], step["host"]) for step in told["steps"]] == [("reboot", "n2"), ("reboot", "n3")]
-    assert f"n2: waits for jobs: {there} (root)" in done.stderr
     assert after["n1"] == before["n1"]
     assert before["n2"] < after["n2"] < after["n3"]
     assert cluster.on("ctl", JOB.format(elsewhere)) == running
