@@ -16,8 +16,8 @@ from slurmfab.ssh.transport import Transport, on_each
 
 CARED_FOR = {
     "users": ("slurm", "munge"),
-    "packages": ("munge", "slurmctld", "slurmd", "slurm-client"),
-    "services": ("slurmctld", "slurmd", "munge"),
+    "packages": ("munge", "slurmctld", "slurmdbd", "slurmd", "slurm-client", "mariadb-server"),
+    "services": ("slurmctld", "slurmdbd", "slurmd", "munge"),
 }
 """What of a host's many users, packages and services a plan depends on."""
 

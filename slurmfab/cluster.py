@@ -10,10 +10,12 @@ import re
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab import hostlist
 from slurmfab.clusterfile import rules
+from slurmfab.clusterfile.accounting import Account, Database, Qos, User, database_of
+from slurmfab.clusterfile.model import Model
 from slurmfab.clusterfile.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf, mistakes
 from slurmfab.errors import HostlistError
 
@@ -104,22 +106,7 @@ SomeHosts = Annotated[Hosts, _NOT_EMPTY]
 PlaceForSsh = Annotated[str, AfterValidator(_check_endpoint)]
 
 
-class _Model(BaseModel):
-    """What all models share: nothing in them changes, and a key that they do not know is a mistake."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_keys_without_value(cls, data: Any) -> Any:
-        """A key with nothing after its colon says as much as a key that is not there."""
-        if not isinstance(data, dict):
-            return data
-        known = {str(field.validation_alias or name) for name, field in cls.model_fields.items()}
-        return {key: value for key, value in data.items() if value is not None or key not in known}
-
-
-class Ssh(_Model):
+class Ssh(Model):
     """How SSH reaches the hosts; what is not said here, the user's ~/.ssh/config says."""
 
     user: Annotated[str | None, AfterValidator(_check_user), Field(description="Login name.")] = None
@@ -135,7 +122,7 @@ class Ssh(_Model):
     ] = {}
 
 
-class NodeGroup(_Model):
+class NodeGroup(Model):
     """Compute nodes that share what is said of them.
 
     Args:
@@ -147,7 +134,7 @@ class NodeGroup(_Model):
     settings: NodeSettings = {}
 
 
-class Partition(_Model):
+class Partition(Model):
     """A partition.
 
     Args:
@@ -169,7 +156,7 @@ class Partition(_Model):
     settings: PartitionSettings = {}
 
 
-class Cluster(_Model):
+class Cluster(Model):
     """A whole cluster, as its file describes it.
 
     Args:
@@ -186,6 +173,11 @@ class Cluster(_Model):
         memory_margin: what a node's RealMemory leaves to the system, as `3%` or `2048M`.
         hosts_file: whether slurmfab keeps a block of /etc/hosts.
         state_directory: where slurmctld keeps its state; two controllers need one that both see.
+        database: where slurmdbd runs, and its database; `None` for a cluster without accounting.
+        qos: qualities of service that slurmdbd knows.
+        accounts: the tree of accounts, each with its limits.
+        users: people: on the hosts, and in the accounts.
+        unix_users: whether slurmfab makes the users on the hosts; not where LDAP or SSSD does.
     """
 
     name: Annotated[
@@ -211,6 +203,17 @@ class Cluster(_Model):
     state_directory: Annotated[
         str, AfterValidator(_check_directory), Field(description="Where slurmctld keeps its state (StateSaveLocation).")
     ] = "/var/lib/slurm/slurmctld"
+    database: Annotated[
+        Database | None,
+        BeforeValidator(database_of, json_schema_input_type=str | Database),
+        Field(description="Host of slurmdbd and its database, or a mapping; leave it out for no accounting."),
+    ] = None
+    qos: Annotated[tuple[Qos, ...], Field(description="Qualities of service, with limits and priorities.")] = ()
+    accounts: Annotated[tuple[Account, ...], Field(description="Accounts, with limits and shares.")] = ()
+    users: Annotated[tuple[User, ...], Field(description="People: on the hosts, and in the accounts.")] = ()
+    unix_users: Annotated[
+        bool, Field(description="Whether slurmfab makes the users on the hosts; false where LDAP or SSSD does.")
+    ] = True
 
     @model_validator(mode="after")
     def _check_rules(self) -> Cluster:
@@ -228,14 +231,29 @@ class Cluster(_Model):
         """All compute nodes, in the file's order."""
         return tuple(host for group in self.nodes for host in group.hosts)
 
+    @property
+    def database_hosts(self) -> tuple[str, ...]:
+        """The host of slurmdbd, if there is one."""
+        return (self.database.host,) if self.database else ()
+
+    @property
+    def has_accounts(self) -> bool:
+        """Whether the file says who may run jobs, so that Slurm holds everybody to that."""
+        return self.database is not None and bool(self.accounts)
+
     @cached_property
     def hosts(self) -> tuple[str, ...]:
-        """All hosts, each once: controllers, then login hosts, then compute nodes."""
-        return tuple(dict.fromkeys((*self.controllers, *self.login, *self.compute_nodes)))
+        """All hosts, each once: controllers, the database's host, login hosts, then compute nodes."""
+        return tuple(dict.fromkeys((*self.controllers, *self.database_hosts, *self.login, *self.compute_nodes)))
 
     def roles(self, host: str) -> tuple[str, ...]:
-        """What a host is: any of `controller`, `login` and `compute`, in this order; none for a stranger."""
-        places = {"controller": self.controllers, "login": self.login, "compute": self._settings_by_node}
+        """What a host is: any of `controller`, `database`, `login` and `compute`, in this order, or nothing."""
+        places = {
+            "controller": self.controllers,
+            "database": self.database_hosts,
+            "login": self.login,
+            "compute": self._settings_by_node,
+        }
         return tuple(role for role, hosts in places.items() if host in hosts)
 
     def settings_of(self, node: str) -> dict[str, str]:

@@ -13,11 +13,13 @@ class Consent:
         drain_first: whether nodes may be drained, and their jobs waited for, where a change would hurt these.
         allowed: names of dangers that are accepted, as a refusal spells them.
         move_ids: whether files may get another owner, where slurm or munge has another number than is wanted.
+        prune: whether accounts, users and qualities of service go that the cluster file does not name.
     """
 
     drain_first: bool = False
     allowed: frozenset[str] = frozenset()
     move_ids: bool = False
+    prune: bool = False
 
 
 NOTHING = Consent()

@@ -158,7 +158,7 @@ def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
     run.inventory = replace(run.inventory, lock=pin(cluster, run.inventory.lock, fit, move_ids=may_move))
     if may_move:
         ids.refuse_partial_move(run.hosts, cluster.hosts, before, run.inventory.lock.ids, fit)
-    situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move)
+    situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune)
     situation.refuse_other_cluster(run.consent.allowed)
     situation.refuse_unknown_keys()
     situation.refuse_uneven_files(run.hosts)

@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from slurmfab.agent.resource import Resource
-from slurmfab.phases import daemons, hosts_file, munge, packages, slurm_conf, ssh, users
+from slurmfab.phases import (
+    accounts,
+    daemons,
+    database,
+    hosts_file,
+    munge,
+    packages,
+    people,
+    slurm_conf,
+    ssh,
+    users,
+)
 from slurmfab.situation import Situation
 
 
@@ -30,12 +41,15 @@ class Phase:
 
 PHASES = (
     Phase("users", users.resources, prepares=True),
+    Phase("people", people.resources, prepares=True),
     Phase("hosts file", hosts_file.resources, prepares=True),
     Phase("packages", packages.resources, prepares=True),
     Phase("ssh keys", ssh.keys, prepares=True),
     Phase("munge key", munge.key, prepares=True),
     Phase("ssh", ssh.trust),
     Phase("munge", munge.resources),
+    Phase("database", database.resources),
+    Phase("accounts", accounts.resources),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True),
     Phase("slurmctld", daemons.slurmctld, controller_first=True),

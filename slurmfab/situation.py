@@ -34,6 +34,7 @@ class Situation:
         facts: of the hosts that answered this time; others are left as they are.
         stamp: who is at work, and when, for the reasons of drained nodes.
         move_ids: whether slurm and munge may be moved to other numbers where they have others than the lock's.
+        prune: whether what accounting has goes that the cluster file does not name.
     """
 
     cluster: Cluster
@@ -41,6 +42,7 @@ class Situation:
     facts: Mapping[str, HostFacts]
     stamp: str = ""
     move_ids: bool = False
+    prune: bool = False
 
     @cached_property
     def members(self) -> tuple[str, ...]:

@@ -30,7 +30,6 @@ _REASONS: Mapping[str, str] = {
     "tuple_type": "it must be a list, with a `- ` before each entry",
 }
 _ADVICE: Mapping[str, str] = {
-    "database": "slurmfab sets up no slurmdbd yet",
     "controller": "did you mean controllers?",
     "hosts": "compute nodes go under nodes, as in `- hosts: cn[01-16]`",
 }

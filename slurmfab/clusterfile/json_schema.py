@@ -21,6 +21,8 @@ def schema() -> dict[str, Any]:
     node_keys = [key.name for key in keys.NODE.values() if key.name not in NODE_KEYS_OF_SLURMFAB]
     _flatten(made["$defs"]["NodeGroup"], node_keys)
     _flatten(made["$defs"]["Partition"], [key.name for key in keys.PARTITION.values()])
+    for model in ("Qos", "Account", "User"):
+        _flatten(made["$defs"][model], ())
     return made
 
 

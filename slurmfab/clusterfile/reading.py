@@ -21,7 +21,13 @@ Place = tuple[str | int, ...]
 
 # Where a mapping holds hostlists on both sides, and where CamelCase keys stand beside slurmfab's own.
 _ZIPPED: tuple[Place, ...] = (("addresses",), ("ssh", "endpoints"))
-_WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {"nodes": (), "partitions": ("PartitionName", "Nodes")}
+_WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "nodes": (),
+    "partitions": ("PartitionName", "Nodes"),
+    "qos": (),
+    "accounts": (),
+    "users": (),
+}
 _DEEPEST = 10
 _TAGS = tuple(
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map", "timestamp")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab import hostlist
+from slurmfab.clusterfile import accounting_rules, database_rules, people_rules
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
@@ -135,6 +136,9 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     partitions_differ,
     addresses_of_hosts,
     ids_are_free_to_use,
+    *database_rules.RULES,
+    *accounting_rules.RULES,
+    *people_rules.RULES,
 )
 
 

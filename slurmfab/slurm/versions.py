@@ -97,9 +97,9 @@ def packages(role: str) -> tuple[str, ...]:
     which only libpmix-dev has, with a compiler's worth of packages behind it.
 
     Args:
-        role: `controller`, `compute` or `login`.
+        role: `controller`, `database`, `compute` or `login`.
     """
-    daemon = {"controller": ("slurmctld",), "compute": ("slurmd",), "login": ()}
+    daemon = {"controller": ("slurmctld",), "database": ("slurmdbd",), "compute": ("slurmd",), "login": ()}
     if role not in daemon:
         raise InputError(f"“{role}” is no role with packages (known: {', '.join(daemon)}).")
     return tuple(sorted(("munge", "openssh-client", "slurm-client", *daemon[role])))

@@ -25,6 +25,7 @@ CONSENT = {
     "drain_first": "where a change would hurt jobs: drain those nodes, wait, change, and resume what was drained",
     "allow": "accept a danger by the name that the refusal gives it; may be given again",
     "move_ids": "where slurm or munge has another UID or GID: give their files the wanted one",
+    "prune": "remove accounts, users and QOS that the cluster file does not name",
 }
 
 
@@ -46,6 +47,7 @@ def deploy(  # noqa: PLR0917 - each argument is an option of the command line
     plan: str = "",
     drain_first: bool = False,
     move_ids: bool = False,
+    prune: bool = False,
     retry_failed: bool = False,
     cluster: str = "",
     user: str = "",
@@ -76,7 +78,7 @@ def deploy(  # noqa: PLR0917 - each argument is an option of the command line
 
     contact = first_contact.Contact(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    wish = Wish(hosts, plan, retry_failed, Consent(drain_first, frozenset(allow), move_ids))
+    wish = Wish(hosts, plan, retry_failed, Consent(drain_first, frozenset(allow), move_ids, prune))
     return deploying.deploy(cluster, wish, contact, output)
 
 
@@ -86,6 +88,7 @@ def deploy(  # noqa: PLR0917 - each argument is an option of the command line
         "hosts": "only these hosts",
         "save": "write the plan to this file, for deploy --plan",
         "move_ids": CONSENT["move_ids"],
+        "prune": CONSENT["prune"],
     }
 )
 def plan(  # noqa: PLR0917 - each argument is an option of the command line
@@ -93,6 +96,7 @@ def plan(  # noqa: PLR0917 - each argument is an option of the command line
     hosts: str = "",
     save: str = "",
     move_ids: bool = False,
+    prune: bool = False,
     cluster: str = "",
     verbose: bool = False,
     json: str = "",
@@ -111,7 +115,7 @@ def plan(  # noqa: PLR0917 - each argument is an option of the command line
     from slurmfab.consent import Consent, Wish  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    return deploying.plan(cluster, Wish(hosts, consent=Consent(move_ids=move_ids)), save, output)
+    return deploying.plan(cluster, Wish(hosts, consent=Consent(move_ids=move_ids, prune=prune)), save, output)
 
 
 @command(

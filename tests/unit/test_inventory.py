@@ -143,7 +143,6 @@ COMPLAINTS = {
     ),
     "an unknown key": (SMALL + "addreses: {}\n", "5: addreses: unknown key; did you mean addresses?"),
     "a key like no other": (SMALL + "color: red\n", "5: color: unknown key; known: cluster, ssh, "),
-    "slurmdbd": (SMALL + "database: mn\n", "5: database: unknown key; slurmfab sets up no slurmdbd yet"),
     "a key of slurm.conf at the top": (
         SMALL + "SlurmdTimeout: 5\n",
         "5: SlurmdTimeout: unknown key; keys of slurm.conf go under slurm_conf",

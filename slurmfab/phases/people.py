@@ -1,0 +1,11 @@
+"""The people of the cluster file as users of every host, with the same numbers everywhere."""
+
+from __future__ import annotations
+
+from slurmfab.agent.resource import Resource
+from slurmfab.situation import Situation
+
+
+def resources(situation: Situation, host: str) -> tuple[Resource, ...]:  # noqa: ARG001
+    """What the host should have of it."""
+    return ()
