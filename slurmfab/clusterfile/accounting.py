@@ -18,6 +18,10 @@ _NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,39}")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _GROUP = _LOGIN
 _HIGHEST_ID = 2**31 - 2
+_SERVER = re.compile(r"(\[(?P<bare>[^]]+)\]|(?P<name>[^:]+|[^:]*(:[^:]*){2,}))(:(?P<port>\d{1,5}))?")
+DATABASE_PORT = 3306
+"""Where MariaDB and MySQL listen."""
+
 ROOT = "root"
 """The account above all others, which slurmdbd makes itself."""
 
@@ -75,6 +79,12 @@ class Database(Model):
     password_file: Annotated[
         str | None, Field(min_length=1, description="File on the deployer with the external database's password.")
     ] = None
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """Address and port of the external server; nothing, and 0, for one on the host itself."""
+        found = _SERVER.fullmatch(self.external or "")
+        return (found["bare"] or found["name"], int(found["port"] or DATABASE_PORT)) if found else ("", 0)
 
 
 class Qos(Model):

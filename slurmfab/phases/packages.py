@@ -5,10 +5,13 @@ from __future__ import annotations
 from slurmfab.agent.packages import Packages
 from slurmfab.agent.resource import Resource
 from slurmfab.situation import Situation
-from slurmfab.slurm.versions import packages
+from slurmfab.slurm.versions import DATABASE_SERVER, packages
 
 
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
-    """What the host's roles need, in one transaction of the package manager."""
+    """What the host's roles need, in one transaction of the package manager; and the server of a database of ours."""
     names = {name for role in situation.cluster.roles(host) for name in packages(role)}
+    database = situation.cluster.database
+    if database and host == database.host and not database.external:
+        names |= set(DATABASE_SERVER)
     return (Packages(tuple(sorted(names))),)

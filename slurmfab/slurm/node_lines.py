@@ -173,6 +173,13 @@ def gres_names(nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def tracked_gres(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """What AccountingStorageTRES names of the nodes' generic resources, each name and each type of it, sorted."""
+    found = {(device.name, device.type) for node in nodes for device in devices(node)}
+    names = {f"gres/{name}" for name, _ in found} | {f"gres/{name}:{kind}" for name, kind in found if kind}
+    return tuple(sorted(names))
+
+
 def assignment(key: str, value: str) -> str:
     """A key and its value as Slurm's files want them.
 

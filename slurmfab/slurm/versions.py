@@ -105,15 +105,23 @@ def packages(role: str) -> tuple[str, ...]:
     return tuple(sorted(("munge", "openssh-client", "slurm-client", *daemon[role])))
 
 
-def pid_files(version: SlurmVersion) -> Mapping[str, str]:
-    """The pid file of each daemon that its unit expects: `{"slurmctld": PATH, "slurmd": PATH}`.
+DATABASE_SERVER = ("mariadb-client", "mariadb-server")
+"""The packages of a database server, and of the program that speaks SQL to it."""
 
-    Up to 23.02 the units name `PIDFile=/run/….pid`. From 23.11 on slurmctld runs as the slurm user and owns only its
-    RuntimeDirectory.
+
+def pid_files(version: SlurmVersion) -> Mapping[str, str]:
+    """The pid file of each daemon that its unit expects: of `slurmctld`, `slurmd` and `slurmdbd`.
+
+    Up to 23.02 the units name `PIDFile=/run/….pid`. From 23.11 on slurmctld and slurmdbd run as the slurm user and own
+    only their RuntimeDirectory.
     """
     if version < SlurmVersion(23, 11):
-        return {"slurmctld": "/run/slurmctld.pid", "slurmd": "/run/slurmd.pid"}
-    return {"slurmctld": "/run/slurmctld/slurmctld.pid", "slurmd": "/run/slurm/slurmd.pid"}
+        return {daemon: f"/run/{daemon}.pid" for daemon in ("slurmctld", "slurmd", "slurmdbd")}
+    return {
+        "slurmctld": "/run/slurmctld/slurmctld.pid",
+        "slurmd": "/run/slurm/slurmd.pid",
+        "slurmdbd": "/run/slurmdbd/slurmdbd.pid",
+    }
 
 
 def slurmctld_starts_as_slurm(version: SlurmVersion) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
@@ -29,5 +30,5 @@ def test_the_templates_are_package_data() -> None:
 def test_every_template_says_where_it_goes_and_who_watches_it() -> None:
     for path in (TOP / "templates").iterdir():
         first = path.read_text().splitlines()[0]
-        assert first.startswith(f"{{#- /etc/slurm/{path.stem} on every host"), path
-        assert "watched by slurm" in first, path
+        assert re.match(r"{#- /etc/\S+ on (every host|every controller|the database's host)", first), path
+        assert re.search("watched by (slurm|mariadb)|slurmctld reads it anew", first), path

@@ -164,7 +164,7 @@ def test_an_unknown_role_is_refused() -> None:
 
 
 def test_units_and_reconfigure_differ_by_version() -> None:
-    assert pid_files(V2205) == {"slurmctld": "/run/slurmctld.pid", "slurmd": "/run/slurmd.pid"}
+    assert pid_files(V2205) == {name: f"/run/{name}.pid" for name in ("slurmctld", "slurmd", "slurmdbd")}
     assert pid_files(V2311)["slurmctld"] == "/run/slurmctld/slurmctld.pid"
     assert [slurmctld_starts_as_slurm(version) for version in (V2302, V2311)] == [False, True]
     assert [reconfigure_is_safe(version) for version in (V2302, V2311)] == [False, True]
