@@ -82,6 +82,7 @@ class HostFacts:
         slurm_conf: the slurm.conf in force there, empty while there is none; `gres_conf`, `cgroup_conf` likewise.
         services: systemd's ActiveState by unit name, for the daemons that exist.
         boot: what tells the boot that it runs since from others.
+        mail_program: what sends mail from a script, empty where nothing does.
     """
 
     name: str
@@ -109,6 +110,7 @@ class HostFacts:
     cgroup_conf: str = field(default="", repr=False)
     services: Mapping[str, str] = field(default_factory=dict)
     boot: str = ""
+    mail_program: str = ""
 
     @property
     def is_debian(self) -> bool:

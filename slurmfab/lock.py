@@ -31,6 +31,7 @@ class HostLock:
         cgroup: what it has mounted of control groups; `None` while that is unknown.
         public_key: the SSH public key of its slurm user; empty before the host has one.
         on_trial: whether it has joined, and no job has run on it yet, so that Slurm gives it none of its users'.
+        mail_program: what sends mail on a controller, as it was when it last answered; empty where nothing does.
     """
 
     hostname: str = ""
@@ -40,6 +41,7 @@ class HostLock:
     cgroup: Cgroup | None = None
     public_key: str = ""
     on_trial: bool = False
+    mail_program: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,15 @@ class Lock:
     Args:
         version: of the lock's format.
         slurm: the upstream version of Slurm that is installed, such as `24.11.5`; empty before the first deployment.
-        ids: the chosen numbers, as in `slurm.uid` and `munge.gid`.
+        ids: the chosen numbers, as in `slurm.uid` and `munge.gid`; those of people who have left stay theirs.
+        leaving: people whom `remove-user` has taken out of the cluster file, and some host may still have.
         hosts: by the name that the cluster file gives the host.
     """
 
     version: int = VERSION
     slurm: str = ""
     ids: Mapping[str, int] = field(default_factory=dict)
+    leaving: tuple[str, ...] = ()
     hosts: Mapping[str, HostLock] = field(default_factory=dict)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slurmfab import ids
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, HostFacts
 from slurmfab.lock import HostLock, Lock
+from slurmfab.people import numbers
 from slurmfab.promises.conf import SETTING, Difference, differences
 from slurmfab.slurm import render
 from slurmfab.slurm.conf_text import ConfText, parse
@@ -35,6 +35,7 @@ class Situation:
         stamp: who is at work, and when, for the reasons of drained nodes.
         move_ids: whether slurm and munge may be moved to other numbers where they have others than the lock's.
         prune: whether what accounting has goes that the cluster file does not name.
+        database_password: of a database that is somebody else's; empty for one of ours, whose host knows it alone.
     """
 
     cluster: Cluster
@@ -43,6 +44,7 @@ class Situation:
     stamp: str = ""
     move_ids: bool = False
     prune: bool = False
+    database_password: str = field(default="", repr=False)
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -224,6 +226,10 @@ class Situation:
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
             memory_margin=self.cluster.memory_margin,
             state_directory=self.cluster.state_directory,
+            qos=tuple(qos.settings for qos in self.cluster.qos),
+            mail_programs=tuple(self.host(name).mail_program for name in controllers),
+            accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
+            enforces_limits=self.cluster.has_accounts,
         )
 
     def node(self, name: str) -> Node:
@@ -271,7 +277,7 @@ def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_id
         move_ids: whether slurm and munge may be moved to other numbers.
 
     Raises:
-        IdConflict: no UID and GID for slurm and munge suit all hosts.
+        IdConflict: no UIDs and GIDs for slurm, munge and the people suit all hosts.
     """
     hosts = dict(lock.hosts)
     for name, fact in facts.items():
@@ -284,7 +290,9 @@ def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_id
             gpus=old.gpus or fact.gpus if old.hardware is None else old.gpus,
             cgroup=old.cgroup or fact.cgroup,
             public_key=fact.public_key or old.public_key,
+            mail_program=fact.mail_program if name in cluster.controllers else "",
         )
     installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
-    numbers = ids.choose(facts, cluster.ids, lock.ids, controller=cluster.controller, moving=move_ids)
-    return replace(lock, hosts=hosts, ids=numbers, slurm=installed or lock.slurm)
+    ids = numbers.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
+    leaving = numbers.still_leaving(cluster, lock, facts)
+    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=installed or lock.slurm)

@@ -15,6 +15,8 @@ from slurmfab.agent import cgroups, gpus, hardware, network
 from slurmfab.agent.reading import entries, names, read_bytes, read_text
 
 MUNGE_KEY = "/etc/munge/munge.key"
+MAILERS = ("/usr/bin/mail", "/usr/bin/mailx")
+MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
 SLURM_FILES = {name: "/etc/slurm/%s" % name.replace("_", ".") for name in ("slurm_conf", "gres_conf", "cgroup_conf")}
 
 
@@ -33,7 +35,6 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     release = os_release(root)
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
-    munge_key = read_bytes(root + MUNGE_KEY) if request.get("with_munge_key") else b""
     return {
         "hostname": os.uname().nodename.split(".")[0],
         "os_id": release.get("ID", ""),
@@ -52,12 +53,27 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "cgroup": cgroups.read(root),
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
-        "munge_key": base64.b64encode(munge_key).decode(),
+        "munge_key": munge_key(root) if request.get("with_munge_key") else "",
         **slurm_files(root, bool(request.get("with_slurm_conf"))),
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
+        "mail_program": mail_program(root),
         "clock": time.time(),
     }
+
+
+def munge_key(root: str) -> str:
+    """The munge key in base64, empty while there is none."""
+    return base64.b64encode(read_bytes(root + MUNGE_KEY)).decode()
+
+
+def mail_program(root: str) -> str:
+    """What slurmctld can send mail with (slurm.conf(5), MailProg); empty where it cannot.
+
+    Debian's mailers hand mail on to `sendmail`, which every mail system brings along; without one they fail.
+    """
+    has_system = any(os.access(root + path, os.X_OK) for path in MAIL_SYSTEMS)
+    return next((path for path in MAILERS if has_system and os.access(root + path, os.X_OK)), "")
 
 
 def slurm_files(root: str, is_wanted: bool) -> Dict[str, str]:

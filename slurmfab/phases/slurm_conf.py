@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from slurmfab.agent.absent import Absent
 from slurmfab.agent.directory import Directory
+from slurmfab.agent.file import File
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.agent.slurm_state import SlurmState
 from slurmfab.situation import Situation
+from slurmfab.slurm.refusals import SCRIPT
+from slurmfab.slurm.render import fill
 
 CONFIGURATION = "/etc/slurm"
 GRES = "gres.conf"
@@ -26,7 +29,8 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
 
     A gres.conf that describes nothing any more goes. Job scripts lie in the state directory, so it is the slurm user's
     alone; jobs read theirs in the spool directory. The primary brings the state along to another directory. When the
-    cluster gets another name, the mark of the old one goes, or slurmctld would refuse to start (slurm.conf(5)).
+    cluster gets another name, the mark of the old one goes, or slurmctld would refuse to start (slurm.conf(5)). The
+    script for jobs is there before the slurm.conf that names it, for slurmctld does not start without it.
     """
     state = situation.cluster.state_directory
     is_primary = host == situation.cluster.controller
@@ -38,6 +42,12 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
         *((Directory(SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
         *((SlurmState(state, situation.state_before),) if is_primary and situation.moves_state else ()),
         *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and situation.renames_cluster else ()),
+        *((submit_script(situation),) if "controller" in roles and situation.slurm_conf.explains_refusals else ()),
         SlurmFiles(CONFIGURATION, situation.files, node),
         *(() if GRES in dict(situation.files) else (Absent(f"{CONFIGURATION}/{GRES}"),)),
     )
+
+
+def submit_script(situation: Situation) -> File:
+    """What slurmctld asks about every job; it reads it anew when it has changed."""
+    return File(f"{CONFIGURATION}/{SCRIPT}", fill(SCRIPT, {"cluster_name": situation.cluster.name}))

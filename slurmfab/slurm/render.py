@@ -9,7 +9,9 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from slurmfab.facts import Cgroup
-from slurmfab.slurm.node_lines import Node, assignment, gres_lines, gres_names, node_lines, node_settings
+from slurmfab.slurm.node_lines import Node, assignment, gres_lines, gres_names, node_lines, node_settings, tracked_gres
+from slurmfab.slurm.preemption import partition_settings, preemption
+from slurmfab.slurm.refusals import explains_refusals
 from slurmfab.slurm.versions import SlurmVersion, pid_files
 
 _TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")
@@ -32,6 +34,10 @@ class SlurmConf:
         cgroup: the weakest set-up among the compute nodes, because slurm.conf is one for all of them.
         memory_margin: what of a node's memory is kept from jobs; see `node_lines.real_memory`.
         state_directory: StateSaveLocation; every controller sees it.
+        qos: keys and values of each QOS, in the order of the cluster file.
+        mail_programs: what sends mail on each controller, empty where nothing could.
+        accounting_host: address of slurmdbd's host, empty for a cluster without accounting.
+        enforces_limits: whether jobs are held to accounts and limits.
     """
 
     cluster_name: str
@@ -44,6 +50,20 @@ class SlurmConf:
     cgroup: Cgroup = field(default_factory=lambda: Cgroup("none"))
     memory_margin: str = "3%"
     state_directory: str = "/var/lib/slurm/slurmctld"
+    qos: tuple[Mapping[str, str], ...] = ()
+    mail_programs: tuple[str, ...] = ()
+    accounting_host: str = ""
+    enforces_limits: bool = False
+
+    @property
+    def mail_program(self) -> str:
+        """MailProg, which is one for all controllers; empty where not all have the same."""
+        return self.mail_programs[0] if len(set(self.mail_programs)) == 1 else ""
+
+    @property
+    def explains_refusals(self) -> bool:
+        """Whether slurmctld runs our script, which tells people without an account what to do."""
+        return explains_refusals(self.slurm_conf, enforces=self.enforces_limits)
 
 
 def render(conf: SlurmConf) -> dict[str, str]:
@@ -55,6 +75,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
     version = SlurmVersion.parse(conf.version)
     slurm, cgroups = _Settings(conf.slurm_conf), _Settings(conf.cgroup_conf)
     gres = gres_lines(conf.nodes)
+    yielding = preemption([said for _, _, said in conf.partitions], conf.qos, conf.slurm_conf)
     context = {
         "cluster_name": conf.cluster_name,
         "controllers": [_host_and_address(*controller) for controller in conf.controllers],
@@ -65,8 +86,16 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
         "memory_per_cpu": _memory_per_cpu(conf),
         "gres_types": ",".join(gres_names(conf.nodes)),
+        "accounting_host": conf.accounting_host,
+        "enforces_limits": conf.enforces_limits,
+        "tracked_gres": ",".join(tracked_gres(conf.nodes)),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
-        "partition_lines": [_partition_line(*partition) for partition in conf.partitions],
+        "partition_lines": [
+            _partition_line(name, nodes, partition_settings(said, yielding)) for name, nodes, said in conf.partitions
+        ],
+        "preemption": yielding,
+        "mail_program": conf.mail_program,
+        "explains_refusals": conf.explains_refusals,
         "gres_lines": gres,
         "slurm": slurm.line,
         "slurm_rest": slurm.rest,
@@ -74,8 +103,17 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "cgroups_rest": cgroups.rest,
     }
     names = ("slurm.conf", "cgroup.conf", *(("gres.conf",) if gres else ()))
-    environment = _environment()
-    return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
+    return {name: fill(name, context) for name in names}
+
+
+def fill(name: str, context: Mapping[str, object]) -> str:
+    """The text of one template's file.
+
+    Args:
+        name: the file's, which is the template's as well.
+        context: what the template names.
+    """
+    return _environment().get_template(f"{name}.j2").render(context)
 
 
 class _Settings:

@@ -54,6 +54,25 @@ def test_facts_when_read_are_those_that_the_planner_takes(root: Path) -> None:
     assert {0, os.getuid()} <= set(host.busy_uids)
 
 
+@pytest.mark.parametrize(
+    ("there", "sends"),
+    [
+        ((), ""),
+        (("usr/bin/mail",), ""),
+        (("usr/sbin/sendmail",), ""),
+        (("usr/bin/mail", "usr/sbin/sendmail"), "/usr/bin/mail"),
+        (("usr/bin/mailx", "usr/lib/sendmail"), "/usr/bin/mailx"),
+    ],
+)
+def test_mail_is_sent_by_a_mailer_that_has_a_mail_system_behind_it(
+    root: Path, there: tuple[str, ...], sends: str
+) -> None:
+    for path in there:
+        write(root, path, "#!/bin/sh\n")
+        (root / path).chmod(0o755)
+    assert facts.read({"root": str(root)})["mail_program"] == sends
+
+
 def test_the_munge_key_and_slurm_conf_when_asked_for_are_read(root: Path) -> None:
     write(root, "etc/munge/munge.key", "key")
     write(root, "etc/slurm/slurm.conf", "ClusterName=x\n")

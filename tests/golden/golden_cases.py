@@ -52,6 +52,15 @@ CASES: Mapping[str, SlurmConf] = {
         state_directory="/shared/slurm/state",
     ),
     "no-cgroups": replace(PLAIN, cgroup=Cgroup("none")),
+    "preemption": replace(
+        PLAIN,
+        partitions=(
+            ("batch", "ALL", {"Default": "YES", "PriorityTier": "10"}),
+            ("spare", "ALL", {"PriorityTier": "1", "PreemptMode": "REQUEUE", "GraceTime": "60"}),
+            ("pause", "cn[03-04]", {"PreemptMode": "SUSPEND"}),
+        ),
+        mail_programs=("/usr/bin/mail",),
+    ),
     "overrides": replace(
         PLAIN,
         nodes=(

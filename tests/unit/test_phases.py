@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import cluster, facts_of, prepared, situation
+from support import THREE_HOSTS, cluster, facts_of, prepared, situation
 
 from slurmfab.agent.kinds import KINDS
 from slurmfab.phases import slurm_conf, ssh
@@ -39,3 +39,21 @@ def test_the_state_directory_with_job_scripts_is_the_slurm_users_alone() -> None
 def test_every_planned_resource_is_of_a_kind_that_the_agent_knows() -> None:
     plan = make_plan(situation(cluster(), facts_of(cluster(), prepared)), cluster().hosts)
     assert {resource.kind for host in plan.hosts for _, resource in plan.of_host(host)} <= set(KINDS)
+
+
+ENFORCING = THREE_HOSTS + "database: c1\naccounts: [{name: physics}]\n"
+
+
+def test_the_script_for_jobs_is_on_the_controller_before_the_slurm_conf_that_names_it() -> None:
+    enforcing = cluster(ENFORCING)
+    wanted = situation(enforcing, facts_of(enforcing, prepared))
+    ids = [one.id for one in slurm_conf.resources(wanted, "c1")]
+    assert ids.index("file:/etc/slurm/job_submit.lua") < ids.index("slurm-files:/etc/slurm")
+    assert "file:/etc/slurm/job_submit.lua" not in [one.id for one in slurm_conf.resources(wanted, "n1")]
+    assert "JobSubmitPlugins=lua" in dict(wanted.files)["slurm.conf"].splitlines()
+
+
+def test_plugins_of_the_users_own_are_not_given_a_script_of_ours() -> None:
+    own = cluster(ENFORCING + "slurm_conf: {JobSubmitPlugins: lua}\n")
+    wanted = situation(own, facts_of(own, prepared))
+    assert "file:/etc/slurm/job_submit.lua" not in [one.id for one in slurm_conf.resources(wanted, "c1")]

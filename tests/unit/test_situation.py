@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support import SMALL, USABLE, cluster, facts_of, host_facts, prepared, situation
+from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, prepared, situation
 
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, Gpu
@@ -117,3 +117,28 @@ def test_what_differs_is_between_the_files_of_the_controller_and_those_that_are_
 def test_its_own_name_in_the_controllers_slurm_conf_is_fine() -> None:
     facts = facts_of(cluster(), prepared) | {"c1": prepared("c1", slurm_conf="ClusterName=lab\n")}
     situation(cluster(), facts).refuse_other_cluster()
+
+
+TWO_CONTROLLERS = THREE_HOSTS.replace("[c1]", "[c1, n1]\nstate_directory: /shared")
+
+
+@pytest.mark.parametrize(
+    ("programs", "line"),
+    [
+        ({"c1": "/usr/bin/mail", "n1": "/usr/bin/mail"}, "MailProg=/usr/bin/mail"),
+        ({"c1": "/usr/bin/mail", "n1": ""}, "MailProg=/bin/true"),
+        ({"c1": "/usr/bin/mail", "n1": "/usr/bin/mailx"}, "MailProg=/bin/true"),
+        ({"n2": "/usr/bin/mail"}, "MailProg=/bin/true"),
+    ],
+)
+def test_mail_is_sent_when_every_controller_can_send_it_in_the_same_way(programs: dict[str, str], line: str) -> None:
+    two = cluster(TWO_CONTROLLERS)
+    facts = {host: prepared(host, mail_program=programs.get(host, "")) for host in two.hosts}
+    assert line in dict(situation(two, facts).files)["slurm.conf"].splitlines()
+
+
+def test_a_controller_that_does_not_answer_changes_nothing_about_mail() -> None:
+    two = cluster(TWO_CONTROLLERS)
+    known = facts_of(two, prepared, mail_program="/usr/bin/mail")
+    answering = {host: facts for host, facts in known.items() if host != "n1"}
+    assert situation(two, answering, known).files == situation(two, known).files
