@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from slurmfab.agent.resource import Outcome, as_request
 from slurmfab.errors import AgentFailed, AnotherRun, HostFailed, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts, from_answer
+from slurmfab.inventory import Inventory
+from slurmfab.people.numbers import names_of
 from slurmfab.report import Step, outcome_from
 from slurmfab.run import Run
 from slurmfab.signature import who
@@ -42,7 +44,7 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
     """
     run.asked = time.monotonic()
     run.progress.begin("asking", hosts)
-    facts, bare = hear(run, hosts, lambda host: ask_facts(run.transport, host, with_secrets=host == run.controller))
+    facts, bare = hear(run, hosts, lambda host: ask_facts_of(run, host))
     if not (may_prepare and run.installs_python):
         for error in bare.values():
             run.lose(error.host, error)
@@ -89,25 +91,44 @@ def install(run: Run, host: str) -> HostFacts:
     run.before_change()
     try:
         run.transport.install_python(host)
-        facts = ask_facts(run.transport, host, with_secrets=host == run.controller)
+        facts = ask_facts_of(run, host)
     except PythonMissing as error:
         raise HostFailed(host, error.reason) from error
     run.steps.append(Step("python", host, (Outcome("packages:python3", "changed"),), time.monotonic() - begun))
     return facts
 
 
-def ask_facts(transport: Transport, host: str, *, with_secrets: bool) -> HostFacts:
+def cared_for(known: Inventory) -> dict[str, tuple[str, ...]]:
+    """What of a host's many users, groups, packages and services a plan for this cluster depends on."""
+    users, groups = names_of(known.cluster, known.lock.ids)
+    return {**CARED_FOR, "users": (*CARED_FOR["users"], *users), "groups": groups}
+
+
+def ask_facts_of(run: Run, host: str) -> HostFacts:
+    """The facts of one of a run's hosts.
+
+    Raises:
+        HostError: it does not answer.
+    """
+    is_controller = host == run.controller
+    return ask_facts(run.transport, host, with_secrets=is_controller, names=cared_for(run.inventory))
+
+
+def ask_facts(
+    transport: Transport, host: str, *, with_secrets: bool, names: Mapping[str, tuple[str, ...]] = CARED_FOR
+) -> HostFacts:
     """The facts of one host.
 
     Args:
         transport: the way to it.
         host: its name.
         with_secrets: whether the munge key comes along, which only the controller is asked for.
+        names: the users, groups, packages and services to tell of.
 
     Raises:
         HostError: it does not answer.
     """
-    request = {"op": "facts", **CARED_FOR, "with_munge_key": with_secrets, "with_slurm_conf": with_secrets}
+    request = {"op": "facts", **names, "with_munge_key": with_secrets, "with_slurm_conf": with_secrets}
     before = time.time()
     lines = transport.call(host, request)
     after = time.time()

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from slurmfab import ids, moving, shared_state
+from slurmfab import database_password, ids, moving, remarks, shared_state
 from slurmfab.agent.resource import Outcome
 from slurmfab.asking import claim, gather, request_apply, require_claim
 from slurmfab.errors import HostFailed, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.fitness import unfit
+from slurmfab.people import numbers
 from slurmfab.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.plans import drift
 from slurmfab.promises.keeping import Promise
@@ -68,6 +69,7 @@ def go_through(run: Run, promise: Promise) -> None:
     """
     situation, steps = survey_until_safe(run, promise, lambda: survey(run, may_prepare=True))
     moving.announce(run, steps)
+    remarks.tell(run, steps)
     if differing(steps):
         shared_state.require(
             run.inventory.cluster,
@@ -115,6 +117,7 @@ def look(run: Run) -> Report:
     situation, steps = survey(run, may_prepare=False)
     promise = Promise(run)
     promise.foresee(situation, steps)
+    remarks.tell(run, steps)
     run.steps = drift.told(situation, steps)
     promise.remind()
     run.progress.end()
@@ -149,6 +152,7 @@ def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
 def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
     """What a plan is made from: the facts of the hosts that are fit, and the lock with what they add to it."""
     cluster = run.inventory.cluster
+    password = database_password.read(cluster.database)
     for host, reason in unfit(cluster, facts).items():
         run.lose(host, HostFailed(host, reason))
     run.require_controller()
@@ -156,9 +160,10 @@ def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
     may_move = run.consent.move_ids
     before = run.inventory.lock.ids
     run.inventory = replace(run.inventory, lock=pin(cluster, run.inventory.lock, fit, move_ids=may_move))
+    numbers.refuse_partial(cluster, {*facts, *run.lost}, before, run.inventory.lock.ids)
     if may_move:
         ids.refuse_partial_move(run.hosts, cluster.hosts, before, run.inventory.lock.ids, fit)
-    situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune)
+    situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune, password)
     situation.refuse_other_cluster(run.consent.allowed)
     situation.refuse_unknown_keys()
     situation.refuse_uneven_files(run.hosts)

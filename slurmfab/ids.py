@@ -10,6 +10,7 @@ from slurmfab.facts import HostFacts
 from slurmfab.hostlist import fold
 
 SYSTEM_USERS = ("slurm", "munge")
+SYSTEM_NUMBERS = tuple((user, kind) for user in SYSTEM_USERS for kind in ("uid", "gid"))
 
 DEFAULTS = {"slurm": 64030}
 """The ID that Debian and Ubuntu reserve for slurm (slurm-wlm-basic-plugins, preinst and sysusers.d)."""
@@ -202,7 +203,7 @@ def refuse_partial_move(
         IdConflict: the run is about some hosts only, and the numbers of others change, too.
     """
     left = [host for host in everybody if host not in hosts]
-    changes = before and dict(before) != dict(chosen)
+    changes = before and any(before.get(f"{user}.{kind}") != chosen[f"{user}.{kind}"] for user, kind in SYSTEM_NUMBERS)
     moved = [host for host in left if host in facts and any(move(user, chosen, facts[host]) for user in SYSTEM_USERS)]
     if left and (changes or moved):
         raise IdConflict(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab import ids, inventory
+from slurmfab import inventory
 from slurmfab import lock as locks
 from slurmfab.clusterfile import writing
 from slurmfab.errors import InputError, SlurmfabError
@@ -16,6 +16,7 @@ from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock, Lock
 from slurmfab.newcomers import Newcomer
+from slurmfab.people import numbers
 from slurmfab.slurm.versions import SlurmVersion
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def refuse_unfit(known: Inventory, newcomers: Sequence[Newcomer]) -> None:
         raise SlurmfabError(
             "\n".join([*(f"{host}: {reason}" for host, reason in reasons.items()), "Nothing was changed."])
         )
-    ids.choose(facts, known.cluster.ids, known.lock.ids)
+    numbers.decide(known.cluster, known.lock.ids, facts)
 
 
 def refuse_known(known: Inventory, hostlist: str) -> None:

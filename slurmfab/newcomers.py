@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from slurmfab.asking import ask_facts
+from slurmfab.asking import CARED_FOR, ask_facts
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import Endpoint, expand_endpoints, fold
@@ -70,6 +70,7 @@ def meet(
     ask_password: Callable[[], str] | None,
     progress: Callable[[str], None],
     refuse: Callable[[Mapping[str, HostError]], None],
+    names: Mapping[str, tuple[str, ...]] = CARED_FOR,
 ) -> Meeting:
     """Connect to hosts that nobody knows yet and ask them who they are.
 
@@ -80,32 +81,33 @@ def meet(
         ask_password: asks for the sudo password.
         progress: told a line now and then.
         refuse: raises an error if one cannot go on without the hosts that it is given.
+        names: the users, groups and so on that they shall tell of.
 
     Raises:
-        HostlistError: the text is no hostlist.
-        InputError: host keys are unknown, and nobody said to accept them; or names cannot be told apart.
+        InputError: it is no hostlist, host keys are unknown and not to be accepted, or names cannot be told apart.
     """
-    endpoints = {text_of(endpoint): endpoint for endpoint in expand_endpoints(hostlist)}
+    endpoints = {text_of(one): one for one in expand_endpoints(hostlist)}
     routes = {text: route_to(text, endpoint, ssh) for text, endpoint in endpoints.items()}
     policies = {text: policy(text, endpoints[text], way, accept_new=accept_new) for text, way in routes.items()}
     transport = SshTransport(routes, policies, ask_password)
     try:
-        facts, lost = introduce_all(transport, refuse)
-        names = name_all({text: (endpoints[text], fact) for text, fact in facts.items()})
+        facts, lost = introduce_all(transport, refuse, names)
+        called = name_all({text: (endpoints[text], fact) for text, fact in facts.items()})
         newcomers = tuple(
-            newcomer(names[text], endpoints[text], routes[text], fact, transport, policies[text], ssh)
-            for text, fact in facts.items()
+            newcomer(called[text], endpoints[text], routes[text], one, transport, policies[text], ssh)
+            for text, one in facts.items()
         )
     finally:
         transport.close()
-    for text, one in zip(facts, newcomers, strict=True):
-        if not policies[text].pinned:
-            progress(f"{one.name}: accepted its host key {one.host_key[0]} {fingerprint(one.host_key[1])}.")
+    for one in (one for text, one in zip(facts, newcomers, strict=True) if not policies[text].pinned):
+        progress(f"{one.name}: accepted its host key {one.host_key[0]} {fingerprint(one.host_key[1])}.")
     return Meeting(newcomers, lost, transport.password)
 
 
 def introduce_all(
-    transport: SshTransport, refuse: Callable[[Mapping[str, HostError]], None]
+    transport: SshTransport,
+    refuse: Callable[[Mapping[str, HostError]], None],
+    names: Mapping[str, tuple[str, ...]] = CARED_FOR,
 ) -> tuple[dict[str, HostFacts], dict[str, HostError]]:
     """The facts of all hosts behind a transport, and why the others are lost.
 
@@ -118,7 +120,7 @@ def introduce_all(
     refuse_unknown_keys(lost)
     refuse(lost)
     connected = [text for text in transport.routes if text not in lost]
-    facts, silent = on_all(connected, lambda text: introduce(transport, text))
+    facts, silent = on_all(connected, lambda text: introduce(transport, text, names))
     lost = {text: error for text in transport.routes if (error := lost.get(text) or silent.get(text))}
     refuse(lost)
     return facts, lost
@@ -146,13 +148,13 @@ def on_all(hosts: Iterable[str], function: Callable[[str], Answer]) -> tuple[dic
     )
 
 
-def introduce(transport: SshTransport, text: str) -> HostFacts:
+def introduce(transport: SshTransport, text: str, names: Mapping[str, tuple[str, ...]] = CARED_FOR) -> HostFacts:
     """A host's facts, with python3 installed first where there is none."""
     try:
-        return ask_facts(transport, text, with_secrets=False)
+        return ask_facts(transport, text, with_secrets=False, names=names)
     except PythonMissing:
         transport.install_python(text)
-        return ask_facts(transport, text, with_secrets=False)
+        return ask_facts(transport, text, with_secrets=False, names=names)
 
 
 def text_of(endpoint: Endpoint) -> str:

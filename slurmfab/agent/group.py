@@ -8,6 +8,8 @@ from typing import ClassVar, List
 from slurmfab.agent.accounts import find_group
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
+MOVE = "let slurmfab move them by --move-ids"
+
 
 def prefix(context: Context) -> List[str]:
     """The option that points the tools of shadow(5) to a scratch root."""
@@ -22,12 +24,14 @@ class Group(Resource):
         group: its name.
         gid: its number.
         moved: whether a resource before this one gives it that number; a dry run takes it for given.
+        system: whether it is a daemon's and not people's.
     """
 
     kind: ClassVar[str] = "group"
     group: str
     gid: int
     moved: bool = False
+    system: bool = True
 
     def name(self) -> str:
         """The group's name."""
@@ -49,10 +53,12 @@ class Group(Resource):
         if gid not in (None, self.gid):
             raise ResourceFailed(
                 "the group %s has GID %d here and should have %d; files carry the number, so it is not changed: "
-                "let slurmfab move them by --move-ids, or give the cluster GID %d" % (self.group, gid, self.gid, gid)
+                "%s, or give the cluster GID %d"
+                % (self.group, gid, self.gid, MOVE if self.system else "use groupmod and chgrp yourself", gid)
             )
         return {"gid": gid}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Make it, by groupadd(8)."""
-        context.must(["groupadd", *prefix(context), "--system", "--gid", str(self.gid), self.group])
+        kind = ["--system"] if self.system else []
+        context.must(["groupadd", *prefix(context), *kind, "--gid", str(self.gid), self.group])

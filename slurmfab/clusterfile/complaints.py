@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from slurmfab.cluster import Cluster, NodeGroup, Partition, Ssh
+from slurmfab.clusterfile.accounting import User
 from slurmfab.clusterfile.reading import Complaint, Document, Place, is_slurms
 from slurmfab.clusterfile.slurm_settings import NODE_KEYS_OF_SLURMFAB
 from slurmfab.errors import ClusterFileError
@@ -29,6 +30,8 @@ _REASONS: Mapping[str, str] = {
     "model_type": "it must be a mapping, with a `key: value` on each line",
     "tuple_type": "it must be a list, with a `- ` before each entry",
 }
+# Sections whose entries have a name, and rules about what other entries are called.
+_NAMED = ("qos", "accounts", "users")
 _ADVICE: Mapping[str, str] = {
     "controller": "did you mean controllers?",
     "hosts": "compute nodes go under nodes, as in `- hosts: cn[01-16]`",
@@ -134,6 +137,7 @@ def _known_keys(place: Place) -> tuple[list[str], tuple[str, ...]]:
         "ssh": (Ssh, ()),
         "nodes": (NodeGroup, _names(keys.NODE)),
         "partitions": (Partition, _names(keys.PARTITION)),
+        "users": (User, ()),
     }
     model, slurms = models.get(place[0], (Cluster, ())) if len(place) > 1 else (Cluster, ())
     own = [str(field.validation_alias or name) for name, field in model.model_fields.items()]
@@ -158,6 +162,8 @@ def _take_out(shape: dict[str, Any], places: Iterable[Place]) -> bool:
         elif place[0] == "partitions" and (len(place) == 2 or place[2] in ("PartitionName", "Nodes")):  # noqa: PLR2004
             number = int(place[1])
             shape["partitions"][number] = {"PartitionName": f"mistaken-{number}", "Nodes": "ALL"}
+        elif place[0] in _NAMED and len(place) > 1 and place[2:] in ((), ("name",)):
+            shape[str(place[0])][int(place[1])] = {"name": f"mistaken-{place[1]}"}
         else:
             _drop(shape, place)
     return True

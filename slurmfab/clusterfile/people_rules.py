@@ -2,11 +2,122 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
+
+from slurmfab.people.public_keys import key_of, mistake
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
     from slurmfab.clusterfile.slurm_settings import Place
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = ()
+OF_THE_HOSTS = ("uid", "gid", "groups", "shell", "home", "comment", "keys", "sudo")
+"""The fields of a user that say something of the hosts; the others are for slurmdbd."""
+
+SYSTEM_NAMES = (
+    "_apt", "_chrony", "_rpc", "adm", "backup", "bin", "chrony", "daemon", "dbus", "dnsmasq", "games", "gnats",
+    "halt", "irc", "list", "lp", "mail", "man", "messagebus", "munge", "mysql", "news", "nobody", "ntp",
+    "nvidia-persistenced", "operator", "polkitd", "postgres", "proxy", "root", "shutdown", "slurm", "sshd",
+    "statd", "sync", "sys", "syslog", "tss", "uucp", "www-data",
+)  # fmt: skip
+"""Users of base-passwd and of packages that hosts of clusters have, on Debian and elsewhere."""
+
+POWERFUL_GROUPS = ("root", "slurm", "munge", "shadow", "disk", "mysql")
+"""Groups whose members have the system, the cluster or its secrets."""
+
+SLURM_UID = 64030
+_FIRST_OF_PEOPLE = 1000
+_NOBODYS_IDS = (65534, 65535)
+_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+@-]+)+")
+_LEAST_DEPTH = 2
+
+
+def users_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A name, a home and a key are one person's: a shared key would let one in as the other."""
+    names: dict[str, int] = {}
+    homes: dict[str, str] = {}
+    keys: dict[str, str] = {}
+    for number, user in enumerate(cluster.users):
+        if names.setdefault(user.name, number) != number:
+            yield ("users", number, "name"), f'"{user.name}" is users[{names[user.name]}] already'
+            continue
+        if homes.setdefault(user.home_directory, user.name) != user.name:
+            owner = homes[user.home_directory]
+            yield ("users", number, "home"), f'"{user.home_directory}" is the home of {owner} already'
+        for place, key in enumerate(user.keys):
+            if keys.setdefault(key_of(key), user.name) != user.name:
+                yield ("users", number, "keys", place), f"this is a key of {keys[key_of(key)]} already"
+
+
+def users_are_no_daemons(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A person with a daemon's name would get its files; of root, everybody's."""
+    for number, user in enumerate(cluster.users):
+        if user.name in SYSTEM_NAMES or user.name.startswith("systemd-"):
+            yield ("users", number, "name"), f'"{user.name}" is a user of the system; a person needs another name'
+        for place, group in enumerate(user.groups):
+            if group in POWERFUL_GROUPS:
+                yield ("users", number, "groups", place), f"who is in {group} has more than one would think; see sudo"
+            elif group == user.name:
+                yield ("users", number, "groups", place), f'"{group}" is the user\'s own group anyway'
+
+
+def numbers_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Each number is one person's, and none of the system's; a user's group has the UID's number unless told."""
+    daemons = {number: name for name, number in {"slurm": SLURM_UID, **cluster.ids}.items()}
+    uids: dict[int, str] = {}
+    gids: dict[int, str] = {}
+    for number, user in enumerate(cluster.users):
+        for key, value, taken in (("uid", user.uid, uids), ("gid", user.gid or user.uid, gids)):
+            place: Place = ("users", number, key)
+            said = user.uid if key == "uid" else user.gid
+            if value is None:
+                continue
+            if said and said < _FIRST_OF_PEOPLE:
+                yield place, f"{said} is the system's; numbers of people begin with {_FIRST_OF_PEOPLE}"
+            elif said and said in _NOBODYS_IDS:
+                yield place, f"{said} cannot be a user's number"
+            elif said and said in daemons:
+                yield place, f"{said} is the number of {daemons[said]}"
+            elif taken.setdefault(value, user.name) != user.name:
+                owner = taken[value]
+                yield place, f"{value} is the {key.upper()} of {owner} already"
+
+
+def keys_are_public(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """What sshd does not understand it passes over, and then somebody cannot log in."""
+    for number, user in enumerate(cluster.users):
+        for place, key in enumerate(user.keys):
+            if reason := mistake(key):
+                yield ("users", number, "keys", place), reason
+
+
+def texts_suit_passwd(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """What goes into passwd(5) has neither colons nor line ends; homes and shells are absolute paths."""
+    for number, user in enumerate(cluster.users):
+        for key, path in (("home", user.home_directory), ("shell", user.shell)):
+            if not _PATH.fullmatch(path):
+                yield ("users", number, key), f'"{path}" is no absolute path of plain letters, such as /home/ann'
+        if user.home_directory.count("/") < _LEAST_DEPTH:
+            yield ("users", number, "home"), f'"{user.home_directory}" is no directory of one person\'s'
+        if ":" in user.comment or not user.comment.isprintable():
+            yield ("users", number, "comment"), "it goes into a line of /etc/passwd: no colon and no line break"
+
+
+def a_directory_service_has_the_rest(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Where slurmfab does not make the users, what is said of them on the hosts would have no effect."""
+    for number, user in enumerate(cluster.users if not cluster.unix_users else ()):
+        for key in OF_THE_HOSTS:
+            if key in user.model_fields_set:
+                yield ("users", number, key), "with unix_users: false nothing is done about users on the hosts"
+
+
+RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+    users_differ,
+    users_are_no_daemons,
+    numbers_are_free_to_use,
+    keys_are_public,
+    texts_suit_passwd,
+    a_directory_service_has_the_rest,
+)
+"""What must hold between the fields of a cluster, and what to say where it does not."""

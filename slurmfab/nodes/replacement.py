@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab import deploying, inventory, operations
+from slurmfab import asking, deploying, inventory, operations
 from slurmfab import lock as locks
 from slurmfab.agent.node_gate import NodeGate
 from slurmfab.agent.service import Service
@@ -23,6 +23,7 @@ from slurmfab.newcomers import introduce
 from slurmfab.nodes import draining, joining, preflight
 from slurmfab.nodes.changes import change
 from slurmfab.operations import Output
+from slurmfab.people import numbers
 from slurmfab.plans.other_hardware import differences
 from slurmfab.run import Run
 from slurmfab.signature import stamp
@@ -161,7 +162,7 @@ def greet(known: Inventory, host: str, policy: SeenKey, asker: Callable[[], str]
     way = route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))
     transport = SshTransport({host: way}, {host: policy}, asker)
     try:
-        facts = introduce(transport, host)
+        facts = introduce(transport, host, asking.cared_for(known))
         return Met(facts, policy.seen, transport.password)
     finally:
         transport.close()
@@ -172,6 +173,7 @@ def refuse_unsuited(known: Inventory, host: str, met: Met) -> None:
 
     Raises:
         SlurmfabError: it cannot.
+        IdConflict: somebody there has the cluster's UIDs or GIDs.
     """
     reasons = unfit(known.cluster, {host: met.facts})
     reason = reasons.get(host) or preflight.twin(known, host, met.facts)
@@ -181,6 +183,7 @@ def refuse_unsuited(known: Inventory, host: str, met: Met) -> None:
     reason = reason or preflight.weaker(known, host, met.facts.cgroup)
     if reason:
         raise SlurmfabError(f"{host}: {reason} Nothing was changed.")
+    numbers.decide(known.cluster, known.lock.ids, {host: met.facts})
 
 
 def host_lock(known: Inventory, host: str, met: Met, swap: Swap) -> HostLock:

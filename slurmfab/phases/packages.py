@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slurmfab.agent.packages import Packages
 from slurmfab.agent.resource import Resource
+from slurmfab.phases import people
 from slurmfab.situation import Situation
 from slurmfab.slurm.versions import DATABASE_SERVER, packages
 
@@ -14,4 +15,5 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     database = situation.cluster.database
     if database and host == database.host and not database.external:
         names |= set(DATABASE_SERVER)
+    names |= set(people.packages(situation, host))
     return (Packages(tuple(sorted(names))),)

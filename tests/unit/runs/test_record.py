@@ -201,7 +201,7 @@ def test_a_record_holds_what_was_deployed_as_it_is_at_the_end(tmp_path: Path) ->
     record.finish(run)
     plain = read(run)
     assert plain["cluster_file"] == "# New.\n" + THREE_HOSTS
-    assert plain["lock"] == dataclasses.asdict(Lock(slurm="24.11.6"))
+    assert plain["lock"] == json.loads(json.dumps(dataclasses.asdict(Lock(slurm="24.11.6"))))
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])

@@ -1,0 +1,1 @@
+"""People: users of the hosts who are no daemons, with the same numbers everywhere."""
