@@ -35,8 +35,10 @@ ORDER = (
     "configuration",
     "nodes",
     "jobs",
+    "accounting",
     "limits",
     "gpus",
+    "mail",
 )
 """The groups of checks, each resting on those before it; a new file goes in here, and the order stays visible."""
 

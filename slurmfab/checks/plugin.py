@@ -5,6 +5,8 @@ What a check may take as arguments:
     host        every host in turn          other       every host but the primary controller, in turn
     node        every compute node in turn  gpu_node    every compute node that shall have GPUs, in turn
     backup      the backup controller       account     slurm and munge, in turn
+    database    slurmdbd's host             enforcer    the primary controller, where jobs need an account
+    mailer      the primary controller, where it sends mail about jobs
     controller  the primary controller, as the partner of the host in question, or alone
     slurm       Slurm as the controller sees it, and a way to run jobs (`slurmfab.checks.slurm.Slurm`)
     nodes       the names of all compute nodes that are looked at, as far as nothing is wrong with them
@@ -32,7 +34,7 @@ from slurmfab.checks.foundation import is_foundation
 from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import gpus_of
+from slurmfab.checks.wanted import gpus_of, sends_mail
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.inventory import Inventory
 from slurmfab.ssh.transport import FAN_OUT
@@ -41,7 +43,7 @@ ALWAYS = ("test_host_is_reachable", "test_controller_answers")
 """The checks that always run: whatever is asked for, it has to be told when somebody does not answer."""
 
 ACCOUNTS = ("slurm", "munge")
-JOBS = ("jobs", "limits", "gpus")
+JOBS = ("jobs", "accounting", "limits", "gpus", "mail")
 """The groups that send jobs."""
 
 
@@ -77,14 +79,7 @@ class Checks:
             host: CheckedHost(host, shell) for host, shell in shells.items() if not isinstance(shell, HostError)
         }
         self.controller = cluster.controller
-        nodes = tuple(host for host in self.hosts if "compute" in cluster.roles(host))
-        self.places = {
-            "host": self.hosts,
-            "node": nodes,
-            "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
-            "other": tuple(host for host in self.hosts if host != cluster.controller),
-            "backup": tuple(host for host in cluster.controllers[1:] if host in self.hosts),
-        }
+        self.places = places_of(inventory, self.hosts)
         controller = self.known.get(cluster.controller)
         self.slurm = Slurm(controller, cluster) if controller else None
         self.shared: dict[str, Any] = {
@@ -218,6 +213,23 @@ class Checks:
         cause, repair = explained(error, host)
         is_unreachable, drift = isinstance(error, Unreachable), kind_of(error)
         return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=is_unreachable, drift=drift)
+
+
+def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts, of these, for each argument that a check may take of them."""
+    cluster, lock = inventory.cluster, inventory.lock
+    nodes = tuple(host for host in hosts if "compute" in cluster.roles(host))
+    primary = tuple(host for host in hosts if host == cluster.controller)
+    return {
+        "host": tuple(hosts),
+        "node": nodes,
+        "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
+        "other": tuple(host for host in hosts if host != cluster.controller),
+        "backup": tuple(host for host in cluster.controllers[1:] if host in hosts),
+        "database": tuple(host for host in cluster.database_hosts if host in hosts),
+        "enforcer": primary if cluster.has_accounts else (),
+        "mailer": primary if sends_mail(cluster, lock) else (),
+    }
 
 
 def explained(error: BaseException, host: str) -> tuple[str, str]:

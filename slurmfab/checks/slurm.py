@@ -23,6 +23,9 @@ WAIT_SECONDS = 30
 ALWAYS = ("--input=none", "--mpi=none", "--chdir=/tmp", "--time=2", f"--immediate={WAIT_SECONDS}")
 """Options of every job of the checks: it starts soon or not at all, and ends soon."""
 
+SMALL = ("--ntasks-per-node=1", "--cpus-per-task=1")
+"""Options of every job of the checks as well: one task with one CPU on each node."""
+
 JOB_SECONDS = 90
 """How long all of a job of ours may take."""
 
@@ -76,7 +79,13 @@ class Slurm:
             pytest.skip(f"cgroup.conf says {key}=no.")
 
     def run(
-        self, nodes: Sequence[str], command: str, *, memory: int = SMALL_MEMORY, options: Sequence[str] = ()
+        self,
+        nodes: Sequence[str],
+        command: str,
+        *,
+        memory: int = SMALL_MEMORY,
+        options: Sequence[str] = (),
+        under: Sequence[str] = (),
     ) -> CommandResult:
         """Run a command in a job of one task on each of these nodes, as the slurm user.
 
@@ -85,6 +94,7 @@ class Slurm:
             command: for `sh -c`.
             memory: MiB per node.
             options: more of srun's.
+            under: a program on the controller, and its arguments, that runs srun and ends as srun does.
 
         Raises:
             AssertionError: Slurm did not run the job.
@@ -96,18 +106,27 @@ class Slurm:
         if not partition:
             pytest.skip(f"no partition has all of {fold(nodes)}.")
         self.has_run_jobs = True
-        place = [
-            f"--partition={partition}",
-            f"--nodelist={fold(nodes)}",
-            f"--nodes={len(nodes)}",
-            f"--ntasks={len(nodes)}",
-        ]
-        size = ["--ntasks-per-node=1", "--cpus-per-task=1", f"--mem={memory}M", *options]
+        count = len(nodes)
+        place = [f"--partition={partition}", f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
+        size = [*SMALL, f"--mem={memory}M", *options]
         words = ["srun", *ALWAYS, f"--job-name={self.job_name}", *place, *size, "sh", "-c", command]
-        line = f"cd /tmp && exec timeout --kill-after=5 {JOB_SECONDS} runuser -u slurm -- {shlex.join(words)}"
+        line = f"cd /tmp && exec timeout --kill-after=5 {JOB_SECONDS} "
+        line += shlex.join([*under, "runuser", "-u", "slurm", "--", *words])
         done = self.controller.run(line, seconds=JOB_SECONDS + 10)
         self.explain(nodes, done)
         return done
+
+    def free_node(self) -> str:
+        """A compute node that has room for a small job.
+
+        Raises:
+            pytest.skip.Exception: none has.
+        """
+        free = set(self.controller.ask("sinfo --noheader --Node --states=idle,mixed --format=%%N").split())
+        for name in self.cluster.compute_nodes:
+            if name in free and partition_of(self.cluster, (name,)):
+                return name
+        pytest.skip("no node has room for a small job now.")
 
     def need_room(self, name: str) -> None:
         """Leave a check out on a node that takes no jobs now; why it does not is for the check of its state."""

@@ -53,6 +53,18 @@ def test_slurmd_runs(node: CheckedHost) -> None:
     assert_runs(node, "slurmd")
 
 
+def test_database_runs(database: CheckedHost, cluster: Cluster) -> None:
+    """the database is running"""
+    if "mariadb" not in units_of(cluster, database.name):
+        pytest.skip("the database is on a server that is not the cluster's.")
+    assert_runs(database, "mariadb")
+
+
+def test_slurmdbd_runs(database: CheckedHost) -> None:
+    """slurmdbd is running"""
+    assert_runs(database, "slurmdbd")
+
+
 def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
     """the daemons start at boot"""
     off = [unit for unit in units_of(cluster, host.name) if not host.service(unit).is_enabled]

@@ -9,11 +9,14 @@ from slurmfab.cluster import Cluster
 from slurmfab.facts import Hardware, HostFacts
 from slurmfab.lock import Lock
 from slurmfab.situation import Situation
+from slurmfab.slurm.conf_text import parse
 
 CONFIGURATION = "/etc/slurm"
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
 MUNGE_KEY = "/etc/munge/munge.key"
 MUNGE_SOCKET = "/run/munge/munge.socket.2"
+
+NO_MAIL = "/bin/true"
 
 PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
 """Slurm's own defaults (slurm.conf(5))."""
@@ -27,6 +30,22 @@ def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
     return dict(Situation(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
 
 
+def sends_mail(cluster: Cluster, lock: Lock) -> bool:
+    """Whether slurm.conf names a program that sends mail, and not one that only keeps slurmctld quiet."""
+    return conf(cluster, lock).get("mailprog", NO_MAIL) != NO_MAIL
+
+
+def explains_refusals(cluster: Cluster, lock: Lock) -> bool:
+    """Whether slurm.conf has people without an account told by our script what to do."""
+    is_ours = not setting(cluster.slurm_conf, "JobSubmitPlugins")
+    return is_ours and conf(cluster, lock).get("jobsubmitplugins") == "lua"
+
+
+def conf(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
+    """What slurm.conf shall say, by key in small letters; nothing before anything was deployed."""
+    return parse(files(cluster, lock).get("slurm.conf", "")).settings
+
+
 def deploy(*hosts: str) -> str:
     """The command that makes hosts right again."""
     return f"fab deploy --hosts {','.join(hosts)}"
@@ -35,7 +54,14 @@ def deploy(*hosts: str) -> str:
 def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
     """The systemd units of a host's daemons."""
     roles = cluster.roles(host)
-    return ("munge", *(("slurmctld",) if "controller" in roles else ()), *(("slurmd",) if "compute" in roles else ()))
+    database = cluster.database
+    return (
+        "munge",
+        *(("mariadb",) if "database" in roles and database and not database.external else ()),
+        *(("slurmdbd",) if "database" in roles else ()),
+        *(("slurmctld",) if "controller" in roles else ()),
+        *(("slurmd",) if "compute" in roles else ()),
+    )
 
 
 def port(cluster: Cluster, key: str) -> int:

@@ -1,0 +1,223 @@
+"""What the checks of accounting and of mail find on stand-in hosts, and the words in which they say it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurmfab import inventory as inventories
+from slurmfab.checks import associations, test_accounting, test_mail
+from slurmfab.checks.associations import Associations
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.plugin import Checks
+from slurmfab.checks.shell import Answer
+from slurmfab.checks.slurm import Slurm
+from slurmfab.cluster import Cluster
+from slurmfab.inventory import Inventory
+from slurmfab.lock import HostLock, Lock
+
+Skipped = pytest.skip.Exception
+
+FILE = """
+cluster: tiny
+addresses: {ctl: 10.0.0.1, "n[1-2]": "10.0.0.[2-3]"}
+controllers: [ctl]
+nodes: [{hosts: "n[1-2]"}]
+database: ctl
+qos: [{name: normal}]
+accounts: [{name: physics}]
+users: [{name: ada, accounts: physics}]
+"""
+SHOWN = """\
+Current Association Manager state
+
+Association Records
+
+ClusterName=tiny Account=root UserName= Partition= Priority=0 ID=1
+    SharesRaw/Norm/Level/Factor=1/0.00/1/0.00
+ClusterName=tiny Account=root UserName=slurm(64030) Partition= Priority=0 ID=2
+ClusterName=tiny Account=physics UserName= Partition= Priority=0 ID=3
+ClusterName=tiny Account=physics UserName=ada({uid}) Partition= Priority=0 ID=4
+
+QOS Records
+
+QOS=normal(1)
+    UsageRaw=0.000000
+"""
+IN_FORCE = SHOWN.format(uid=4001)
+JOB = "12\n"
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return inventories.parse(FILE, "tiny.yaml")
+
+
+@pytest.fixture
+def controller(shells: dict[str, Any]) -> CheckedHost:
+    """A controller on which all of this is well."""
+    rules = {
+        "scontrol show config": "AccountingStorageEnforce = associations,limits,qos,safe\nMailProg = /usr/bin/mail\n",
+        "scontrol show assoc_mgr": IN_FORCE,
+        "getent passwd": "nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n",
+        "sbatch --test-only": refused("You have no account on the cluster tiny, and jobs run on accounts only."),
+        "sacctmgr .*show cluster": "tiny\n",
+        "sinfo": "n2\nn1\n",
+        "sacct ": "FAILED|7:0|1|slurm\n",
+        "srun .*exit 7": Answer(7, JOB.encode()),
+    }
+    shells["ctl"].rules = {**rules, **{name: rule for name, rule in shells["ctl"].rules.items() if name not in rules}}
+    return CheckedHost("ctl", shells["ctl"])
+
+
+def refused(*words: str) -> Answer:
+    lines = [*words, "Batch job submission failed: Invalid account or account/partition combination specified"]
+    return Answer(1, b"", "".join(f"sbatch: error: {line}\n" for line in lines).encode())
+
+
+def test_what_slurmctld_shows_is_read_into_accounts_users_and_qos() -> None:
+    found = associations.parse(IN_FORCE)
+    assert found.pairs == {("root", ""), ("root", "slurm"), ("physics", ""), ("physics", "ada")}
+    assert (found.qos, found.strangers) == ({"normal"}, ())
+
+
+def test_a_user_without_a_number_is_a_stranger_to_slurmctld() -> None:
+    assert associations.parse(SHOWN.format(uid=4294967294)).strangers == ("ada",)
+
+
+def test_what_is_missing_is_named() -> None:
+    expected = Associations(frozenset({("physics", ""), ("physics", "ada")}), frozenset({"normal"}))
+    nothing = Associations(frozenset(), frozenset())
+    assert associations.missing(nothing, expected) == ["QOS normal", "account physics", "user ada in physics"]
+
+
+def test_accounts_as_in_the_cluster_file_pass(controller: CheckedHost, cluster: Cluster) -> None:
+    test_accounting.test_accounts_are_in_force(controller, Slurm(controller, cluster), cluster)
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({"show config": "AccountingStorageEnforce = none\n"}, "holds nobody to an account"),
+        ({"show assoc_mgr": IN_FORCE.replace("ada", "eve")}, "slurmctld does not know: user ada in physics. Repair"),
+        ({"show assoc_mgr": SHOWN.format(uid=4294967294)}, "ctl has no UNIX user ada, so jobs of theirs are refused"),
+    ],
+)
+def test_accounts_that_are_not_in_force_fail_with_what_is_wrong(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, answers: dict[str, str], words: str
+) -> None:
+    shells["ctl"].rules.update({f"scontrol {command}": answer for command, answer in answers.items()})
+    with pytest.raises(AssertionError, match=words):
+        test_accounting.test_accounts_are_in_force(controller, Slurm(controller, cluster), cluster)
+
+
+def test_a_job_on_record_as_it_ended_passes(controller: CheckedHost, cluster: Cluster) -> None:
+    test_accounting.test_finished_job_is_on_record(controller, controller, Slurm(controller, cluster))
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ("\n", "sacct knows nothing of job 12, 20 s after its end"),
+        ("COMPLETED|0:0|1|slurm\n", "ended with 7, and is on record as slurm's, COMPLETED, 0:0"),
+        ("FAILED|7:0|9999|slurm\n", "is on record with 9999 s"),
+    ],
+)
+def test_a_job_on_record_as_it_did_not_end_fails(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, record: str, words: str
+) -> None:
+    shells["ctl"].rules["sacct "] = record
+    with pytest.raises(AssertionError, match=words):
+        test_accounting.test_finished_job_is_on_record(controller, controller, Slurm(controller, cluster))
+
+
+def test_a_slurmdbd_that_is_away_is_one_failure(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster
+) -> None:
+    shells["ctl"].rules["sacctmgr .*show cluster"] = Answer(1, b"", b"sacctmgr: error: Connection refused\n")
+    with pytest.raises(AssertionError, match="ctl gets no answer from slurmdbd"):
+        test_accounting.test_slurmdbd_knows_the_cluster(controller, controller, cluster)
+    with pytest.raises(Skipped, match="slurmdbd does not answer"):
+        test_accounting.test_finished_job_is_on_record(controller, controller, Slurm(controller, cluster))
+
+
+def test_a_cluster_that_slurmdbd_does_not_know_fails(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster
+) -> None:
+    shells["ctl"].rules["sacctmgr .*show cluster"] = "other\n"
+    with pytest.raises(AssertionError, match="slurmdbd does not know the cluster tiny"):
+        test_accounting.test_slurmdbd_knows_the_cluster(controller, controller, cluster)
+
+
+LOCK = Lock(slurm="24.11.5", hosts={"ctl": HostLock("ctl")})
+
+
+def test_who_has_no_account_and_is_told_so_passes(controller: CheckedHost, cluster: Cluster) -> None:
+    test_accounting.test_without_an_account_no_job_runs(controller, cluster, LOCK)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Answer(0, b"", b"sbatch: Job 3 to start\n"), "nobody, who has no account, may run jobs"),
+        (refused(), "is refused without a word of what to do"),
+        (Answer(1, b"", b"sbatch: error: no partition\n"), "is refused, but for another reason: .*no partition"),
+    ],
+)
+def test_who_has_no_account_and_gets_something_else_fails(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, answer: Answer, words: str
+) -> None:
+    shells["ctl"].rules["sbatch --test-only"] = answer
+    with pytest.raises(AssertionError, match=words):
+        test_accounting.test_without_an_account_no_job_runs(controller, cluster, LOCK)
+
+
+def test_slurms_own_words_are_enough_where_the_plugins_are_the_users_own(
+    controller: CheckedHost, shells: dict[str, Any]
+) -> None:
+    own = inventories.parse(f"{FILE}slurm_conf: {{JobSubmitPlugins: lua}}\n", "tiny.yaml")
+    shells["ctl"].rules["sbatch --test-only"] = refused()
+    test_accounting.test_without_an_account_no_job_runs(controller, own, LOCK)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"called": True, "errors": []}, ""),
+        ({"called": False, "errors": []}, "did not call /usr/bin/mail within 15 s"),
+        (
+            {"called": True, "errors": ["[2026-11-21T15:00:00.000] error: MailProg returned error, 'no route'"]},
+            "takes no mail: MailProg returned error, 'no route'",
+        ),
+    ],
+)
+def test_mail_passes_when_the_program_was_called_and_did_not_fail(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, told: dict[str, Any], words: str
+) -> None:
+    shells["ctl"].rules["inotify"] = f"\n{json.dumps(told)}\n"
+    if not words:
+        test_mail.test_end_of_a_job_is_mailed(controller, Slurm(controller, cluster))
+        return
+    with pytest.raises(AssertionError, match=words):
+        test_mail.test_end_of_a_job_is_mailed(controller, Slurm(controller, cluster))
+
+
+@pytest.mark.parametrize(
+    ("text", "program", "places"),
+    [
+        (FILE, "", {"database": ("ctl",), "enforcer": ("ctl",), "mailer": ()}),
+        (FILE, "/usr/bin/mail", {"database": ("ctl",), "enforcer": ("ctl",), "mailer": ("ctl",)}),
+        (FILE.partition("database")[0], "", {"database": (), "enforcer": (), "mailer": ()}),
+    ],
+)
+def test_checks_are_of_what_the_cluster_has(
+    text: str, program: str, places: dict[str, tuple[str, ...]], shells: dict[str, Any]
+) -> None:
+    lock = replace(LOCK, hosts={"ctl": HostLock("ctl", mail_program=program)})
+    known = Inventory(inventories.parse(text, "tiny.yaml"), lock, Path("tiny.yaml"))
+    checks = Checks(known, ("ctl", "n1", "n2"), shells)
+    assert {name: checks.places[name] for name in places} == places
