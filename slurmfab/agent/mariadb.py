@@ -21,8 +21,11 @@ CONNECT_SECONDS, READ_SECONDS = 10, 20
 OPT_CONNECT_TIMEOUT, OPT_READ_TIMEOUT, OPT_WRITE_TIMEOUT = 0, 11, 12
 """Numbers of `enum mysql_option` (mysql.h)."""
 
-NO_SUCH_DATABASE = 1049
-"""Error number of a server that has no database of that name (mysqld_error.h)."""
+NOT_FOR_YOU, NO_SUCH_DATABASE = 1044, 1049
+"""Error numbers of a server that lets one in, but not to that database (mysqld_error.h)."""
+
+LET_IN = (0, NOT_FOR_YOU, NO_SUCH_DATABASE)
+"""What is said to those whose name and password are right."""
 
 
 def is_here() -> bool:

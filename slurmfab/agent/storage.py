@@ -55,7 +55,7 @@ class Storage(Resource):
         password = password_in(replace.read(context.path(PATH)) or b"")
         if "user" in found:
             found["grants"] = self.grants(context)
-            found["password"] = self.acceptance(password) if "database" in found else "accepted"
+            found["password"] = self.acceptance(password)
         return found
 
     def grants(self, context: Context) -> str:
@@ -74,7 +74,8 @@ class Storage(Resource):
     def acceptance(self, password: str) -> str:
         """Whether the server takes the password, or why not."""
         number, words = mariadb.login("localhost", 0, self.user, password, self.database)
-        return "accepted" if number == 0 else "refused: %s" % words
+        # Whom it knows, but who has no rights to that database yet, has come further than to the password.
+        return "accepted" if number in mariadb.LET_IN else "refused: %s" % words
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make what is not there; a user that cannot get in gets slurmdbd.conf's password."""

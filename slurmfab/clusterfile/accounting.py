@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from slurmfab import hostlist
 from slurmfab.clusterfile.model import Model
 from slurmfab.clusterfile.slurm_settings import Setting
+from slurmfab.errors import HostlistError
 
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,39}")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -43,6 +45,17 @@ def _check_login(name: str) -> str:
     return name
 
 
+def _check_host(host: str) -> str:
+    """One host, named as hostlists name them."""
+    try:
+        count = len(hostlist.expand(host))
+    except HostlistError as error:
+        raise ValueError(str(error)) from None
+    if count != 1:
+        raise ValueError(f'"{host}" is {count} hosts; slurmdbd runs on one')
+    return host
+
+
 def _names(value: Any) -> Any:
     """A list of names; one alone needs no brackets, and commas part several."""
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
@@ -70,7 +83,11 @@ class Database(Model):
         password_file: on the deployer, the file with the password for an external database.
     """
 
-    host: Annotated[str, Field(min_length=1, description="Host of slurmdbd, and of MariaDB unless external.")]
+    host: Annotated[
+        str,
+        AfterValidator(_check_host),
+        Field(min_length=1, description="Host of slurmdbd, and of MariaDB unless external."),
+    ]
     external: Annotated[str | None, Field(min_length=1, description="Database server elsewhere: address[:port].")] = (
         None
     )
@@ -133,6 +150,7 @@ class User(Model):
         keys: public SSH keys, as in authorized_keys.
         sudo: whether they may become root on login hosts and controllers.
         accounts: the accounts to use, the default first.
+        associations: by account, limits that the user has there and not elsewhere; they replace those of `settings`.
         settings: limits and other keys of `sacctmgr modify user` (sacctmgr(1)) in the file's order.
     """
 
@@ -146,6 +164,9 @@ class User(Model):
     keys: Annotated[tuple[str, ...], Field(description="Public SSH keys, a line each.")] = ()
     sudo: Annotated[bool, Field(description="Whether they may become root where users log in.")] = False
     accounts: Annotated[Names, Field(description="Accounts to use, the default first.")] = ()
+    associations: Annotated[
+        dict[Name, AssociationSettings], Field(description="By account, limits that hold there alone.")
+    ] = {}
     settings: AssociationSettings = {}
 
     @property

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from slurmfab.cluster import Cluster, NodeGroup, Partition, Ssh
-from slurmfab.clusterfile.accounting import User
+from slurmfab.clusterfile.accounting import Database, User
 from slurmfab.clusterfile.reading import Complaint, Document, Place, is_slurms
 from slurmfab.clusterfile.slurm_settings import NODE_KEYS_OF_SLURMFAB
 from slurmfab.errors import ClusterFileError
@@ -135,6 +135,7 @@ def _known_keys(place: Place) -> tuple[list[str], tuple[str, ...]]:
     """The keys that may stand beside this one: slurmfab's, and Slurm's."""
     models: Mapping[Any, tuple[type[BaseModel], tuple[str, ...]]] = {
         "ssh": (Ssh, ()),
+        "database": (Database, ()),
         "nodes": (NodeGroup, _names(keys.NODE)),
         "partitions": (Partition, _names(keys.PARTITION)),
         "users": (User, ()),
@@ -154,7 +155,8 @@ def _take_out(shape: dict[str, Any], places: Iterable[Place]) -> bool:
     Returns whether another pass makes sense: not where it would complain of hosts that are only missing from the shape.
     """
     for place in places:
-        about_hosts = place[0] in ("controllers", "login") or (place[0] == "nodes" and place[2:3] in ((), ("hosts",)))
+        about_hosts = place[0] in ("controllers", "login") or place in (("database",), ("database", "host"))
+        about_hosts |= place[0] == "nodes" and place[2:3] in ((), ("hosts",))
         if about_hosts:
             return False
         if place == ("cluster",):

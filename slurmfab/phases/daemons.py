@@ -16,7 +16,7 @@ from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_nodes import SlurmNodes
 from slurmfab.hostlist import fold
-from slurmfab.phases.slurm_conf import CONFIGURATION, WATCHED
+from slurmfab.phases.slurm_conf import CONFIGURATION, WATCHED, is_another
 from slurmfab.phases.users import moved
 from slurmfab.promises.needs import Need, need
 from slurmfab.situation import Situation
@@ -38,7 +38,7 @@ def must_stop(situation: Situation) -> bool:
     is_running = any(
         runs_slurmctld(situation, name) and not moved(situation, name) for name in situation.cluster.controllers
     )
-    return is_running and (situation.moves_state or situation.renames_cluster or needs_stop(situation))
+    return is_running and (situation.moves_state or is_another(situation) or needs_stop(situation))
 
 
 def needs_stop(situation: Situation) -> bool:

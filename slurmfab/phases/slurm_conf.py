@@ -11,6 +11,7 @@ from slurmfab.agent.slurm_state import SlurmState
 from slurmfab.situation import Situation
 from slurmfab.slurm.refusals import SCRIPT
 from slurmfab.slurm.render import fill
+from slurmfab.slurmdbd import joins_accounting
 
 CONFIGURATION = "/etc/slurm"
 GRES = "gres.conf"
@@ -41,7 +42,7 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
         *((Directory(state, "slurm", "slurm", 0o700),) if "controller" in roles else ()),
         *((Directory(SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
         *((SlurmState(state, situation.state_before),) if is_primary and situation.moves_state else ()),
-        *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and situation.renames_cluster else ()),
+        *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and is_another(situation) else ()),
         *((submit_script(situation),) if "controller" in roles and situation.slurm_conf.explains_refusals else ()),
         SlurmFiles(CONFIGURATION, situation.files, node),
         *(() if GRES in dict(situation.files) else (Absent(f"{CONFIGURATION}/{GRES}"),)),
@@ -51,3 +52,8 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
 def submit_script(situation: Situation) -> File:
     """What slurmctld asks about every job; it reads it anew when it has changed."""
     return File(f"{CONFIGURATION}/{SCRIPT}", fill(SCRIPT, {"cluster_name": situation.cluster.name}))
+
+
+def is_another(situation: Situation) -> bool:
+    """Whether the cluster is to have another name, or another number, from a slurmdbd."""
+    return situation.renames_cluster or joins_accounting(situation)

@@ -123,6 +123,14 @@ ROWS = (
         nobody,
         without_jobs=True,
     ),
+    Row(
+        "AccountingStorageHost",
+        lambda one: of_key("AccountingStorageHost")(one) and bool(one.actual and one.wanted),
+        "The history of jobs, the accounts and the limits are in the database of that slurmdbd and do not come along; "
+        "another one begins with none, unless its database was brought there before.",
+        nobody,
+        without_jobs=True,
+    ),
     setting(
         "SlurmdSpoolDir",
         "A slurmd with another spool directory does not find the steps that run: their jobs cannot be ended any more, "

@@ -45,6 +45,7 @@ NODES_BY_RECONFIGURE = (24, 11)
 EVER = (99, 0)
 
 DEFAULTS = {
+    "AccountingStorageType": "accounting_storage/none",
     "AuthType": "auth/munge",
     "CredType": "cred/munge",
     "JobAcctGatherType": "jobacct_gather/none",
@@ -152,6 +153,8 @@ ROWS = (
     # From 23.11 on it is slurmctld's unit that says as whom it runs.
     Row(Need.RESTART, SETTING, ("SlurmUser", "SlurmdUser"), until=REEXEC),
     Row(Need.RESTART_SLURMCTLD, SETTING, ("StateSaveLocation",)),
+    # From 24.11 on a slurmdbd that did not number the cluster ends slurmctld: “CLUSTER ID MISMATCH” (controller.c).
+    Row(Need.RESTART, SETTING, ("AccountingStorageType", "AccountingStorageHost")),
     # “A restart of slurmctld is required for changes to this parameter to take effect”, up to 23.02.
     Row(Need.RESTART_SLURMCTLD, SETTING, ("AccountingStorageEnforce", "JobContainerType", "MaxJobCount"), until=REEXEC),
     Row(Need.RESTART_SLURMCTLD, SETTING, ("MaxNodeCount", "PowerPlugin", "SchedulerType"), until=REEXEC),

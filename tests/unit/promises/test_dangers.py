@@ -96,7 +96,7 @@ def test_what_hurts_needs_drained_nodes_or_no_jobs_at_all_but_for_what_a_restart
     }
     assert set(needed) == set(NAMES)
     others = {name for name, one in needed.items() if one not in (Need.DRAINED, Need.NO_JOBS)}
-    assert others == {"ClusterName", "SlurmctldPort"}
+    assert others == {"AccountingStorageHost", "ClusterName", "SlurmctldPort"}
 
 
 def test_draining_helps_the_jobs_that_run_and_not_those_that_wait_in_a_partition() -> None:

@@ -70,6 +70,12 @@ TABLE = {
     "AuthAltTypes": (setting("AuthAltTypes"), always(BOTH)),
     "AuthAltParameters": (setting("AuthAltParameters"), always(BOTH)),
     "ClusterName": (setting("ClusterName"), always(BOTH)),
+    "AccountingStorageType": (setting("AccountingStorageType"), always(BOTH)),
+    "AccountingStorageType as it is anyway": (
+        setting("AccountingStorageType", "", "accounting_storage/none"),
+        always(NOTHING),
+    ),
+    "AccountingStorageHost": (setting("AccountingStorageHost"), always(BOTH)),
     "AuthType": (setting("AuthType"), always(NO_JOBS)),
     "CredType": (setting("CredType"), always(NO_JOBS)),
     "SwitchType": (setting("SwitchType"), always(NO_JOBS)),
