@@ -51,6 +51,7 @@ PHASES = (
     Phase("munge", munge.resources),
     Phase("database", database.resources),
     Phase("accounts", accounts.resources),
+    Phase("former people", people.forgotten),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True),
     Phase("slurmctld", daemons.slurmctld, controller_first=True),

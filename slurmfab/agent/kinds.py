@@ -11,6 +11,7 @@ KINDS = {
     "absent": "absent:Absent",
     "accounts": "account_tree:AccountTree",
     "accounts-rest": "account_tree:RestOfAccounts",
+    "associations-gone": "associations_gone:AssociationsGone",
     "authorized-keys": "authorized_keys:AuthorizedKeys",
     "block": "block:Block",
     "directory": "directory:Directory",

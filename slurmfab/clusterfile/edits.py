@@ -11,8 +11,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 # What needs no quotes: a colon is none of YAML's when text follows it, commas and brackets are only in { } and [ ].
 _PLAIN = re.compile(r"[A-Za-z0-9/._~](?:[A-Za-z0-9/._~@+%=()-]|:(?=[A-Za-z0-9/]))*")
 _PLAIN_IN_BLOCK = re.compile(r"[A-Za-z0-9/._~](?:[A-Za-z0-9/._~@+%=()\[\],-]|:(?=[A-Za-z0-9/\[]))*")
-# What a mapping gets: texts, or mappings of texts.
-Pairs = Mapping[str, str | Mapping[str, str]]
+# What a mapping gets: texts, lists of texts, or mappings of texts.
+Pairs = Mapping[str, str | Sequence[str] | Mapping[str, str]]
+_SHORT_LIST = 60
 _WORDS_WITH_MEANING = ("null", "~", "true", "false")
 
 
@@ -114,6 +115,35 @@ class Edits:
         lines[0] = dash + lines[0].lstrip()
         self._insert_lines(items.value[-1], lines)
 
+    def append_entry(self, section: tuple[Node, Node], pairs: Pairs, in_flow: bool) -> None:
+        """A further mapping at the end of a list of such, which may be empty, or not there yet behind its key.
+
+        Args:
+            section: the list's key and the list.
+            pairs: the mapping.
+            in_flow: whether the section stands inside `{ }`.
+        """
+        key, value = section
+        if isinstance(value, SequenceNode) and value.value:
+            self.append_mapping(value, pairs, in_flow or bool(value.flow_style))
+        elif in_flow:
+            self._changes.append((value.start_mark.index, value.end_mark.index, f"[{_flow(pairs)}]"))
+        else:
+            behind_key = len(self._text[: value.start_mark.index].rstrip(" "))
+            self._changes.append((behind_key, value.end_mark.index, ""))
+            self._insert_lines(value, _entry(pairs, key.start_mark.column + 2))
+
+    def append_section(self, root: MappingNode, key: str, pairs: Pairs) -> None:
+        """A new key at the end of the file, with a list of one mapping."""
+        if root.flow_style:
+            self._insert(self._end(root.value[-1][1]), f", {key}: [{_flow(pairs)}]")
+            return
+        column = root.value[0][0].start_mark.column
+        lines = ["", f"{' ' * column}{key}:", *_entry(pairs, column + 2)]
+        end = len(self._text.rstrip())
+        last = self._text.find("\n", self._end(root.value[-1][1]))
+        self._insert(max(end, last), "".join(self._line_end + line for line in lines))
+
     def append_pairs(self, section: tuple[Node, Node], pairs: Pairs, in_flow: bool) -> None:
         """Further pairs at the end of a mapping, which may be empty.
 
@@ -209,8 +239,21 @@ class Edits:
 
 
 def _block(pairs: Pairs, column: int) -> list[str]:
-    """Pairs, a line for each, from this column on."""
-    return [f"{' ' * column}{yaml_text(key)}: {_value(value, False)}" for key, value in pairs.items()]
+    """Pairs, a line for each, from this column on; a long list has a line for each of its texts."""
+    lines: list[str] = []
+    for key, value in pairs.items():
+        line = f"{' ' * column}{yaml_text(key)}: {_value(value, False)}"
+        if isinstance(value, str | Mapping) or len(line) <= _SHORT_LIST:
+            lines.append(line)
+        else:
+            lines += [f"{' ' * column}{yaml_text(key)}:", *(f"{' ' * column}  - {yaml_text(text)}" for text in value)]
+    return lines
+
+
+def _entry(pairs: Pairs, column: int) -> list[str]:
+    """Pairs as an entry of a list whose dashes are in this column."""
+    first, *more = _block(pairs, column + 2)
+    return [f"{' ' * column}- {first.lstrip()}", *more]
 
 
 def _flow(pairs: Pairs) -> str:
@@ -218,6 +261,10 @@ def _flow(pairs: Pairs) -> str:
     return "{" + ", ".join(f"{yaml_text(key, True)}: {_value(value, True)}" for key, value in pairs.items()) + "}"
 
 
-def _value(value: str | Mapping[str, str], in_flow: bool) -> str:
-    """A text, or a mapping in braces."""
-    return yaml_text(value, in_flow) if isinstance(value, str) else _flow(value)
+def _value(value: str | Sequence[str] | Mapping[str, str], in_flow: bool) -> str:
+    """A text, a list in brackets, or a mapping in braces."""
+    if isinstance(value, Mapping):
+        return _flow(value)
+    return (
+        yaml_text(value, in_flow) if isinstance(value, str) else f"[{', '.join(yaml_text(one, True) for one in value)}]"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.agent.absent import Absent
+from slurmfab.agent.associations_gone import AssociationsGone
 from slurmfab.agent.authorized_keys import AuthorizedKeys
 from slurmfab.agent.group import Group
 from slurmfab.agent.person import Person
@@ -14,6 +15,7 @@ from slurmfab.agent.person_home import PersonHome
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.sudo_rules import SudoRules
 from slurmfab.people.numbers import former, further_groups, split
+from slurmfab.phases import accounts
 
 if TYPE_CHECKING:
     from slurmfab.clusterfile.accounting import User
@@ -91,3 +93,17 @@ def sudo(situation: Situation, host: str) -> tuple[Resource, ...]:
 def packages(situation: Situation, host: str) -> tuple[str, ...]:
     """The packages that the host needs for that."""
     return ("sudo",) if any(isinstance(one, SudoRules) for one in sudo(situation, host)) else ()
+
+
+def forgotten(situation: Situation, host: str) -> tuple[Resource, ...]:
+    """No account of slurmdbd's for those who are on their way out, on the database's host."""
+    if host not in situation.cluster.database_hosts:
+        return ()
+    return tuple(associations_gone(situation, name) for name in situation.lock.leaving)
+
+
+def associations_gone(situation: Situation, name: str) -> AssociationsGone:
+    """No account of slurmdbd's for somebody."""
+    cluster = situation.cluster
+    conf = accounts.private_conf_text(cluster.name, situation.host(cluster.controller).hostname)
+    return AssociationsGone(name, cluster.name, conf)
