@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Sequence
 
+from slurmfab.agent import user_limits
 from slurmfab.agent.node_states import SHOW
 from slurmfab.agent.resource import Context, ResourceFailed
 
@@ -35,13 +36,13 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
 
     Args:
         request: `parts`: which of `PARTS`; all when left out. `numbers`: of jobs to tell of besides, also of those
-            that have ended; slurmctld knows of them for MinJobAge.
+            that have ended; slurmctld knows of them for MinJobAge. `user`: whose limits to tell.
         context: runs the programs.
 
     Returns:
         `ping`: what `scontrol ping` printed, and the text of each part. Without a slurmctld that answers there are no
         parts, and `trouble` has the last words that there are. `named`: the jobs of these numbers, as far as they are
-        known.
+        known. `associations` and `qos`: the user's, where slurmdbd answers.
     """
     answer = {"ping": "", "trouble": ""}
     try:
@@ -56,6 +57,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
             answer[part] = context.must(PARTS[part], seconds=SECONDS, env={"SLURM_BITSTR_LEN": "0"})
         if request.get("numbers"):
             answer["named"] = named_jobs(context, request["numbers"])
+        if request.get("user"):
+            answer.update(user_limits.read(request["user"], context))
     except ResourceFailed as error:
         answer["trouble"] = str(error)
     return answer

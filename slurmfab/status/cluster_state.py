@@ -66,11 +66,13 @@ class Status:
         cluster: its name.
         seen: what Slurm said; without a slurmctld that answers, no more than who does not.
         lost: controllers that SSH did not reach, and why.
+        has_database: whether the cluster has accounting, so that there are limits to tell of.
     """
 
     cluster: str
     seen: Snapshot
     lost: Mapping[str, str]
+    has_database: bool = False
 
     @property
     def version(self) -> str:
@@ -132,7 +134,7 @@ class Status:
         if user:
             told["user"] = {
                 "name": user,
-                "limits": None,
+                "limits": seen.limits.as_json() if seen.limits else None,
                 "jobs": [job_as_json(job) for job in seen.jobs if job.user == user],
             }
         return told

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,24 +14,27 @@ from slurmfab.status.cluster_state import Status
 from slurmfab.status.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from slurmfab.cluster import Cluster
     from slurmfab.ssh.transport import Transport
 
 
-def look(name: str, controllers: Sequence[str], transport: Transport) -> Status:
+def look(cluster: Cluster, transport: Transport, user: str = "") -> Status:
     """Ask the first controller that can be reached: one connection, one command.
 
     Args:
-        name: the cluster's.
-        controllers: their names, the primary first.
-        transport: the way to them.
+        cluster: the cluster.
+        transport: the way to its controllers, of which the primary is asked first.
+        user: whose limits to ask for, where there is a database that has them.
     """
     lost: dict[str, str] = {}
-    for host in controllers:
+    has_database = cluster.database is not None
+    for host in cluster.controllers:
         try:
-            return Status(name, snapshot.ask(transport, host), lost)
+            seen = snapshot.ask(transport, host, user=user if has_database else "")
+            return Status(cluster.name, seen, lost, has_database)
         except HostError as error:
             lost[host] = str(error)
-    return Status(name, Snapshot(), lost)
+    return Status(cluster.name, Snapshot(), lost, has_database)
 
 
 def show(cluster: str, user: str, output: operations.Output) -> int:
@@ -49,7 +51,7 @@ def show(cluster: str, user: str, output: operations.Output) -> int:
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
     run = operations.start(known, "", output, command="status")
     try:
-        status = look(known.cluster.name, known.cluster.controllers, run.transport)
+        status = look(known.cluster, run.transport, user)
     finally:
         run.transport.close()
     told = json.dumps(status.as_json(user), indent=2) + "\n"

@@ -12,6 +12,7 @@ from slurmfab.agent.slurm_reading import JOB_FIELDS, PARTS
 from slurmfab.errors import AgentFailed, HostError
 from slurmfab.hostlist import expand
 from slurmfab.ssh.transport import Transport
+from slurmfab.status.limits import UserLimits, limits_from
 
 _PING = re.compile(r"Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)")
 _FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
@@ -125,6 +126,7 @@ class Snapshot:
         nodes: in the order of slurm.conf.
         partitions: in that order.
         jobs: all that wait or run.
+        limits: of the user who was asked about; `None` where nobody was, or slurmdbd does not answer.
         trouble: why Slurm told nothing or not all, empty when it did.
     """
 
@@ -132,6 +134,7 @@ class Snapshot:
     nodes: tuple[Node, ...] = ()
     partitions: tuple[Partition, ...] = ()
     jobs: tuple[Job, ...] = field(default=(), repr=False)
+    limits: UserLimits | None = None
     trouble: str = ""
 
     @property
@@ -145,18 +148,19 @@ class Snapshot:
         return {node.name: node for node in self.nodes}
 
 
-def ask(transport: Transport, host: str, parts: Iterable[str] = tuple(PARTS)) -> Snapshot:
+def ask(transport: Transport, host: str, parts: Iterable[str] = tuple(PARTS), user: str = "") -> Snapshot:
     """Ask a controller, by one request.
 
     Args:
         transport: the way to it.
         host: its name.
         parts: which of `nodes`, `partitions` and `jobs` to ask for.
+        user: whose limits to ask for, empty for nobody's.
 
     Raises:
         HostError: it does not answer.
     """
-    for line in transport.call(host, {"op": "slurm", "parts": list(parts)}):
+    for line in transport.call(host, {"op": "slurm", "parts": list(parts), "user": user}):
         if "slurm" in line:
             return from_answer(line["slurm"])
     raise AgentFailed(host, "the agent answered without a word of Slurm's; please report this.")
@@ -187,6 +191,7 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
         nodes=tuple(map(node_from, records(answer.get("nodes", "")))),
         partitions=tuple(map(partition_from, fields_of(answer.get("partitions", ""), "PartitionName="))),
         jobs=tuple(job for job in map(job_from, answer.get("jobs", "").splitlines()) if job),
+        limits=limits_from(answer),
         trouble=answer.get("trouble", ""),
     )
 

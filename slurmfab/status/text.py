@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from slurmfab.hostlist import fold
-from slurmfab.status import cluster_state
+from slurmfab.status import cluster_state, limits
 from slurmfab.status.cluster_state import count_pending, count_running
 
 if TYPE_CHECKING:
@@ -136,12 +136,23 @@ def users(status: Status, paint: Paint) -> list[str]:
 def user_jobs(status: Status, user: str, paint: Paint) -> list[str]:
     """What one user has, and may have."""
     jobs = [job for job in status.seen.jobs if job.user == user]
-    lines = [paint(f"Job details for user {user}:", BOLD), NO_LIMITS]
+    lines = [paint(f"Job details for user {user}:", BOLD), *user_limits(status, user, paint)]
     if not jobs:
         return [*lines, f"{user} has no jobs."]
     header = ("JOBID", "PARTITION", "NAME", "STATE", "CPUS", "GPUS", "CPU TIME", "NODES OR REASON")
     lines += table(header, [job_row(job) for job in jobs[:MOST_JOBS]], paint)
     return lines if len(jobs) <= MOST_JOBS else [*lines, f"… and {len(jobs) - MOST_JOBS} more; --json has them all."]
+
+
+def user_limits(status: Status, user: str, paint: Paint) -> list[str]:
+    """What one user may use, or why nobody knows."""
+    if not status.has_database:
+        return [NO_LIMITS]
+    if status.seen.limits is None:
+        return [paint("What limits there are is unknown: slurmdbd does not answer.", YELLOW)]
+    if not status.seen.limits.associations:
+        return [f"{user} has no account."]
+    return [*table(("LIMITS OF", "NAME", "QOS", "LIMITS"), limits.table_rows(status.seen.limits), paint), ""]
 
 
 def job_row(job: Job) -> tuple[str, ...]:
