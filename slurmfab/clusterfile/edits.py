@@ -140,9 +140,7 @@ class Edits:
             return
         column = root.value[0][0].start_mark.column
         lines = ["", f"{' ' * column}{key}:", *_entry(pairs, column + 2)]
-        end = len(self._text.rstrip())
-        last = self._text.find("\n", self._end(root.value[-1][1]))
-        self._insert(max(end, last), "".join(self._line_end + line for line in lines))
+        self._insert(len(self._text.rstrip()), "".join(self._line_end + line for line in lines))
 
     def append_pairs(self, section: tuple[Node, Node], pairs: Pairs, in_flow: bool) -> None:
         """Further pairs at the end of a mapping, which may be empty.
