@@ -29,6 +29,7 @@ ORDER = (
     "reachable",
     "daemons",
     "identity",
+    "people",
     "munge",
     "clock",
     "ssh",

@@ -7,6 +7,7 @@ What a check may take as arguments:
     backup      the backup controller       account     slurm and munge, in turn
     database    slurmdbd's host             enforcer    the primary controller, where jobs need an account
     mailer      the primary controller, where it sends mail about jobs
+    with_people, with_local_people   every host in turn, where the cluster file has people, or slurmfab makes them
     controller  the primary controller, as the partner of the host in question, or alone
     slurm       Slurm as the controller sees it, and a way to run jobs (`slurmfab.checks.slurm.Slurm`)
     nodes       the names of all compute nodes that are looked at, as far as nothing is wrong with them
@@ -229,6 +230,8 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "database": tuple(host for host in cluster.database_hosts if host in hosts),
         "enforcer": primary if cluster.has_accounts else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
+        "with_people": tuple(hosts) if cluster.users else (),
+        "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
     }
 
 
