@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from slurmfab import database_password, ids, moving, remarks, shared_state
+from slurmfab import account_fitness, database_password, ids, moving, remarks, shared_state
 from slurmfab.agent.resource import Outcome
 from slurmfab.asking import claim, gather, request_apply, require_claim
 from slurmfab.errors import HostFailed, SlurmfabError
@@ -21,6 +21,7 @@ from slurmfab.report import Report, Step
 from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.situation import Situation, pin
+from slurmfab.slurmdbd import require_slurmdbd
 from slurmfab.ssh.transport import on_each
 
 AnySituation = TypeVar("AnySituation", bound=Situation)
@@ -166,7 +167,9 @@ def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
     situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune, password)
     situation.refuse_other_cluster(run.consent.allowed)
     situation.refuse_unknown_keys()
+    account_fitness.refuse_unfit(situation)
     situation.refuse_uneven_files(run.hosts)
+    require_slurmdbd(run, situation)
     return situation
 
 
@@ -203,6 +206,7 @@ def converge(run: Run, situation: Situation, phases: Iterable[Phase]) -> None:
         alive = {host: fact for host, fact in situation.facts.items() if host not in run.lost}
         if len(alive) < len(situation.facts):
             situation = replace(situation, facts=alive)
+        require_slurmdbd(run, situation)
         resources = {host: phase.resources(situation, host) for host in run.well(run.hosts)}
         hosts = [host for host in resources if resources[host]]
         first = [run.controller] if phase.controller_first and run.controller in hosts else []

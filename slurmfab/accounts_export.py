@@ -1,0 +1,227 @@
+"""`fab accounts-export`: what slurmdbd knows of a cluster, as the sections of a cluster file that say the same."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurmfab import inventory, operations
+from slurmfab.agent.accounting_reading import Key
+from slurmfab.asking import ask_facts
+from slurmfab.clusterfile.accounting import ROOT, User
+from slurmfab.clusterfile.people_rules import OF_THE_HOSTS
+from slurmfab.errors import HostFailed
+from slurmfab.inventory import Inventory
+from slurmfab.phases.accounts import SLURM, private_conf_text
+from slurmfab.slurm import limits
+from slurmfab.slurm.limits import NORMAL, QOS_LIST
+from slurmfab.slurm.versions import SlurmVersion
+
+if TYPE_CHECKING:
+    from slurmfab.ssh.transport import Transport
+
+WIDTH = 110
+"""The longest entry that is written in one line."""
+
+_ACCOUNT_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,39}")
+_LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./=-]*(:\d[\d:]*)?")
+_NOT_PLAIN = ("true", "false", "null")
+
+Entry = Mapping[str, Any]
+
+
+def export(cluster: str, output: operations.Output) -> int:
+    """Print the sections.
+
+    Args:
+        cluster: the cluster file's path, empty for the default one.
+        output: how to reach the hosts.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        HostError: slurmdbd, or the host, does not answer.
+    """
+    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
+    run = operations.start(known, "", output, command="accounts-export")
+    try:
+        found = ask(known, run.transport)
+    finally:
+        run.transport.close()
+    sys.stdout.write(text(known, found))
+    return 0
+
+
+def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
+    """What slurmdbd knows, from its own host, or from the controller of a cluster whose file names none yet.
+
+    Raises:
+        HostFailed: slurmdbd does not answer.
+        HostError: the host does not.
+    """
+    host = (*known.cluster.database_hosts, known.cluster.controller)[0]
+    facts = ask_facts(transport, host, with_secrets=False)
+    if not facts.slurm_version:
+        raise HostFailed(host, "there is no Slurm on it, so it has no accounts to tell of.")
+    version = SlurmVersion.parse(facts.slurm_version)
+    request = {
+        "op": "accounts",
+        "cluster": known.cluster.name,
+        "conf": private_conf_text(known.cluster.name, facts.hostname) if known.cluster.database else "",
+        "qos_keys": [list(key) for key in limits.keys(limits.QOS, (version.major, version.minor))],
+        "keys": [list(key) for key in limits.keys(limits.ASSOCIATION, (version.major, version.minor))],
+    }
+    lines = transport.call(host, request)
+    found = next((line["accounts"] for line in lines if "accounts" in line), None)
+    if found is None or known.cluster.name not in found["clusters"]:
+        clusters = ", ".join(found["clusters"]) if found else ""
+        raise HostFailed(host, f"its slurmdbd knows no cluster {known.cluster.name} (known: {clusters or 'none'}).")
+    return dict(found)
+
+
+def text(known: Inventory, found: Mapping[str, Any]) -> str:
+    """The sections as YAML, the same for the same content of the database.
+
+    Args:
+        known: the cluster file, whose users keep what it says of them on the hosts.
+        found: what slurmdbd knows, as the agent tells it.
+    """
+    database = known.cluster.database_hosts or ("HOST",)
+    lines = [
+        f"# What slurmdbd knows of {known.cluster.name}; only what differs from Slurm's defaults.",
+        "" if known.cluster.database else f"database: {database[0]}        # the host of slurmdbd; fill in",
+        ""
+        if known.cluster.users and known.cluster.unix_users
+        else "unix_users: false     # the hosts know these people already",
+    ]
+    sections = {"qos": list(qos(found)), "accounts": list(accounts(found)), "users": list(users(known, found))}
+    for name, entries in sections.items():
+        if entries:
+            lines += [f"{name}:", *(line for entry in entries for line in written(entry))]
+    return "\n".join([*(line for line in lines if line), *unfit(found)]) + "\n"
+
+
+def qos(found: Mapping[str, Any]) -> Iterator[Entry]:
+    """The QOS; `normal` only where somebody has changed it."""
+    for name, shown in sorted(found["qos"].items()):
+        settings = changed(shown, [limit.key for limit in limits.QOS])
+        if (settings or name != NORMAL) and _ACCOUNT_NAME.fullmatch(name):
+            yield {"name": name, **settings}
+
+
+def accounts(found: Mapping[str, Any]) -> Iterator[Entry]:
+    """The accounts below root, each after its parent."""
+    below: dict[str, list[Sequence[Any]]] = {}
+    for account in sorted(found["accounts"], key=lambda one: str(one[0])):
+        if account[0] != ROOT:
+            below.setdefault(account[1], []).append(account)
+    shown = {(account, user): values for account, user, values in found["associations"]}
+    of_root = changed(shown.get((ROOT, ""), {}), [limit.key for limit in limits.ASSOCIATION])
+    if {**of_root, QOS_LIST: of_root.get(QOS_LIST, NORMAL)} != {QOS_LIST: NORMAL}:
+        yield {"name": ROOT, **of_root}
+    waiting = below.pop(ROOT, [])
+    while waiting:
+        name, parent, description, organization, coordinators = waiting.pop(0)
+        waiting += below.pop(name, [])
+        if not _ACCOUNT_NAME.fullmatch(name):
+            continue
+        yield {
+            "name": name,
+            **({"parent": parent} if parent != ROOT else {}),
+            **({"description": description} if description not in ("", name) else {}),
+            **({"organization": organization} if organization not in ("", name, parent) else {}),
+            **({"coordinators": coordinators} if coordinators else {}),
+            **changed(shown.get((name, ""), {}), [limit.key for limit in limits.ASSOCIATION]),
+        }
+
+
+def users(known: Inventory, found: Mapping[str, Any]) -> Iterator[Entry]:
+    """The users, with what the cluster file says of them on the hosts where slurmfab makes them."""
+    mentioned = {user.name: user for user in known.cluster.users} if known.cluster.unix_users else {}
+    associations: dict[str, dict[str, Mapping[str, str]]] = {name: {} for name in mentioned}
+    for account, user, values in found["associations"]:
+        if user not in ("", ROOT, SLURM):
+            associations.setdefault(user, {})[account] = values
+    for name, by_account in sorted(associations.items()):
+        if _LOGIN.fullmatch(name):
+            level = found["levels"].get(name, "None")
+            yield {
+                "name": name,
+                **(on_hosts(mentioned[name]) if name in mentioned else {}),
+                **in_accounts(by_account, found["defaults"].get(name, "")),
+                **({limits.LEVEL: level} if level != "None" else {}),
+            }
+
+
+def in_accounts(by_account: Mapping[str, Mapping[str, str]], default: str) -> Entry:
+    """A user's accounts, the default first; what is the same in all of them once, and the rest by account."""
+    keys = [limit.key for limit in limits.ASSOCIATION]
+    settings = {account: changed(values, keys) for account, values in by_account.items()}
+    names = sorted(settings, key=lambda name: (name != default, name))
+    shared = settings[names[0]].items() if names else ()
+    everywhere = {key: value for key, value in shared if all(one.get(key) == value for one in settings.values())}
+    special = {name: {key: value for key, value in settings[name].items() if key not in everywhere} for name in names}
+    special = {name: values for name, values in special.items() if values}
+    return {
+        **({"accounts": names} if names else {}),
+        **({"associations": special} if special else {}),
+        **everywhere,
+    }
+
+
+def on_hosts(user: User) -> Entry:
+    """What the cluster file says of a user on the hosts."""
+    values = {key: getattr(user, key) for key in OF_THE_HOSTS if key in user.model_fields_set}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def changed(shown: Mapping[str, str], keys: Iterable[Key]) -> dict[str, str]:
+    """The values that are none of Slurm's defaults, in the order of the keys."""
+    return {key.name: shown[key.name] for key in keys if shown.get(key.name, key.default) != key.default}
+
+
+def unfit(found: Mapping[str, Any]) -> Iterator[str]:
+    """Comments on what a cluster file cannot say."""
+    names = {*found["qos"], *(one[0] for one in found["accounts"])}
+    people = {user for _, user, _ in found["associations"] if user}
+    odd = [name for name in sorted(names) if not _ACCOUNT_NAME.fullmatch(name)]
+    odd += [name for name in sorted(people) if not _LOGIN.fullmatch(name)]
+    for name in odd:
+        yield f"# Left out, since a cluster file takes no such name: {name}"
+    for account, user, partition in sorted(found["partitioned"]):
+        yield f"# Left out: {user} in {account}, for the partition {partition} alone"
+
+
+def written(entry: Entry) -> Iterator[str]:
+    """An entry of a section: on one line if it fits, else with a line for each key."""
+    pairs = [f"{key}: {scalar(value)}" for key, value in entry.items()]
+    line = f"  - {{{', '.join(pairs)}}}"
+    if len(line) <= WIDTH:
+        yield line
+    else:
+        yield f"  - {pairs[0]}"
+        yield from (f"    {pair}" for pair in pairs[1:])
+
+
+def scalar(value: Any) -> str:
+    """A value of YAML that means the same on a line of its own and inside braces.
+
+    >>> scalar("low,normal"), scalar("1-00:00:00"), scalar(["a", "b c"]), scalar({"x": {"MaxJobs": "1"}})
+    ('"low,normal"', '1-00:00:00', '[a, "b c"]', '{x: {MaxJobs: 1}}')
+    """
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {scalar(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(scalar, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    words = str(value)
+    if _PLAIN.fullmatch(words) and words.lower() not in _NOT_PLAIN:
+        return words
+    escaped = words.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

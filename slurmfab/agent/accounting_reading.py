@@ -1,0 +1,158 @@
+"""What slurmdbd knows of one cluster: qualities of service, accounts, users and their limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, FrozenSet, Mapping, NamedTuple, Sequence, Tuple
+
+from slurmfab.agent.limit_values import normal
+from slurmfab.agent.resource import Context
+from slurmfab.agent.sacctmgr import Sacctmgr
+
+NO_TEXTS: Tuple[str, str, FrozenSet[str]] = ("", "", frozenset())
+
+
+class Key(NamedTuple):
+    """A key of sacctmgr's that slurmfab compares.
+
+    Args:
+        name: as in `set` and in `format=`.
+        kind: of its values, one of those in `limit_values`.
+        default: its value, in the normal form, where nobody has said any.
+        clear: what to set it to for that; of TRES, each of them.
+    """
+
+    name: str
+    kind: str
+    default: str
+    clear: str
+
+
+class AccountFound(NamedTuple):
+    """An account of the cluster: its parent, its texts, and its coordinators, those of its parents included."""
+
+    parent: str
+    description: str
+    organization: str
+    coordinators: FrozenSet[str]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What slurmdbd knows.
+
+    Args:
+        clusters: all that are registered.
+        qos: values by key, by name.
+        accounts: those of the cluster, by name.
+        associations: values by key, by account and user; no user for the account's own.
+        defaults: default account by user.
+        levels: AdminLevel by user.
+        partitioned: users' associations with single partitions, as account, user and partition.
+    """
+
+    clusters: Tuple[str, ...]
+    qos: Dict[str, Dict[str, str]]
+    accounts: Dict[str, AccountFound]
+    associations: Dict[Tuple[str, str], Dict[str, str]]
+    defaults: Dict[str, str]
+    levels: Dict[str, str]
+    partitioned: Tuple[Tuple[str, str, str], ...]
+
+    def coordinators(self, account: str) -> FrozenSet[str]:
+        """An account's own coordinators: sacctmgr shows those of its parents as well."""
+        found = self.accounts.get(account)
+        if found is None:
+            return frozenset()
+        above = self.accounts.get(found.parent)
+        return found.coordinators - (above.coordinators if above else frozenset())
+
+    def accounts_of(self, user: str) -> Tuple[str, ...]:
+        """The accounts that a user has an association with."""
+        return tuple(account for account, name in self.associations if name == user)
+
+
+def tres(sacctmgr: Sacctmgr) -> FrozenSet[str]:
+    """The TRES that slurmdbd knows, such as `cpu` and `gres/gpu`.
+
+    Raises:
+        ResourceFailed: it does not answer.
+    """
+    shown = sacctmgr.rows(("type", "name"), "tres")
+    return frozenset("/".join(filter(None, row)).lower() for row in shown)
+
+
+def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Sequence[Key]) -> Found:
+    """Ask slurmdbd; nothing is changed.
+
+    Args:
+        sacctmgr: to ask with.
+        cluster: whose accounts.
+        qos_keys: the keys of QOS to ask for.
+        keys: the keys of associations to ask for.
+
+    Raises:
+        ResourceFailed: slurmdbd does not answer.
+    """
+    ours = ("where", "cluster=" + cluster)
+    columns = ("account", "user", "partition", "parentname", *(key.name for key in keys))
+    shown = list(sacctmgr.rows(columns, "assoc", "woplimits", *ours))
+    defaults = sacctmgr.rows(("account", "user"), "assoc", "woplimits", "onlydefaults", *ours)
+    qos = sacctmgr.rows(("name", *(key.name for key in qos_keys)), "qos")
+    texts = account_texts(sacctmgr)
+    return Found(
+        clusters=tuple(row[0] for row in sacctmgr.rows(("cluster",), "cluster")),
+        qos={row[0]: values(qos_keys, row[1:]) for row in qos},
+        accounts={row[0]: AccountFound(row[3], *texts.get(row[0], NO_TEXTS)) for row in shown if not row[1]},
+        associations={(row[0], row[1]): values(keys, row[4:]) for row in shown if not row[2]},
+        defaults={row[1]: row[0] for row in defaults},
+        levels={row[0]: row[1] for row in sacctmgr.rows(("user", "adminlevel"), "user")},
+        partitioned=tuple((row[0], row[1], row[2]) for row in shown if row[2]),
+    )
+
+
+def account_texts(sacctmgr: Sacctmgr) -> Dict[str, Tuple[str, str, FrozenSet[str]]]:
+    """Description, organization and coordinators of all accounts, by name."""
+    columns = ("account", "coordinators", "organization", "description")
+    return {
+        name: (description, organization, frozenset(filter(None, coordinators.split(","))))
+        for name, coordinators, organization, description in sacctmgr.rows(columns, "account", "withcoord")
+    }
+
+
+def values(keys: Sequence[Key], row: Sequence[str]) -> Dict[str, str]:
+    """A row's values by key, in their normal form; what cannot be understood stays as it is shown."""
+    found = {}
+    for key, value in zip(keys, row):  # noqa: B905 - Python 3.9
+        try:
+            found[key.name] = normal(key.kind, value) or key.default
+        except ValueError:
+            found[key.name] = value
+    return found
+
+
+def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
+    """All of it as JSON values, for `fab accounts-export`.
+
+    Args:
+        request: `cluster`, `conf` (of Sacctmgr), `qos_keys` and `keys` as lists of their four fields.
+        context: runs the program.
+
+    Raises:
+        ResourceFailed: slurmdbd does not answer.
+    """
+    qos_keys, keys = ([Key(*fields) for fields in request[name]] for name in ("qos_keys", "keys"))
+    with Sacctmgr(context, request["conf"]) as sacctmgr:
+        found = read_all(sacctmgr, request["cluster"], qos_keys, keys)
+    return {
+        "clusters": list(found.clusters),
+        "qos": found.qos,
+        "accounts": [
+            [name, one.parent, one.description, one.organization, sorted(found.coordinators(name))]
+            for name, one in found.accounts.items()
+        ],
+        "associations": [[*place, shown] for place, shown in found.associations.items()],
+        "defaults": found.defaults,
+        "levels": found.levels,
+        "partitioned": [list(one) for one in found.partitioned],
+    }

@@ -1,0 +1,163 @@
+"""The keys with which `sacctmgr modify qos`, `account` and `user` set limits, and their kinds of values.
+
+Source: sacctmgr(1) of Slurm 22.05, 24.11 and 26.05; each name was set, shown and cleared with sacctmgr 22.05.8 and
+24.11.5, where it differs from the manual (MinPrioThreshold is only taken as MinPrioThres).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from slurmfab.agent import limit_values as kinds
+from slurmfab.agent.accounting_reading import Key
+
+NORMAL = "normal"
+"""The QOS that slurmdbd makes itself, and gives to all."""
+
+QOS_LIST = "QOS"
+_UNSET = "-1"
+_NOTHING = ""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A key of sacctmgr's, by which name the database is asked, and since when it is there.
+
+    Args:
+        key: its name, kind, default, and how it is cleared.
+        others: its other names.
+        since: the first version of Slurm that knows it, as (year, month).
+    """
+
+    key: Key
+    others: tuple[str, ...] = ()
+    since: tuple[int, int] = (0, 0)
+
+
+def _limit(names: str, kind: str, default: str = "", clear: str = _UNSET, since: tuple[int, int] = (0, 0)) -> Limit:
+    first, *others = names.split()
+    return Limit(Key(first, kind, default, clear), tuple(others), since)
+
+
+_GROUP = (
+    _limit("GrpJobs", kinds.NUMBER),
+    _limit("GrpJobsAccrue", kinds.NUMBER),
+    _limit("GrpSubmitJobs GrpSubmit", kinds.NUMBER),
+    _limit("GrpTRES", kinds.TRES),
+    _limit("GrpTRESMins", kinds.TRES),
+    _limit("GrpTRESRunMins", kinds.TRES),
+    _limit("GrpWall", kinds.MINUTES),
+)
+_JOB = (
+    _limit("MaxTRESPerJob MaxTRES MaxTRESPJ", kinds.TRES),
+    _limit("MaxTRESPerNode MaxTRESPN", kinds.TRES),
+    _limit("MaxTRESMinsPerJob MaxTRESMins MaxTRESMinsPJ", kinds.TRES),
+    _limit("MaxWall MaxWallDurationPerJob", kinds.MINUTES),
+)
+QOS = (
+    _limit("Priority", kinds.NUMBER, "0", "0"),
+    _limit("Preempt", kinds.NAMES, clear=_NOTHING),
+    _limit("PreemptMode", kinds.MODE, clear="cluster"),
+    _limit("PreemptExemptTime", kinds.SECONDS),
+    _limit("GraceTime", kinds.GRACE, "0", "0"),
+    _limit("Flags", kinds.FLAGS),
+    _limit("UsageFactor", kinds.FLOAT, "1", "1"),
+    _limit("UsageThreshold", kinds.FLOAT),
+    _limit("LimitFactor", kinds.FLOAT),
+    _limit("MinPrioThres MinPrioThreshold", kinds.NUMBER),
+    _limit("MinTRESPerJob MinTRES", kinds.TRES),
+    *_GROUP,
+    *_JOB,
+    _limit("MaxTRESPerUser MaxTRESPU", kinds.TRES),
+    _limit("MaxTRESPerAccount MaxTRESPA", kinds.TRES),
+    _limit("MaxTRESRunMinsPerUser MaxTRESRunMinsPU", kinds.TRES, since=(23, 2)),
+    _limit("MaxTRESRunMinsPerAccount MaxTRESRunMinsPA", kinds.TRES, since=(23, 2)),
+    _limit("MaxJobsPerUser MaxJobsPU MaxJobs", kinds.NUMBER),
+    _limit("MaxJobsPerAccount MaxJobsPA", kinds.NUMBER),
+    _limit("MaxJobsAccruePerUser MaxJobsAccruePU", kinds.NUMBER),
+    _limit("MaxJobsAccruePerAccount MaxJobsAccruePA", kinds.NUMBER),
+    _limit("MaxSubmitJobsPerUser MaxSubmitJobsPU MaxSubmitPU MaxSubmitJobs", kinds.NUMBER),
+    _limit("MaxSubmitJobsPerAccount MaxSubmitJobsPA MaxSubmitPA", kinds.NUMBER),
+)
+"""Of a quality of service, in the order in which they are set and shown."""
+
+ASSOCIATION = (
+    _limit("Fairshare Share", kinds.SHARE, "1", "1"),
+    _limit("Priority", kinds.NUMBER),
+    *_GROUP,
+    *_JOB,
+    _limit("MaxJobs", kinds.NUMBER),
+    _limit("MaxJobsAccrue", kinds.NUMBER),
+    _limit("MaxSubmitJobs MaxSubmit", kinds.NUMBER),
+    _limit("QOS QosLevel", kinds.NAMES, clear=_NOTHING),
+    _limit("DefaultQOS", kinds.WORD),
+)
+"""Of an account, and of a user in an account."""
+
+LEVEL = "AdminLevel"
+USER = (_limit(LEVEL, kinds.LEVEL, "None", "None"),)
+"""Of a user in all accounts."""
+
+QOS_FLAGS = (
+    "DenyOnLimit", "EnforceUsageThreshold", "NoDecay", "NoReserve", "OverPartQOS", "PartitionMaxNodes",
+    "PartitionMinNodes", "PartitionTimeLimit", "Relative", "RequiresReservation", "UsageFactorSafe",
+)  # fmt: skip
+PREEMPT_MODES = ("off", "cluster", "cancel", "gang", "requeue", "suspend", "within", "priority")
+
+
+def known(limits: Iterable[Limit]) -> Mapping[str, Limit]:
+    """Limits by all their names in lower case, since sacctmgr does not look at the case."""
+    return {name.lower(): limit for limit in limits for name in (limit.key.name, *limit.others)}
+
+
+QOS_BY_NAME = known(QOS)
+ASSOCIATION_BY_NAME = known(ASSOCIATION)
+USER_BY_NAME = known((*ASSOCIATION, *USER))
+
+
+def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
+    """What a version of Slurm is asked for.
+
+    Args:
+        limits: of a QOS or of an association.
+        version: as (year, month).
+    """
+    return tuple(limit.key for limit in limits if limit.since <= version)
+
+
+def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[tuple[str, str], ...]:
+    """What the cluster file says, under sacctmgr's own names and in the form in which the database is compared.
+
+    Args:
+        settings: keys and values that the rules have let pass.
+        by_name: the limits that may be among them.
+    """
+    return tuple(
+        (limit.key.name, normal_value(limit, value))
+        for name, value in settings.items()
+        if (limit := by_name.get(name.lower()))
+    )
+
+
+def normal_value(limit: Limit, value: str) -> str:
+    """One value in its normal form; flags in sacctmgr's spelling.
+
+    Raises:
+        ValueError: it is none of the kind that the key wants.
+    """
+    text = kinds.normal(limit.key.kind, value) or limit.key.default
+    if limit.key.kind == kinds.FLAGS:
+        return ",".join(sorted(_flag(flag) for flag in text.split(",") if flag))
+    if limit.key.kind == kinds.MODE:
+        for mode in text.split(","):
+            if mode and mode not in PREEMPT_MODES:
+                raise ValueError(f'"{mode}" is no PreemptMode: {", ".join(PREEMPT_MODES)}')
+    return text
+
+
+def _flag(flag: str) -> str:
+    spelled = {name.lower(): name for name in QOS_FLAGS}
+    if flag.lower() not in spelled:
+        raise ValueError(f'"{flag}" is no flag of a QOS: {", ".join(QOS_FLAGS)}')
+    return spelled[flag.lower()]
