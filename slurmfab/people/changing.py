@@ -26,7 +26,7 @@ def survey(run: Run, names: Iterable[str] = (*ON_HOSTS, *AFTERWARDS)) -> tuple[S
         IdConflict: the hosts' UIDs and GIDs do not go together.
         DeployFailed: the controller does not answer.
     """
-    situation = deployment.situate(run, asking.gather(run, run.hosts, may_prepare=False))
+    situation = deployment.situate(run, asking.gather(run, run.well(run.hosts), may_prepare=False))
     return situation, deployment.look_at(run, make_plan(situation, run.well(run.hosts), phases_of(names)))
 
 
