@@ -76,6 +76,7 @@ class Context:
         dry_run: whether this request changes nothing.
         touched: absolute paths that an earlier resource changed, or would have changed in a dry run.
         stopped: units that an earlier resource would have stopped in a dry run, for a later one to start again.
+        starting: units that an earlier resource would have started in a dry run, so that nobody can be asked yet.
         digest_key: what digests of differences are keyed with; empty where none are wanted.
         run_id: of the run that asks, under which the state before its changes is kept; empty where none is kept.
         keep: keeps that state, given the resource, this context, and the names that differ.
@@ -86,6 +87,7 @@ class Context:
     dry_run: bool = False
     touched: set[str] = field(default_factory=set)
     stopped: set[str] = field(default_factory=set)
+    starting: set[str] = field(default_factory=set)
     digest_key: str = ""
     run_id: str = ""
     keep: Callable[[Resource, Context, frozenset[str]], None] = lambda *_: None
@@ -246,6 +248,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
         differing = frozenset(change.name for change in changes)
         context.touched.update(resource.touches(differing))
         if context.dry_run:
+            context.starting.update(resource.units() if "running" in differing else ())
             return Outcome(resource.id, WOULD_CHANGE, changes, context.remark)
         context.keep(resource, context, differing)
         resource.converge(context, differing)

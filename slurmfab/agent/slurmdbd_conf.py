@@ -20,6 +20,8 @@ NEW_SIZE = 32
 """Random bytes of a new password."""
 
 LINE = re.compile(r"^[ \t]*StoragePass[ \t]*=[ \t]*(.*?)[ \t]*(?:#.*)?$", re.IGNORECASE | re.MULTILINE)
+PLACE = re.compile(r"^[ \t]*(StorageHost|StoragePort|StorageLoc)[ \t]*=[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
+LOCAL = ("localhost", "127.0.0.1", "::1")
 HIDDEN = "StoragePass=(not shown)"
 """What stands for the password's line where files are compared."""
 
@@ -71,6 +73,7 @@ class SlurmdbdConf(Resource):
         if content is None or status is None:
             return {}
         found = password_in(content)
+        self.refuse_other_storage(content)
         return {
             "content": LINE.sub(HIDDEN, content.decode("utf-8", "surrogateescape")),
             "password": found if self.password else "present" if found else None,
@@ -79,6 +82,20 @@ class SlurmdbdConf(Resource):
             "mode": "%04o" % (status.st_mode & 0o7777),
             "leftovers": len(replace.leftovers(path)) or None,
         }
+
+    def refuse_other_storage(self, content: bytes) -> None:
+        """Refuse to have slurmdbd write elsewhere from now on, since the history would stay behind without a word.
+
+        Raises:
+            ResourceFailed: the file says another server or database than is wanted.
+        """
+        before, wanted = place_in(content.decode(errors="replace")), place_in(self.content)
+        if before and before != wanted:
+            raise ResourceFailed(
+                "slurmdbd writes to %s, and the cluster file says %s. The history of jobs, the accounts and the limits "
+                "do not move by themselves. Dump the one and load it into the other; then move %s away and deploy again"
+                % (before, wanted, PATH)
+            )
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Replace the file in one step, or only set who may use it."""
@@ -91,6 +108,14 @@ class SlurmdbdConf(Resource):
             replace.change_access(path, uid, gid, MODE)
         if "leftovers" in differing:
             replace.remove_leftovers(*os.path.split(path))
+
+
+def place_in(text: str) -> str:
+    """The database that a slurmdbd.conf names, as `slurm_acct_db at localhost`; empty where it names none."""
+    said = {key.lower(): value.strip('"') for key, value in PLACE.findall(text)}
+    host = said.get("storagehost", "localhost").lower()
+    server = "localhost" if host in LOCAL else "%s:%s" % (host, said.get("storageport", "3306"))
+    return "%s at %s" % (said.get("storageloc", "slurm_acct_db"), server) if said else ""
 
 
 def password_in(content: bytes) -> str:

@@ -11,7 +11,7 @@ from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import is_active
 from slurmfab.agent.slurmdbd_conf import PATH, password_in, present_password
 
-UNIT = "mariadb"
+UNIT, SLURMDBD = "mariadb", "slurmdbd"
 QUESTIONS = """SELECT 'database' FROM information_schema.schemata WHERE schema_name = %s;
 SELECT 'user' FROM mysql.user WHERE user = %s AND host = 'localhost';"""
 IDENTIFIED = "ALTER USER %s IDENTIFIED VIA mysql_native_password USING %s ACCOUNT UNLOCK;"
@@ -56,6 +56,9 @@ class Storage(Resource):
         if "user" in found:
             found["grants"] = self.grants(context)
             found["password"] = self.acceptance(password)
+        if context.dry_run and found != self.wanted(context):
+            # It may run, but whoever asks it has a new connection to the database opened, and is turned away.
+            context.starting.add(SLURMDBD)
         return found
 
     def grants(self, context: Context) -> str:
