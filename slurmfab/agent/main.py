@@ -9,6 +9,10 @@ What frames and lines are is in `slurmfab.agent.lifeline`. Requests of one sessi
     {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
     {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
     {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
+    {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
+    {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
+    {"op": "save", ...}     -> {"piece": "..."} again and again, {"saved": {...}}, {"done": true}
+    {"op": "stage", ...}    -> {"done": true}
     anything that crashes   -> {"error": "...", "traceback": "..."}, {"done": true}
 
 The end of stdin means that the deployer is gone, and so does a minute without a word from it. Then, and on SIGTERM, the
@@ -166,16 +170,48 @@ def read_other(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None
         raise Refused(str(error)) from None
 
 
+def save_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Send a part of a backup, piece by piece."""
+    from slurmfab.agent import backup_stream  # noqa: PLC0415
+    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+
+    try:
+        backup_stream.stream(request, Context(request.get("root", "/")), answers)
+    except (ResourceFailed, OSError) as error:
+        raise Refused(str(error)) from None
+
+
+def stage_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Take a piece of a part of a backup that is about to be restored."""
+    from slurmfab.agent import staged_parts  # noqa: PLC0415
+    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+
+    context = Context(request.get("root", "/"))
+    lock.take(context.path(LOCK), request.get("who", ""))
+    try:
+        staged_parts.stage(request, context)
+    except (ResourceFailed, OSError) as error:
+        raise Refused(str(error)) from None
+
+
 READINGS = {
     "slurm": "slurm_reading",
     "job-processes": "job_processes",
     "node-jobs": "node_jobs",
     "kept": "kept",
     "munge": "munge_credentials",
+    "backup": "backup_reading",
+    "accounts": "accounting_reading",
 }
 """What can be read besides facts, and the module whose `read` does it."""
 
-OPERATIONS = {"facts": read_facts, "apply": apply_resources, **dict.fromkeys(READINGS, read_other)}
+OPERATIONS = {
+    "facts": read_facts,
+    "apply": apply_resources,
+    "save": save_part,
+    "stage": stage_part,
+    **dict.fromkeys(READINGS, read_other),
+}
 
 
 def has_secrets(request: Any) -> bool:

@@ -17,7 +17,8 @@ from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import CONTROLLER, Lab, LabHost, LabSpec
 from slurmfab.lab.state import LabState, names
 
-__all__ = ["down", "kill_host", "load", "names", "plug_in_host", "run", "start_host", "status", "unplug_host", "up"]
+__all__ = ["down", "kill_host", "load", "names", "plug_in_host", "reinstall_host", "run", "start_host"]
+__all__ += ["status", "unplug_host", "up"]
 
 ENTER = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd")
 """What `run` shares with the host: everything."""
@@ -234,6 +235,20 @@ def start_host(lab: Lab, host: str) -> None:
         if _look(remembered, name, ask=False).pid is None:
             roots.prepare(remembered, name, _address(remembered, name))
             _switch_on(remembered, (name,), lambda _: None)
+
+
+def reinstall_host(lab: Lab, host: str) -> Lab:
+    """Cut a host's power, throw its disk away, and boot a new system with other SSH host keys at the same address."""
+    kill_host(lab, host)
+    remembered = _state_of(lab)
+    layout = remembered.layout.host(host)
+    mounts.unmount_all(layout.directory)
+    tuple(map(shutil.rmtree, (layout.directory, layout.keys)))
+    roots.make_keys(remembered.layout, (host,))
+    roots.make_host_keys(layout)
+    _write_ssh_config(remembered)
+    start_host(lab, host)
+    return load(lab.name)
 
 
 def unplug_host(lab: Lab, host: str) -> None:

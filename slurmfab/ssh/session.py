@@ -119,7 +119,7 @@ class Session:
                 self.sending.release()
 
     def ask(self, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
-        """Send a request and return all lines of its answer.
+        """Send a request and return all lines of its answer, but for pieces of what may be large, which are only heard.
 
         Args:
             request: JSON values; secrets in it travel inside the SSH channel.
@@ -141,7 +141,7 @@ class Session:
             if "error" in line:
                 raise AgentFailed(self.host, f"{line['error']}.")
             if "alive" not in line:
-                answer.append(line)
+                answer += [] if "piece" in line else [line]
                 heard(line)
         raise self.lost("the agent ended before its answer did")
 

@@ -2,7 +2,7 @@
 
 from invoke.collection import Collection
 
-from slurmfab.tasks import check, deploy, history, lab, munge, nodes, rollback
+from slurmfab.tasks import accounts, backup, check, deploy, history, lab, munge, nodes, people, rollback
 
 namespace = Collection(
     deploy.deploy,
@@ -13,11 +13,16 @@ namespace = Collection(
     nodes.drain,
     nodes.resume,
     nodes.reboot,
+    people.add_user,
+    people.remove_user,
     munge.rotate_munge_key,
     nodes.status,
     check.check_cluster,
+    accounts.accounts_export,
     history.history,
     rollback.rollback,
+    backup.backup,
+    backup.restore,
     lab.lab_up,
     lab.lab_down,
     lab.lab_status,
