@@ -47,8 +47,11 @@ def write(run: Run, text: str) -> None:
     writing.write(run.inventory.path, text)
 
 
-def settle(run: Run) -> None:
+def settle(run: Run) -> Situation:
     """Bring people on the hosts to what the cluster file says, then the rest of what it says of them.
+
+    Returns:
+        What the hosts that are well say afterwards.
 
     Raises:
         SlurmfabError: something failed on the controller, or another run is at work.
@@ -57,8 +60,9 @@ def settle(run: Run) -> None:
         situation, steps = survey(run, names)
         differing = {step.phase for step in steps if step.differs}
         deployment.converge(run, situation, phases_of(differing))
-    situation, _ = survey(run, ON_HOSTS)
+    situation, _ = survey(run, ())
     operations.keep_lock(run.inventory)
+    return situation
 
 
 def failed(steps: Iterable[Step], kind: str) -> dict[str, Outcome]:

@@ -65,8 +65,13 @@ def carry_out(run: Run, name: str, text: str) -> None:
     if is_deployed:
         hosts = run.well(situation.cluster.database_hosts)
         change_each(run, "former people", hosts, associations_gone(situation, name))
-    changing.settle(run)
+    now = changing.settle(run)
     run.progress.line(f"{run.inventory.path}: {name} is out of it. Files stay where they are.")
+    still = [host for host, fact in now.facts.items() if name in fact.accounts and name in now.lock.leaving]
+    if still:
+        run.progress.line(
+            f"{fold(still)}: {name} is a user still, since something of theirs runs again. Later: fab deploy."
+        )
 
 
 def refuse_jobs(run: Run, name: str) -> None:

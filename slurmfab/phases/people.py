@@ -69,12 +69,13 @@ def leaving(situation: Situation, host: str) -> Iterator[Resource]:
         uid = situation.lock.ids[f"{name}.uid"]
         account = situation.facts[host].accounts.get(name) if host in situation.facts else None
         if account and account.uid == uid:
-            is_wanted = situation.prune or name in situation.lock.leaving
-            yield PersonGone(name, uid, account.home, may=is_wanted and not is_busy_elsewhere(situation, host, uid))
+            # remove-user has looked closer at all hosts before it began.
+            is_pruned = situation.prune and not is_busy_elsewhere(situation, host, uid)
+            yield PersonGone(name, uid, account.home, may=is_pruned or name in situation.lock.leaving)
 
 
 def is_busy_elsewhere(situation: Situation, host: str, uid: int) -> bool:
-    """Whether somebody has processes, as of a job, on another host; the host itself looks closer."""
+    """Whether somebody has processes, as of a job or a login, on another host; the host itself looks closer."""
     return any(uid in fact.busy_uids for name, fact in situation.facts.items() if name != host)
 
 
