@@ -18,7 +18,7 @@ class PersonHome(Resource):
     """A home directory, closed to others; one that is there is left as it is, whoever has made it.
 
     It may lie on a file system that all hosts share and where all make it at once: each makes one under a name of its
-    own, and rename(2), which replaces no directory that has something in it, decides whose it is.
+    own, and rename(2), which replaces no directory that has something in it, decides whose it is. Each has a `.ssh`.
 
     Args:
         user: whose.
@@ -87,6 +87,7 @@ class PersonHome(Resource):
         if os.path.isdir(skeleton):
             shutil.copytree(skeleton, new, symlinks=True, dirs_exist_ok=True)
             os.chmod(new, 0o700)
+        os.makedirs(os.path.join(new, ".ssh"), 0o700, exist_ok=True)
         for folder, folders, files in os.walk(new):
             for name in (*folders, *files):
                 os.chown(os.path.join(folder, name), self.uid, self.gid, follow_symlinks=False)

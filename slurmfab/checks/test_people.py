@@ -75,4 +75,4 @@ def test_shells_are_there(with_local_people: CheckedHost, cluster: Cluster) -> N
 def numbers(host: CheckedHost, names: list[str]) -> dict[str, tuple[int, int]]:
     """UID and primary GID of those of the users whom a host knows."""
     lines = (line.split(":") for line in host.ask(USERS.format(names=" ".join(names))).splitlines())
-    return {fields[0]: (int(fields[2]), int(fields[3])) for fields in lines}
+    return {fields[0]: (int(fields[2]), int(fields[3])) for fields in lines if fields[0] in names}

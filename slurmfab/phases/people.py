@@ -35,8 +35,9 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
         return ()
     numbers = situation.lock.ids
     groups = [group for group in further_groups(situation.cluster) if f"{group}.gid" in numbers]
+    own = [user.name for user in situation.cluster.users]
     return (
-        *(Group(group, numbers[f"{group}.gid"], system=False) for group in groups),
+        *(Group(group, numbers[f"{group}.gid"], system=False) for group in (*groups, *own)),
         *(resource for user in situation.cluster.users for resource in of_user(situation, host, user)),
         *leaving(situation, host),
     )
@@ -48,7 +49,6 @@ def of_user(situation: Situation, host: str, user: User) -> Iterator[Resource]:
     uid, gid = numbers[f"{user.name}.uid"], numbers[f"{user.name}.gid"]
     there = situation.facts[host].groups if host in situation.facts else {}
     groups = tuple(group for group in user.groups if f"{group}.gid" in numbers or group in there)
-    yield Group(user.name, gid, system=False)
     yield Person(user.name, uid, user.name, home, user.shell, user.comment, groups, managed_groups(situation))
     yield PersonHome(user.name, uid, gid, home)
     yield AuthorizedKeys(user.name, uid, gid, home, user.keys)

@@ -83,7 +83,7 @@ def test_a_home_when_missing_is_made_from_the_skeleton_and_closed_to_others(root
     assert [apply(HOME, context).status for _ in range(2)] == ["changed", "ok"]
     home = root / "home/ann"
     assert home.stat().st_mode & 0o7777 == 0o700
-    assert sorted(path.name for path in home.iterdir()) == [".config", ".profile", "motd"]
+    assert sorted(path.name for path in home.iterdir()) == [".config", ".profile", ".ssh", "motd"]
     assert (home / "motd").readlink() == Path("/etc/motd")
     assert [path.name for path in home.parent.iterdir()] == ["ann"]
 
@@ -103,7 +103,7 @@ def test_what_a_killed_run_has_left_of_a_home_goes(root: Path, context: Context)
     (left / "half").touch()
     assert apply(HOME, context).status == "changed"
     assert [path.name for path in (root / "home").iterdir()] == ["ann"]
-    assert list((root / "home/ann").iterdir()) == []
+    assert [path.name for path in (root / "home/ann").iterdir()] == [".ssh"]
 
 
 def test_a_home_of_somebody_else_is_told_of_and_not_touched(root: Path, context: Context, folder: Path) -> None:

@@ -39,9 +39,9 @@ def test_each_person_is_a_group_a_user_a_home_and_keys_on_every_host() -> None:
     wanted = situation(USERS, groups={"slurm": 64030, "munge": 450, "video": 44})
     ids = [one.id for one in people.resources(wanted, "n2")]
     assert ids == [
-        "group:ml", "group:render",
-        "group:ann", "person:ann", "person-home:/home/ann", "authorized-keys:ann",
-        "group:bob", "person:bob", "person-home:/data/bob", "authorized-keys:bob",
+        "group:ml", "group:render", "group:ann", "group:bob",
+        "person:ann", "person-home:/home/ann", "authorized-keys:ann",
+        "person:bob", "person-home:/data/bob", "authorized-keys:bob",
     ]  # fmt: skip
     assert [one.id for one in people.resources(wanted, "c1")] == ids
 

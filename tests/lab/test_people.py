@@ -1,0 +1,269 @@
+"""People on real hosts: the same numbers everywhere, logins by key, jobs, sudo, and nothing lost when they leave."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from conftest import SUITES, WORKER
+from lab_cluster import DeployedLab
+from lab_user import running_lab, words_of
+
+from slurmfab import lab
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+HOSTS = ("ctl", "n1", "n2")
+STATE = (
+    "stat -c '%n %z %i' /etc/passwd /etc/shadow /etc/group /etc/gshadow /etc/sudoers.d /etc/sudoers.d/* /home /home/* "
+    "/home/*/.ssh /home/*/.ssh/* /shared /shared/* /shared/*/.ssh/*"
+)
+USERS = """\
+users:
+  - name: ann
+    comment: Ann Example
+    groups: [ml, video]
+    sudo: yes
+    keys: ["{ann}"]
+  - {{name: bob, uid: 3000, home: /shared/bob, keys: ["{bob}"]}}
+"""
+
+
+@dataclass
+class Peopled:
+    """A cluster with people, whose private keys are at hand.
+
+    Args:
+        hosts: its lab.
+        directory: where the keys are.
+        public: the public keys by name.
+    """
+
+    hosts: DeployedLab
+    directory: Path
+    public: dict[str, str] = field(default_factory=dict)
+
+    def make_key(self, name: str) -> str:
+        """A new key pair; its public half."""
+        file = self.directory / name
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file], check=True)
+        self.public[name] = file.with_suffix(".pub").read_text().strip()
+        return self.public[name]
+
+    def login(self, name: str, host: str, script: str, key: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a script over SSH as somebody, with this or their own key and no other."""
+        options = ["IdentitiesOnly=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes",
+                   "PreferredAuthentications=publickey", "LogLevel=ERROR"]  # fmt: skip
+        words = [word for option in options for word in ("-o", option)]
+        place = f"{name}@{self.hosts.lab.host(host).address}"
+        argv = ["ssh", "-F", "none", *words, "-i", self.directory / (key or name), place, script]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+    def says(self, name: str, host: str, script: str) -> str:
+        """What a script prints that runs for somebody, and has to succeed."""
+        done = self.login(name, host, script)
+        assert done.returncode == 0, f"{name} on {host}: {script}: {done.stderr}"
+        return done.stdout.strip()
+
+    def same(self, script: str) -> str:
+        """What a script prints on all hosts alike."""
+        said = {host: self.hosts.on(host, script) for host in HOSTS}
+        assert len(set(said.values())) == 1, said
+        return said["ctl"]
+
+    def state(self) -> dict[str, str]:
+        """All that a run about people may touch, with the times of its last changes."""
+        return {host: self.hosts.on(host, STATE, check=False) for host in HOSTS}
+
+    @property
+    def text(self) -> str:
+        return self.hosts.inventory_path.read_text()
+
+    def write(self, text: str) -> None:
+        self.hosts.inventory_path.write_text(text)
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def peopled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peopled]:
+    suite = request.param
+    directory = tmp_path_factory.mktemp(f"people-{suite}")
+    spec = LabSpec(name=f"pp{WORKER}{suite[:1]}", suite=suite, nodes=2, shared=("/shared",))
+    with running_lab(spec, directory) as hosts:
+        people = Peopled(hosts, directory)
+        people.write(people.text + USERS.format(ann=people.make_key("ann"), bob=people.make_key("bob")))
+        hosts.deploy()
+        yield people
+
+
+def test_people_of_the_first_deployment_have_the_same_numbers_on_every_host(peopled: Peopled) -> None:
+    assert peopled.same("id ann") == "uid=2000(ann) gid=2000(ann) groups=2000(ann),44(video),2001(ml)"
+    assert peopled.same("getent passwd ann bob").splitlines() == [
+        "ann:x:2000:2000:Ann Example:/home/ann:/bin/bash",
+        "bob:x:3000:3000::/shared/bob:/bin/bash",
+    ]
+    assert peopled.same("stat -c '%a %U %G' /home/ann; stat -c '%a %U' /shared/bob") == "700 ann ann\n700 bob"
+    assert peopled.same("ls -A /shared") == "bob"
+    assert peopled.same("getent shadow ann | cut -d: -f 2") == "*"
+
+
+def test_people_log_in_by_key_everywhere_and_run_jobs(peopled: Peopled) -> None:
+    for host in HOSTS:
+        assert peopled.says("ann", host, "id -un; pwd") == "ann\n/home/ann"
+        assert peopled.says("bob", host, "pwd") == "/shared/bob"
+    assert peopled.login("bob", "ctl", "true", key="ann").returncode == 255
+    assert peopled.says("ann", "ctl", "srun --chdir=/tmp -N2 id -u") == "2000\n2000"
+
+
+def test_sudo_is_for_the_controller_and_for_those_who_have_it(peopled: Peopled) -> None:
+    assert peopled.says("ann", "ctl", "sudo -n id -u") == "0"
+    assert peopled.login("bob", "ctl", "sudo -n true").returncode != 0
+    assert peopled.login("ann", "n1", "sudo -n true").returncode != 0
+    assert peopled.hosts.on("ctl", "stat -c '%a %U' /etc/sudoers.d/slurmfab; visudo -c -q && echo sound") == (
+        "440 root\nsound"
+    )
+
+
+def test_a_second_deployment_touches_nothing(peopled: Peopled) -> None:
+    before = peopled.state()
+    assert peopled.hosts.deploy()["steps"] == []
+    assert peopled.state() == before
+
+
+def test_a_key_of_their_own_stays_and_one_that_is_not_declared_any_more_goes(peopled: Peopled) -> None:
+    own, old = peopled.make_key("own"), peopled.public["ann"]
+    peopled.says("ann", "n1", f"echo '{own}' >> .ssh/authorized_keys")
+    peopled.write(peopled.text.replace(old, peopled.make_key("new")))
+    peopled.hosts.deploy()
+    assert peopled.login("ann", "n1", "true", key="ann").returncode == 255
+    assert [peopled.login("ann", "n1", "true", key=key).returncode for key in ("own", "new")] == [0, 0]
+    peopled.write(peopled.text.replace(peopled.public["new"], old))
+    peopled.hosts.deploy()
+
+
+def test_a_number_that_somebody_else_has_on_one_host_stops_the_run_before_any_change(peopled: Peopled) -> None:
+    text, lock = peopled.text, peopled.hosts.inventory_path.with_name(f"{peopled.hosts.inventory_path.stem}.lock.json")
+    peopled.hosts.on("n2", "useradd --uid 3500 stranger; groupadd --gid 1600 dan")
+    before, lock_before = peopled.state(), lock.read_text()
+    peopled.write(text + "  - {name: dan, uid: 3500}\n")
+    refused = peopled.hosts.slurmfab("deploy")
+    assert refused.returncode == 1
+    assert "n2: UID 3500, wanted for dan, belongs to stranger there." in words_of(refused)
+    assert "Nothing was changed." in refused.stderr
+    peopled.write(text)
+    added = peopled.hosts.slurmfab("add-user", "fred", "--uid", "3500")
+    assert added.returncode == 1
+    assert "n2: UID 3500, wanted for fred, belongs to stranger there." in words_of(added)
+    assert (peopled.state(), peopled.text, lock.read_text()) == (before, text, lock_before)
+    peopled.hosts.on("n2", "userdel stranger; groupdel dan")
+
+
+def test_somebody_who_is_added_can_log_in_and_run_jobs(peopled: Peopled) -> None:
+    before, key = peopled.text, peopled.make_key("eve")
+    added = peopled.hosts.slurmfab("add-user", "eve", "--key", "-", "--groups", "ml", stdin=f"# eve\n{key}\n")
+    assert added.returncode == 0, words_of(added)
+    assert "eve is in it now, with UID 2002" in added.stderr
+    assert peopled.text.startswith(before)
+    assert peopled.same("id eve") == "uid=2002(eve) gid=2002(eve) groups=2002(eve),2001(ml)"
+    assert peopled.says("eve", "n1", "srun --chdir=/tmp -w n2 id -un") == "eve"
+    assert peopled.hosts.deploy()["steps"] == []
+
+
+def test_somebody_who_is_added_twice_gets_what_is_new_and_nothing_else(peopled: Peopled) -> None:
+    again = peopled.hosts.slurmfab("add-user", "eve", "--key", str(peopled.directory / "eve.pub"))
+    assert again.returncode == 0
+    assert "says all of that of eve already" in again.stderr
+    assert "nothing changed" in again.stdout
+    peopled.make_key("eve2")
+    more = peopled.hosts.slurmfab("add-user", "eve", "--key", str(peopled.directory / "eve2.pub"), "--sudo")
+    assert more.returncode == 0, words_of(more)
+    assert [peopled.login("eve", "ctl", "sudo -n true", key=key).returncode for key in ("eve", "eve2")] == [0, 0]
+
+
+def test_a_private_key_is_refused(peopled: Peopled) -> None:
+    before = peopled.text
+    refused = peopled.hosts.slurmfab("add-user", "fred", "--key", str(peopled.directory / "eve"))
+    assert (refused.returncode, peopled.text) == (2, before)
+    assert "this is a private key" in words_of(refused)
+    assert "OPENSSH" not in words_of(refused)
+
+
+def test_somebody_whose_jobs_run_is_not_removed(peopled: Peopled) -> None:
+    before = peopled.text
+    job = peopled.says("eve", "ctl", "cd /tmp; sbatch --parsable -o /dev/null -w n2 --wrap 'sleep 600'")
+    peopled.hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    refused = peopled.hosts.slurmfab("remove-user", "eve")
+    assert (refused.returncode, peopled.text) == (1, before)
+    assert f"eve has jobs: {job} (running)" in words_of(refused)
+    peopled.hosts.on("ctl", f"scancel {job}")
+    peopled.hosts.until("ctl", "squeue -h -u eve", "")
+
+
+def test_somebody_whose_processes_run_is_not_removed(peopled: Peopled) -> None:
+    peopled.hosts.on("n1", "systemd-run --quiet --uid eve --unit lingering sleep 600")
+    refused = peopled.hosts.slurmfab("remove-user", "eve")
+    assert refused.returncode == 1
+    assert "n1: eve has processes here:" in words_of(refused)
+    peopled.hosts.on("n1", "systemctl stop lingering")
+
+
+def test_somebody_who_is_removed_has_no_login_and_keeps_the_files(peopled: Peopled) -> None:
+    peopled.hosts.on("n1", "echo results > /home/eve/thesis")
+    before = peopled.text
+    peopled.hosts.until("n2", "pgrep -u eve", "")
+    removed = peopled.hosts.slurmfab("remove-user", "eve")
+    assert removed.returncode == 0, words_of(removed)
+    assert "eve" not in peopled.text
+    assert before.startswith(peopled.text.rstrip())
+    assert peopled.same("id -u eve 2>/dev/null; getent group ml") == "ml:x:2001:ann"
+    assert peopled.same("cat /home/eve/.ssh/authorized_keys") == ""
+    assert peopled.hosts.on("n1", "cat /home/eve/thesis; stat -c %u /home/eve/thesis") == "results\n0"
+    assert "eve" not in peopled.hosts.on("ctl", "cat /etc/sudoers.d/slurmfab")
+    assert peopled.login("eve", "n1", "true").returncode == 255
+    assert peopled.hosts.deploy()["steps"] == []
+
+
+def test_a_number_of_somebody_who_has_left_is_not_given_to_another(peopled: Peopled) -> None:
+    added = peopled.hosts.slurmfab("add-user", "gil")
+    assert added.returncode == 0, words_of(added)
+    assert peopled.same("id -u gil") == "2003"
+
+
+def test_a_host_that_was_down_gets_who_has_come_and_loses_who_has_left_later(peopled: Peopled) -> None:
+    lab.kill_host(peopled.hosts.lab, "n2")
+    try:
+        come = peopled.hosts.slurmfab("add-user", "hal")
+        gone = peopled.hosts.slurmfab("remove-user", "gil")
+    finally:
+        lab.start_host(peopled.hosts.lab, "n2")
+    assert (come.returncode, gone.returncode) == (3, 3), words_of(come) + words_of(gone)
+    assert peopled.hosts.on("n2", "id -u gil; id -u hal", check=False) == "2003"
+    assert peopled.hosts.on("n1", "id -u gil; id -u hal", check=False) == "2004"
+    peopled.hosts.deploy()
+    assert peopled.same("id -u gil 2>/dev/null; id -u hal") == "2004"
+    assert peopled.hosts.deploy()["steps"] == []
+
+
+def test_somebody_who_was_taken_out_by_hand_stays_until_that_is_wanted(peopled: Peopled) -> None:
+    peopled.write(peopled.text.replace("  - name: hal\n", ""))
+    told = peopled.hosts.slurmfab("deploy")
+    assert told.returncode == 0
+    assert "ctl,n[1-2]: hal is not in the cluster file any more and was left as a user." in told.stderr
+    assert peopled.same("id -u hal") == "2004"
+    peopled.hosts.deploy("--prune")
+    assert peopled.same("id -u hal 2>/dev/null; stat -c %u /home/hal") == "2004"
+
+
+def test_a_home_that_is_somebody_elses_is_told_of_and_left(peopled: Peopled) -> None:
+    peopled.hosts.on("n1", "chown root /home/ann")
+    told = peopled.hosts.slurmfab("deploy")
+    assert told.returncode == 0
+    assert "n1: /home/ann belongs to UID 0 and not to ann (UID 2000); it was left as it is." in told.stderr
+    found = peopled.hosts.slurmfab("check-cluster", "--only", "people")
+    assert found.returncode == 1
+    assert "/home/ann belongs to UID 0 and not to ann" in found.stdout
+    peopled.hosts.on("n1", "chown ann /home/ann")
+    assert peopled.hosts.slurmfab("check-cluster", "--only", "people").returncode == 0

@@ -1,0 +1,81 @@
+"""What the checks of people find wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slurmfab import inventory
+from slurmfab.checks import test_people as people
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.cluster import Cluster
+from slurmfab.lock import Lock
+
+HEAD = 'cluster: tiny\ncontrollers: [ctl]\nnodes: [{hosts: "n[1-2]"}]\n'
+LOCAL = inventory.parse(HEAD + "users: [{name: ann, shell: /bin/zsh}, {name: bob}]\n", "tiny.yaml")
+ELSEWHERE = inventory.parse(HEAD + "users: [{name: ann}]\nunix_users: false\n", "tiny.yaml")
+LOCK = Lock(ids={"ann.uid": 2000, "ann.gid": 2000, "bob.uid": 2001, "bob.gid": 2001})
+ANN, BOB = "ann:x:2000:2000::/home/ann:/bin/zsh\n", "bob:x:2001:2001::/home/bob:/bin/bash\n"
+
+
+@pytest.fixture
+def hosts(shells: dict[str, Any]) -> dict[str, CheckedHost]:
+    for shell in shells.values():
+        shell.rules |= {"getent passwd": ANN + BOB, "^stat ": "2000 700 /home/ann\n2001 700 /home/bob\n", "test -x": ""}
+    return {name: CheckedHost(name, shell) for name, shell in shells.items()}
+
+
+@pytest.mark.parametrize("cluster", [LOCAL, ELSEWHERE], ids=["local", "directory service"])
+def test_equal_numbers_are_right(hosts: dict[str, CheckedHost], cluster: Cluster) -> None:
+    people.test_users_have_their_numbers(hosts["n1"], hosts["ctl"], cluster, LOCK)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said", "words"),
+    [
+        (LOCAL, ANN, r"there is no user bob\. Repair: fab deploy --hosts n1"),
+        (LOCAL, ANN.replace("2000:2000", "1001:2000") + BOB, "ann has UID and GID 1001 and 2000, not 2000 and 2000"),
+        (ELSEWHERE, "", "there is no user ann. Repair: see to the directory service"),
+        (ELSEWHERE, ANN.replace("2000:2000", "5:5"), "ann has UID and GID 5 and 5, not 2000 and 2000"),
+    ],
+    ids=["missing", "another number", "unknown to the directory service", "another number there"],
+)
+def test_other_numbers_are_told(
+    hosts: dict[str, CheckedHost], shells: dict[str, Any], cluster: Cluster, said: str, words: str
+) -> None:
+    shells["n1"].rules["getent passwd"] = said
+    with pytest.raises(AssertionError, match=words):
+        people.test_users_have_their_numbers(hosts["n1"], hosts["ctl"], cluster, LOCK)
+
+
+def test_a_number_that_was_not_chosen_yet_is_not_judged(hosts: dict[str, CheckedHost]) -> None:
+    people.test_users_have_their_numbers(hosts["n1"], hosts["ctl"], LOCAL, replace(LOCK, ids={}))
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("2000 700 /home/ann\n", "there is no /home/bob"),
+        ("2000 700 /home/ann\n0 700 /home/bob\n", "/home/bob belongs to UID 0 and not to bob"),
+        ("2000 777 /home/ann\n2001 700 /home/bob\n", "others can write to /home/ann, so sshd takes no key"),
+    ],
+    ids=["missing", "somebody else's", "open"],
+)
+def test_homes_that_are_not_their_users_are_told(
+    hosts: dict[str, CheckedHost], shells: dict[str, Any], said: str, words: str
+) -> None:
+    people.test_homes_are_their_users(hosts["n1"], LOCAL, LOCK)
+    shells["n1"].rules["^stat "] = said
+    with pytest.raises(AssertionError, match=words):
+        people.test_homes_are_their_users(hosts["n1"], LOCAL, LOCK)
+
+
+def test_a_shell_that_is_missing_is_told_with_those_who_have_it(
+    hosts: dict[str, CheckedHost], shells: dict[str, Any]
+) -> None:
+    people.test_shells_are_there(hosts["n1"], LOCAL)
+    shells["n1"].rules["test -x"] = "/bin/zsh\n"
+    with pytest.raises(AssertionError, match="there is no /bin/zsh, so ann cannot log in"):
+        people.test_shells_are_there(hosts["n1"], LOCAL)
