@@ -148,20 +148,21 @@ def batches(before: Sequence[str], prefix: str, names: Sequence[str], *after: st
         yield [*before, prefix + ",".join(names[first : first + AT_ONCE]), *after]
 
 
-def removals(wanted: Wishes, places: Sequence[Place]) -> Iterator[Command]:
+def removals(wanted: Wishes, found: Found, places: Sequence[Place]) -> Iterator[Command]:
     """The commands that remove what the cluster file does not name, users first, then accounts, then QOS.
 
-    Whoever belongs to another cluster as well stays there.
+    Whoever belongs to another cluster as well stays there; where there is no other, not even the name is left.
     """
     cluster = "cluster=" + wanted.cluster
+    ours = [] if found.clusters == (wanted.cluster,) else [cluster]
     yield from batches(
-        ["delete", "user", "where"], "name=", [one.name for one in places if one.sort == wishes.USER], cluster
+        ["delete", "user", "where"], "name=", [one.name for one in places if one.sort == wishes.USER], *ours
     )
     for place in places:
         if place.sort == wishes.ASSOCIATION:
             yield ["delete", "user", "where", "name=" + place.user, "account=" + place.name, cluster]
         if place.sort == wishes.ACCOUNT:
-            yield ["delete", "account", "where", "name=" + place.name, cluster]
+            yield ["delete", "account", "where", "name=" + place.name, *ours]
     yield from batches(["delete", "qos"], "", [one.name for one in places if one.sort == wishes.QOS])
 
 

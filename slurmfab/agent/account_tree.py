@@ -187,7 +187,7 @@ class RestOfAccounts(AccountTree):
             if BESIDES in differing:
                 found = self.ask(sacctmgr)
                 going = [place for place in self.wishes.besides(found) if place not in shared_qos(found)]
-                for command in removals(self.wishes, going):
+                for command in removals(self.wishes, found, going):
                     sacctmgr.run(["-i", *command])
 
 

@@ -13,7 +13,13 @@ PROGRAM = "sacctmgr"
 SECONDS = 300.0
 """How long one command may take: removing an account of a large history does."""
 
-SILENT = ("Connection refused", "Connection timed out", "No route to host", "Problem talking to the database")
+SILENT = (
+    "Connection refused",
+    "Connection timed out",
+    "No route to host",
+    "Problem talking to",
+    "Unable to connect to",
+)
 ADVICE = "slurmdbd does not answer (%s). See `systemctl status slurmdbd mariadb` and /var/log/slurm/slurmdbd.log there."
 JOBS_RUN = "Job(s) active"
 

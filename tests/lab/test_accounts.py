@@ -1,0 +1,269 @@
+"""The account tree of a cluster file in a real slurmdbd: made, kept, repaired, pruned, and written back to a file."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from conftest import SUITES, WORKER
+from lab_cluster import PROGRAM, DeployedLab, eventually, report
+
+from slurmfab import lab
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+PARTITIONS = "partitions:\n  - {PartitionName: main, Nodes: ALL, Default: YES, MaxTime: 1-00:00:00}\n"
+TREE = """\
+database: ctl
+unix_users: false
+qos:
+  - {name: normal, MaxTRESPU: "gres/gpu=1,cpu=2", MaxJobsPU: 10}
+  - name: high
+    Priority: 1000
+    Preempt: "low, normal"
+    PreemptMode: requeue
+    MaxWall: 1-00:00:00
+    Flags: "DenyOnLimit,OverPartQOS"
+    GrpTRES: "mem=10240,cpu=100"
+  - {name: low, GraceTime: 60, UsageFactor: 0.5}
+accounts:
+  - {name: theory, parent: physics, Fairshare: 10, MaxWall: 90, GrpTRES: "cpu=5,mem=10250M,node=3"}
+  - {name: physics, description: The Physics People, organization: Uni, coordinators: ada, QOS: "normal,high,low"}
+  - name: biology
+users:
+  - {name: ada, accounts: [theory, physics], DefaultQOS: high, AdminLevel: operator,
+     associations: {physics: {MaxJobs: 5}}}
+  - {name: bob, accounts: biology, Fairshare: 5}
+"""
+SUBMIT = "cd /tmp && runuser -u {} -- sbatch --parsable -o /dev/null {} --wrap 'sleep 3600'"
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """A cluster with an account tree.
+
+    Args:
+        lab: the lab, whose cluster file ends in the tree.
+        head: the cluster file without it.
+    """
+
+    lab: DeployedLab
+    head: str
+
+    def on(self, script: str) -> str:
+        return self.lab.on("ctl", script)
+
+    def write(self, tree: str = TREE, partitions: str = PARTITIONS) -> None:
+        self.lab.inventory_path.write_text(self.head + partitions + tree)
+
+    def changes(self, *words: str) -> dict[str, tuple[str, str]]:
+        """What a plan would change in the account tree: actual and wanted, by name."""
+        done = self.lab.slurmfab("plan", "--json", "-", *words)
+        assert done.returncode == 4, done.stdout + done.stderr
+        return in_tree(report(subprocess.CompletedProcess([], 0, done.stdout, done.stderr)))
+
+    def deploy(self, *words: str) -> dict[str, tuple[str, str]]:
+        """What a deployment changes there; a second one changes nothing at all."""
+        changed = in_tree(self.lab.deploy(*words))
+        assert self.lab.deploy(*words)["steps"] == []
+        return changed
+
+
+def in_tree(told: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """The changes of the account tree in a report."""
+    return {
+        change["name"]: (change["actual"], change["wanted"])
+        for step in told["steps"]
+        for outcome in step["outcomes"]
+        if outcome["id"].startswith("accounts")
+        for change in outcome["changes"]
+    }
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def accounts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Accounts]:
+    """A cluster that got its whole tree in the first deployment, with a job of ada's running."""
+    suite = request.param
+    spec = LabSpec(name=f"wa{WORKER}{suite[:1]}", suite=suite, nodes=1, gpus=("n1:2",))
+    directory = tmp_path_factory.mktemp(f"accounts-{suite}")
+    lab.down(spec.name)
+    try:
+        started = lab.up(spec, directory)
+        cluster = DeployedLab(started, started.cluster_file)
+        for host in ("ctl", "n1"):
+            cluster.on(host, "useradd -u 3001 ada; useradd -u 3002 bob")
+        head = cluster.inventory_path.read_text().partition("partitions:")[0]
+        tree = Accounts(cluster, head)
+        tree.write()
+        cluster.deploy()
+        yield tree
+    finally:
+        lab.down(spec.name)
+
+
+def test_the_first_deployment_makes_the_whole_tree_and_the_second_nothing(accounts: Accounts) -> None:
+    assert accounts.lab.deploy()["steps"] == []
+    assert accounts.on("sacctmgr -nP show qos format=name,priority,maxtrespu,grptres,flags | sort") == (
+        "high|1000||cpu=100,mem=10G|DenyOnLimit,OverPartQOS\nlow|0|||\nnormal|0|cpu=2,gres/gpu=1||"
+    )
+    shown = accounts.on("sacctmgr -nP show assoc woplimits format=account,user,parentname,qos,defaultqos")
+    assert set(shown.splitlines()) == {
+        "root|||normal|",
+        "root|root|||",
+        "root|slurm|||",
+        "physics||root|high,low,normal|",
+        "physics|ada|||high",
+        "theory||physics||",
+        "theory|ada|||high",
+        "biology||root||",
+        "biology|bob|||",
+    }
+    assert (
+        accounts.on("sacctmgr -nP show user format=user,defaultaccount,adminlevel | grep ada") == "ada|theory|Operator"
+    )
+    assert "associations,limits,qos,safe" in accounts.on("scontrol show config | grep AccountingStorageEnforce").lower()
+
+
+def test_slurm_holds_users_to_it_and_slurmfab_may_still_run_jobs(accounts: Accounts) -> None:
+    accounts.on("useradd -u 3003 -N eve 2>/dev/null; true")
+    refused = accounts.lab.on("ctl", SUBMIT.format("eve", "-n1") + " 2>&1", check=False)
+    assert "ccount" in refused
+    job = accounts.on(SUBMIT.format("ada", "-n1 --mem=50 -t 30"))
+    accounts.lab.until("ctl", f"squeue -h -j {job} -o '%T %a %q'", "RUNNING theory high")
+    accounts.on(f"scancel {job}")
+    assert accounts.on("runuser -u slurm -- srun -n1 -t 1 --mem=50 hostname") == "n1"
+
+
+def test_what_somebody_changed_by_hand_is_shown_and_put_right(accounts: Accounts) -> None:
+    accounts.on("sacctmgr -i modify qos high set Priority=5 MaxTRESPerUser=cpu=9")
+    accounts.on("sacctmgr -i modify user bob where account=biology set MaxJobs=1 Fairshare=7")
+    accounts.on("sacctmgr -i modify account theory set parent=root")
+    accounts.on("sacctmgr -i delete coordinator account=physics names=ada")
+    drift = {
+        "qos high Priority": ("5", "1000"),
+        "qos high MaxTRESPerUser": ("cpu=9", ""),
+        "account theory Parent": ("root", "physics"),
+        "account physics Coordinators": ("", "ada"),
+        "user bob in biology MaxJobs": ("1", ""),
+        "user bob in biology Fairshare": ("7", "5"),
+    }
+    assert accounts.changes() == drift
+    assert accounts.deploy() == drift
+
+
+def test_an_edited_file_moves_accounts_clears_limits_and_takes_lists_of_qos_away(accounts: Accounts) -> None:
+    accounts.write(
+        TREE.replace("name: biology", "{name: biology, parent: theory}")
+        .replace("cpu=5,mem=10250M,node=3", "mem=2G")
+        .replace(', QOS: "normal,high,low"', ', QOS: "normal,low"')
+        .replace("DefaultQOS: high, AdminLevel: operator", "DefaultQOS: low")
+        .replace("GraceTime: 60, ", "")
+        .replace("coordinators: ada, ", "")
+    )
+    assert accounts.deploy() == {
+        "qos low GraceTime": ("60", "0"),
+        "account biology Parent": ("root", "theory"),
+        "account theory GrpTRES": ("cpu=5,mem=10250M,node=3", "mem=2G"),
+        "account physics Coordinators": ("ada", ""),
+        "account physics QOS": ("high,low,normal", "low,normal"),
+        "user ada in theory DefaultQOS": ("high", "low"),
+        "user ada in physics DefaultQOS": ("high", "low"),
+        "user ada AdminLevel": ("Operator", "None"),
+    }
+    accounts.write()
+    assert len(accounts.deploy()) == 8
+
+
+def test_what_the_file_does_not_name_is_left_alone_until_it_may_go(accounts: Accounts) -> None:
+    accounts.on("sacctmgr -i add qos ancient; sacctmgr -i add account old; sacctmgr -i add account older parent=old")
+    accounts.on("id zed 2>/dev/null || useradd -u 3004 zed; sacctmgr -i add user zed account=older")
+    accounts.lab.on("n1", "id zed 2>/dev/null || useradd -u 3004 zed")
+    accounts.on("sacctmgr -i add user ada account=biology")
+    words = "user ada in biology, user zed, account older, account old, qos ancient"
+    told = accounts.lab.slurmfab("deploy")
+    assert told.returncode == 0
+    assert f"not in the cluster file, and left alone: {words}. To remove them: --prune." in told.stdout + told.stderr
+    assert accounts.changes("--prune") == {"not in the cluster file": (words, "")}
+    job = accounts.on(SUBMIT.format("zed", "-n1 --mem=50 -t 30"))
+    accounts.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    refused = accounts.lab.slurmfab("deploy", "--prune")
+    assert refused.returncode == 1
+    assert "jobs still run there" in refused.stderr
+    assert f"JobID = {job}" in refused.stderr
+    accounts.on(f"scancel {job}")
+    accounts.lab.until("ctl", f"squeue -h -t R,CG -j {job} -o %T", "")
+    accounts.deploy("--prune")
+    left = accounts.on("sacctmgr -nP show assoc format=account,user; sacctmgr -nP show qos format=name")
+    assert not {"old|", "older|zed", "biology|ada", "ancient"} & set(left.splitlines())
+    assert {"root|root", "root|slurm", "normal"} <= set(left.splitlines())
+
+
+def test_what_is_exported_and_deployed_changes_nothing(accounts: Accounts) -> None:
+    exported = accounts.lab.slurmfab("accounts-export")
+    assert exported.returncode == 0, exported.stderr
+    accounts.write("database: ctl\n")
+    again = accounts.lab.slurmfab("accounts-export").stdout
+    accounts.write("database: ctl\n" + again)
+    assert again == exported.stdout
+    assert accounts.lab.deploy()["steps"] == []
+    accounts.write()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("parent: physics", "parent: physix", '"physix" is no account (did you mean physics?)'),
+        ("MaxJobsPU", "MaxJobsPerUsr", "Slurm knows no such limit here; did you mean MaxJobsPerUser?"),
+        ("name: low,", "name: low, Preempt: high,", "it goes in a circle: high preempts low preempts high"),
+        ("DefaultQOS: high", "DefaultQOS: hihg", '"hihg" is no QOS (did you mean high?)'),
+        ("gres/gpu=1", "gres/fpga=1", "slurmctld counts no gres/fpga"),
+        ("name: bob", "name: ghost", "ctl: users: ghost: no such user there"),
+    ],
+)
+def test_a_mistake_is_refused_and_nothing_is_changed(accounts: Accounts, old: str, new: str, said: str) -> None:
+    accounts.write(TREE.replace(old, new))
+    before = accounts.on("sacctmgr -nP show qos; sacctmgr -nP show assoc; cat /etc/slurm/slurm.conf")
+    refused = accounts.lab.slurmfab("deploy")
+    assert refused.returncode == 2
+    assert said in refused.stderr
+    assert accounts.on("sacctmgr -nP show qos; sacctmgr -nP show assoc; cat /etc/slurm/slurm.conf") == before
+    accounts.write()
+
+
+def test_a_slurmdbd_that_is_down_is_said_by_a_plan_and_started_by_a_deployment(accounts: Accounts) -> None:
+    accounts.on("systemctl stop slurmdbd")
+    plan = accounts.lab.slurmfab("plan")
+    assert "slurmdbd does not run" in plan.stdout + plan.stderr
+    assert accounts.deploy() == {}
+
+
+def test_a_cluster_with_jobs_can_be_given_accounts(accounts: Accounts) -> None:
+    accounts.write("database: ctl\nunix_users: false\n")
+    accounts.lab.deploy()
+    accounts.on("id eve 2>/dev/null || useradd -u 3003 eve")
+    accounts.lab.on("n1", "id eve 2>/dev/null || useradd -u 3003 eve")
+    jobs = [accounts.on(SUBMIT.format(user, "-n1 --mem=50 -t 30")) for user in ("ada", "eve")]
+    for job in jobs:
+        accounts.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    accounts.write()
+    accounts.lab.deploy()
+    assert accounts.on(f"squeue -h -j {','.join(jobs)} -o %T | sort | uniq -c") == "2 RUNNING"
+    accounts.on(f"scancel {' '.join(jobs)}")
+
+
+def test_a_deployment_that_was_killed_midway_is_finished_by_the_next(accounts: Accounts) -> None:
+    accounts.write("database: ctl\nunix_users: false\nqos: [{name: high}]\naccounts: [{name: other}]\n")
+    accounts.lab.deploy("--prune")
+    assert accounts.on("sacctmgr -nP show account format=account | sort | paste -sd,") == "other,root"
+    accounts.write()
+    words = [*PROGRAM, "deploy", "--cluster", str(accounts.lab.inventory_path)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        accounts.lab.until("ctl", "sacctmgr -nP show account physics format=account", "physics")
+        killed.kill()
+    eventually(lambda: accounts.lab.slurmfab("deploy").returncode == 0, "the host has finished what it was at")
+    accounts.deploy("--prune")
+    assert accounts.on("sacctmgr -nP show account format=account | sort | paste -sd,") == "biology,physics,root,theory"
