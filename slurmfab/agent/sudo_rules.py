@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import ClassVar, FrozenSet
 
 from slurmfab.agent.file import File
-from slurmfab.agent.resource import Context
+from slurmfab.agent.resource import SYSTEM_PATH, Context, ResourceFailed
 
 
 @dataclass(frozen=True)
@@ -21,5 +22,7 @@ class SudoRules(File):
         Raises:
             ResourceFailed: it does not, or there is none; the old file is untouched.
         """
+        if shutil.which("visudo", path=SYSTEM_PATH) is None:
+            raise ResourceFailed("sudo is not installed here; fab deploy installs it")
         context.must(["visudo", "--check", "--quiet", "--file=-"], stdin=self.data())
         super().converge(context, differing)

@@ -60,6 +60,8 @@ def add_user(cluster: str, name: str, wish: Wish, output: Output) -> int:
         IdConflict: a name or number is somebody else's on some host; nothing was changed.
     """
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
+    if STDIN in wish.key_files and output.ask_password:
+        raise InputError("--key - and --ask-sudo-password both read standard input; give the keys in a file.")
     keys = read_keys(wish.key_files, sys.stdin)
     text = grown_text(known, name, wish, keys)
     if text == inventory.read_text(known.path):

@@ -37,6 +37,7 @@ COUNTED = {
 """What is told by number, in singular and plural."""
 
 DONE_TO = {
+    "authorized-keys": "keys",
     "jobs-ended": "jobs cancelled",
     "node-drain": "drained",
     "node-gate": "kept drained for a trial",
@@ -44,6 +45,8 @@ DONE_TO = {
     "node-resume": "resumed",
     "node-trial": "let in",
     "partition-drain": "partition closed",
+    "person": "people",
+    "person-gone": "people gone",
 }
 """What is told by name: the word for what was done."""
 
