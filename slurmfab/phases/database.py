@@ -22,13 +22,16 @@ READY_SECONDS = 120
 
 
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
-    """A database that lets slurmdbd in, and a slurmdbd that answers; nothing on other hosts.
+    """A database that lets slurmdbd in, and a slurmdbd that answers; and none on a host where it has been before.
 
     MariaDB comes first, for slurmdbd tries again every few seconds while it is away, and needs no restart after one.
     """
     database = situation.cluster.database
-    if database is None or host != database.host:
+    if database is None:
         return ()
+    if host != database.host:
+        runs = host in situation.facts and situation.facts[host].services.get("slurmdbd") == "active"
+        return (Service("slurmdbd", running=False),) if runs else ()
     return (
         Directory(LOGS, "slurm", "slurm", 0o755),
         *(server_elsewhere(situation, database) if database.external else server_here(situation, database)),

@@ -184,6 +184,12 @@ def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> N
     left = [host for host in then.cluster.hosts if host not in present.cluster.hosts]
     replaced = [host for host in then.cluster.hosts if is_another(present.lock, then.lock, host)]
     reasons = []
+    for host in [one for one in joined if present.cluster.roles(one) == ("database",)]:
+        joined.remove(host)
+        reasons.append(
+            f"{host}: the database's host, and not in the cluster before {undone}. Take the key database out of the "
+            "cluster file instead, and fab deploy."
+        )
     if joined:
         names = fold(joined)
         reasons.append(f"{names}: not in the cluster before {undone}. Take {names} out first: fab remove-node {names}.")

@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from slurmfab.agent.absent import Absent
+from slurmfab.agent.listening import Listening
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.restored import Restored
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.agent.slurm_state import SlurmState
+from slurmfab.agent.storage import UNIT as MARIADB
+from slurmfab.agent.storage import Storage
 from slurmfab.phases import daemons
+from slurmfab.phases import database as database_phase
 from slurmfab.phases import munge as munge_phase
 from slurmfab.phases.munge import KEY
 from slurmfab.phases.slurm_conf import CONFIGURATION, NAME_MARK, WATCHED
@@ -27,7 +31,11 @@ from slurmfab.rollback.kept import Kept, KeptFile
 from slurmfab.situation import Situation
 from slurmfab.slurm.conf_text import parse
 
-UNITS = {"slurmctld": ("controller",), "slurmd": ("compute",), "munge": ("controller", "compute", "login")}
+UNITS = {
+    "slurmctld": ("controller",),
+    "slurmd": ("compute",),
+    "munge": ("controller", "database", "compute", "login"),
+}
 """The daemons of a cluster, in the order in which they are stopped, and the roles that need them."""
 
 NOTHING = Kept()
@@ -95,7 +103,7 @@ class Past(Situation):
 
     def runs_afterwards(self, host: str, unit: str) -> bool:
         """Whether a daemon is to run on a host when all is done."""
-        if self.was_deployed:
+        if self.was_deployed and unit in UNITS:
             return any(role in UNITS[unit] for role in self.cluster.roles(host))
         before = self.kept_by(host).service(unit)
         return before.running if before else self.facts[host].services.get(unit) == "active"
@@ -198,6 +206,22 @@ def start(past: Past, host: str) -> tuple[Resource, ...]:
     return daemons.start(past, host) if past.runs_afterwards(host, "slurmctld") else ()
 
 
+def database(past: Past, host: str) -> tuple[Resource, ...]:
+    """MariaDB and slurmdbd with the earlier files, where they were; the database's user has the earlier password."""
+    wanted = database_phase.resources(past, host)
+    return tuple(one for one in wanted if isinstance(one, Service | Storage | Listening))
+
+
+def database_gone(past: Past, host: str) -> tuple[Resource, ...]:
+    """slurmdbd and MariaDB stopped where they did not run before, when slurmctld does without; their data stays."""
+    units = ("slurmdbd", MARIADB)
+    return tuple(
+        Service(unit, running=False)
+        for unit in units
+        if host not in past.cluster.database_hosts and past.stays_off(host, unit)
+    )
+
+
 def munge_gone(past: Past, host: str) -> tuple[Resource, ...]:
     """munged stopped where it did not run before, when nothing needs it any more, and the key as it was."""
     if past.runs_afterwards(host, "munge"):
@@ -226,11 +250,13 @@ PHASES = (
     phase("daemons stop", stopping),
     phase("files", files),
     phase("munge", munge),
+    phase("database", database),
     phase("slurmctld stop", stop),
     phase("slurm.conf", slurms_files, controller_first=True),
     phase("slurmctld", slurmctld, controller_first=True),
     phase("slurmd", slurmd),
     phase("slurmctld start", start, controller_first=True),
+    phase("database stop", database_gone),
     phase("munge stop", munge_gone),
     phase("nodes", nodes),
 )

@@ -52,6 +52,14 @@ CASES: Mapping[str, SlurmConf] = {
         state_directory="/shared/slurm/state",
     ),
     "no-cgroups": replace(PLAIN, cgroup=Cgroup("none")),
+    "accounting": replace(PLAIN, nodes=nodes("cn", 4, SMALL, GPUS), accounting_host="10.0.0.1"),
+    "limits": replace(
+        PLAIN,
+        nodes=nodes("cn", 4, SMALL, GPUS, Gres="gpu:a100:4,shard:8"),
+        accounting_host="db01.example.org",
+        enforces_limits=True,
+        slurm_conf={"PriorityWeightFairshare": "1000000", "AccountingStorageTRES": "gres/gpu"},
+    ),
     "preemption": replace(
         PLAIN,
         partitions=(

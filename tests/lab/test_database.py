@@ -204,3 +204,23 @@ def test_a_database_that_does_not_start_ends_the_run_with_its_last_words(joined:
     joined.on("rm /etc/mysql/mariadb.conf.d/99-wrong.cnf")
     joined.lab.deploy()
     assert joined.on(ANSWERS) == joined.lab.lab.name
+
+
+def test_the_run_that_brought_the_database_is_undone_and_brought_again_with_all_history(joined: Joined) -> None:
+    number = ran(joined, "true")
+    joined.lab.until("ctl", ON_RECORD.format(number), "COMPLETED|0:0")
+    runs = sorted(path.stem for path in joined.lab.inventory_path.with_suffix(".runs").glob("*.json"))
+    done = joined.lab.slurmfab("rollback", runs[1])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert joined.lab.inventory_path.read_text() == joined.text
+    assert joined.on("grep -c AccountingStorage /etc/slurm/slurm.conf || :") == "0"
+    assert joined.on("systemctl is-active slurmdbd mariadb || :") == "inactive\ninactive"
+    assert joined.on(f"ls {CONF} 2>/dev/null || :") == ""
+    assert joined.on("test -d /var/lib/mysql/slurm_acct_db && echo there") == "there"
+    assert joined.on(STATE.format(joined.job)) == joined.begun
+    assert joined.lab.slurmfab("plan").returncode == 0
+    joined.lab.inventory_path.write_text(joined.text + DATABASE)
+    joined.lab.deploy()
+    joined.lab.until("ctl", ON_RECORD.format(number), "COMPLETED|0:0")
+    assert joined.on(STATE.format(joined.job)) == joined.begun
+    assert joined.lab.deploy()["steps"] == []
