@@ -95,29 +95,24 @@ def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Se
         ResourceFailed: slurmdbd does not answer.
     """
     ours = ("where", "cluster=" + cluster)
-    columns = ("account", "user", "partition", "parentname", *(key.name for key in keys))
-    shown = list(sacctmgr.rows(columns, "assoc", "woplimits", *ours))
-    defaults = sacctmgr.rows(("account", "user"), "assoc", "woplimits", "onlydefaults", *ours)
-    qos = sacctmgr.rows(("name", *(key.name for key in qos_keys)), "qos")
-    texts = account_texts(sacctmgr)
+    shown, defaults, qos, accounts, clusters, users = sacctmgr.tables(
+        (("account", "user", "partition", "parentname", *(key.name for key in keys)), ("assoc", "woplimits", *ours)),
+        (("account", "user"), ("assoc", "woplimits", "onlydefaults", *ours)),
+        (("name", *(key.name for key in qos_keys)), ("qos",)),
+        (("account", "coordinators", "organization", "description"), ("account", "withcoord")),
+        (("cluster",), ("cluster",)),
+        (("user", "adminlevel"), ("user",)),
+    )
+    texts = {row[0]: (row[3], row[2], frozenset(filter(None, row[1].split(",")))) for row in accounts}
     return Found(
-        clusters=tuple(row[0] for row in sacctmgr.rows(("cluster",), "cluster")),
+        clusters=tuple(row[0] for row in clusters),
         qos={row[0]: values(qos_keys, row[1:]) for row in qos},
         accounts={row[0]: AccountFound(row[3], *texts.get(row[0], NO_TEXTS)) for row in shown if not row[1]},
         associations={(row[0], row[1]): values(keys, row[4:]) for row in shown if not row[2]},
         defaults={row[1]: row[0] for row in defaults},
-        levels={row[0]: row[1] for row in sacctmgr.rows(("user", "adminlevel"), "user")},
+        levels={row[0]: row[1] for row in users},
         partitioned=tuple((row[0], row[1], row[2]) for row in shown if row[2]),
     )
-
-
-def account_texts(sacctmgr: Sacctmgr) -> Dict[str, Tuple[str, str, FrozenSet[str]]]:
-    """Description, organization and coordinators of all accounts, by name."""
-    columns = ("account", "coordinators", "organization", "description")
-    return {
-        name: (description, organization, frozenset(filter(None, coordinators.split(","))))
-        for name, coordinators, organization, description in sacctmgr.rows(columns, "account", "withcoord")
-    }
 
 
 def values(keys: Sequence[Key], row: Sequence[str]) -> Dict[str, str]:

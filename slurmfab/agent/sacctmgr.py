@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from typing import Iterator, List, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import List, Sequence
 
 from slurmfab.agent.resource import Context, ResourceFailed
 
@@ -65,11 +66,26 @@ class Sacctmgr:
             raise ResourceFailed(why(words, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")))
         return done.stdout.decode(errors="replace")
 
-    def rows(self, columns: Sequence[str], *words: str) -> Iterator[List[str]]:
-        """What a `show` tells, a list of columns for each line; only the last may hold a `|`."""
-        for line in self.run(["-nP", "show", *words, "format=" + ",".join(columns)]).splitlines():
-            if line:
-                yield line.split("|", len(columns) - 1)
+    def rows(self, columns: Sequence[str], *words: str) -> List[List[str]]:
+        """What a `show` tells, a list of columns for each line; only the last may hold a `|`.
+
+        Raises:
+            ResourceFailed: as `run` does.
+        """
+        lines = self.run(["-nP", "show", *words, "format=" + ",".join(columns)]).splitlines()
+        return [line.split("|", len(columns) - 1) for line in lines if line]
+
+    def tables(self, *queries: Sequence[Sequence[str]]) -> List[List[List[str]]]:
+        """The rows of several queries, asked at once: each waits for slurmdbd and does nothing meanwhile.
+
+        Args:
+            queries: columns, and then the words, of each.
+
+        Raises:
+            ResourceFailed: as `run` does.
+        """
+        with ThreadPoolExecutor(len(queries)) as pool:
+            return list(pool.map(lambda query: self.rows(query[0], *query[1]), queries))
 
 
 def why(words: Sequence[str], printed: str, complaints: str) -> str:
