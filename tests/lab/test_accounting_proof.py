@@ -1,0 +1,273 @@
+"""What accounting promises, shown by real jobs of real users: records, limits, preemption, refusals, mail.
+
+GPUs are stand-ins of the lab, and so is the mail system: two scripts on the controller that say so, and put what they
+get into a file. Slurm, MariaDB, the users and the limits are real.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from conftest import SUITES, WORKER
+from lab_cluster import DeployedLab, eventually
+from lab_user import running_lab
+from test_check_cluster import checked
+
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+PARTITIONS = """\
+partitions:
+  - {PartitionName: main, Nodes: ALL, Default: YES, PriorityTier: 10}
+  - {PartitionName: spare, Nodes: ALL, PriorityTier: 1, PreemptMode: REQUEUE}
+"""
+QOS = """\
+qos:
+  - {name: normal, MaxTRESPerUser: gres/gpu=2, MaxWall: "02:00:00", Flags: DenyOnLimit}
+  - {name: urgent, Priority: 100}
+"""
+PEOPLE = """\
+accounts:
+  - {name: physics, Fairshare: 30, QOS: "normal,urgent"}
+  - {name: maths, Fairshare: 10, QOS: "normal,urgent"}
+users:
+  - {name: ada, uid: 4001, accounts: physics}
+  - {name: bob, uid: 4002, accounts: maths, MaxJobs: 1}
+  - {name: eve, uid: 4003}
+"""
+BY_QOS = {
+    ", PreemptMode: REQUEUE": "",
+    "{name: urgent, Priority: 100}": "{name: urgent, Priority: 100, Preempt: normal}",
+}
+"""The same cluster, with QOS that preempt instead of partitions."""
+
+MAILBOX = "/var/tmp/mailbox"
+MAIL_SYSTEM = rf"""
+cat > /usr/bin/mail <<'END'
+#!/bin/sh
+# STAND-IN for mail(1) in a lab: takes -s SUBJECT RECIPIENT, and hands the mail to sendmail.
+printf 'To: %s\nSubject: %s\n\n' "$3" "$2" | /usr/sbin/sendmail "$3"
+END
+cat > /usr/sbin/sendmail <<'END'
+#!/bin/sh
+# STAND-IN for a mail system in a lab: delivers everything into one file.
+cat >> {MAILBOX}
+END
+chmod 0755 /usr/bin/mail /usr/sbin/sendmail
+"""
+
+DAEMONS = (
+    *(("ctl", unit) for unit in ("mariadb", "slurmdbd", "slurmctld", "munge")),
+    ("n1", "munge"),
+    ("n1", "slurmd"),
+)
+POLICY = "Job violates accounting/QOS policy"
+HINT = "You have no account on the cluster"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A cluster with people, and what they do there."""
+
+    lab: DeployedLab
+
+    def on(self, script: str, *, check: bool = True) -> str:
+        """What a script prints on the controller."""
+        return self.lab.on("ctl", script, check=check)
+
+    def by(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """What a user's command leaves, both outputs in one."""
+        said = self.on(f"cd /tmp; runuser -u {user} -- {' '.join(words)} 2>&1; echo $?", check=False)
+        output, _, code = said.rpartition("\n")
+        return subprocess.CompletedProcess(words, int(code), output)
+
+    def submit(self, user: str, options: str, script: str = "sleep 600") -> str:
+        """A job of a user's; its number."""
+        done = self.by(user, "sbatch", "--parsable --mem=50 -o /dev/null", options, f"--wrap '{script}'")
+        assert done.returncode == 0, done.stdout
+        return done.stdout.splitlines()[-1]
+
+    @property
+    def all_cpus(self) -> str:
+        """The option with which a job fills the node: not --exclusive, for that takes all GPUs as well."""
+        return f"--cpus-per-task={self.on('sinfo -h -p main -o %c')}"
+
+    def seen(self, job: str) -> str:
+        """A job's state, and why it waits."""
+        return self.on(f"squeue -h -j {job} -o '%T %r'", check=False)
+
+    def until(self, job: str, state: str, patience: float = 60) -> None:
+        """Wait for a state of a job, with its reason: `PENDING Priority`, `RUNNING None`."""
+        eventually(lambda: self.seen(job) == state, f"job {job} is {state}, not {self.seen(job)}", patience)
+
+    def cancel(self) -> None:
+        """End all jobs."""
+        self.on("squeue -h -o %A | xargs -r scancel")
+        self.lab.until("ctl", "squeue -h", "")
+
+    def until_slurm_answers(self) -> None:
+        """Wait until all daemons do their work."""
+        self.lab.until("ctl", "sacctmgr -nP show cluster format=cluster | wc -l; scontrol ping | grep -c UP", "1\n1")
+        self.lab.until("ctl", "sinfo -h -p main -o %t | grep -cE '^(idle|mix|alloc)$'", "1")
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def proof(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proof]:
+    suite = request.param
+    spec = LabSpec(name=f"pr{WORKER}{suite[:1]}", suite=suite, nodes=1, gpus=("n1:4",))
+    with running_lab(spec, tmp_path_factory.mktemp(f"proof-{suite}")) as lab:
+        head = lab.inventory_path.read_text().partition("partitions:")[0]
+        lab.inventory_path.write_text(f"{head}{PARTITIONS}database: ctl\n{QOS}{PEOPLE}")
+        lab.on("ctl", MAIL_SYSTEM)
+        lab.deploy()
+        yield Proof(lab)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(proof: Proof) -> Iterator[None]:
+    yield
+    proof.cancel()
+
+
+def test_all_checks_pass_and_a_second_deployment_changes_nothing(proof: Proof) -> None:
+    assert proof.lab.deploy()["steps"] == []
+    found = checked(proof.lab)
+    assert found.having("failed") == set()
+    accounting = ("slurmdbd_knows_the_cluster", "finished_job_is_on_record", "accounts_are_in_force")
+    names = (*accounting, "without_an_account_no_job_runs")
+    assert {("ctl", f"accounting.{name}") for name in names} <= found.having("passed")
+    assert ("ctl", "mail.end_of_a_job_is_mailed") in found.having("passed")
+
+
+def test_a_finished_job_is_read_back_as_it_ended(proof: Proof) -> None:
+    job = proof.submit("ada", "", "sleep 1; exit 3")
+    read = f"sacct -nPX -j {job} -o User,Account,QOS,State,ExitCode"
+    proof.lab.until("ctl", read, "ada|physics|normal|FAILED|3:0")
+    assert 1 <= int(proof.on(f"sacct -nPX -j {job} -o ElapsedRaw")) < 30
+
+
+def test_a_user_over_the_gpu_limit_waits_until_their_first_job_ends_and_others_do_not(proof: Proof) -> None:
+    first = proof.submit("ada", "--gres=gpu:2")
+    proof.until(first, "RUNNING None")
+    second = proof.submit("ada", "--gres=gpu:1")
+    proof.until(second, "PENDING QOSMaxGRESPerUser")
+    theirs = proof.submit("bob", "--gres=gpu:1")
+    proof.until(theirs, "RUNNING None")
+    assert proof.seen(second) == "PENDING QOSMaxGRESPerUser"
+    proof.on(f"scancel {first}")
+    proof.until(second, "RUNNING None")
+
+
+def test_a_job_that_no_limit_will_ever_let_through_is_refused_at_once(proof: Proof) -> None:
+    for options in ("--gres=gpu:3", "--time=03:00:00"):
+        refused = proof.by("ada", f"sbatch --mem=50 {options} --wrap true")
+        assert (refused.returncode, POLICY in refused.stdout) == (1, True), refused.stdout
+
+
+def test_a_user_over_the_number_of_jobs_waits(proof: Proof) -> None:
+    proof.until(proof.submit("bob", ""), "RUNNING None")
+    proof.until(proof.submit("bob", ""), "PENDING AssocMaxJobsLimit")
+
+
+@pytest.mark.parametrize(
+    "command", ["sbatch --wrap true", "sbatch --test-only --wrap true", "srun true", "salloc true"]
+)
+def test_a_user_without_an_account_is_told_what_to_do(proof: Proof, command: str) -> None:
+    refused = proof.by("eve", command)
+    assert refused.returncode != 0
+    assert f"{HINT} {proof.lab.lab.name}, and jobs run on accounts only." in refused.stdout
+    assert "sacctmgr show associations user=eve" in refused.stdout
+    assert "Invalid account" in refused.stdout
+
+
+def test_a_user_without_an_account_who_names_one_is_told_what_to_do(proof: Proof) -> None:
+    refused = proof.by("eve", "sbatch --account=physics --wrap true")
+    assert (refused.returncode, HINT in refused.stdout) == (1, True), refused.stdout
+
+
+def test_somebody_elses_account_is_refused_and_ones_own_needs_no_word(proof: Proof) -> None:
+    refused = proof.by("ada", "sbatch --account=maths --wrap true")
+    assert (refused.returncode, "Invalid account" in refused.stdout) == (1, True), refused.stdout
+    taken = proof.by("ada", "sbatch --account=physics -o /dev/null --wrap true")
+    assert (taken.returncode, HINT in taken.stdout) == (0, False), taken.stdout
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    ["this is no lua", "function slurm_job_submit() error('on purpose') end\nfunction slurm_job_modify() end"],
+    ids=["syntax", "while it runs"],
+)
+def test_a_mistake_in_the_script_for_jobs_holds_up_nobody(proof: Proof, mistake: str) -> None:
+    proof.on(f"cat > /etc/slurm/job_submit.lua <<'END'\n{mistake}\nEND")
+    proof.until(proof.submit("ada", ""), "RUNNING None")
+    changed = proof.lab.deploy()["steps"]
+    assert [(step["phase"], step["host"]) for step in changed] == [("slurm.conf", "ctl")]
+    assert HINT in proof.by("eve", "sbatch --wrap true").stdout
+
+
+def test_a_job_of_a_low_partition_gives_way_and_comes_back(proof: Proof) -> None:
+    low = proof.submit("ada", f"-p spare {proof.all_cpus}")
+    proof.until(low, "RUNNING None")
+    high = proof.submit("bob", f"-p main {proof.all_cpus}")
+    proof.until(high, "RUNNING None")
+    assert proof.seen(low).startswith("PENDING ")
+    proof.on(f"scancel {high}; scontrol update JobId={low} StartTime=now")
+    proof.until(low, "RUNNING None", patience=150)
+    assert "Restarts=1" in proof.on(f"scontrol show job {low}")
+
+
+def test_a_job_of_the_high_partition_never_gives_way(proof: Proof) -> None:
+    high = proof.submit("ada", f"-p main {proof.all_cpus}")
+    proof.until(high, "RUNNING None")
+    waiting = proof.submit("bob", f"-p spare {proof.all_cpus}")
+    proof.lab.until("ctl", f"squeue -h -j {waiting} -o %T", "PENDING")
+    assert proof.seen(high) == "RUNNING None"
+
+
+def test_the_mail_about_a_jobs_end_arrives_with_number_and_state(proof: Proof) -> None:
+    job = proof.submit("ada", "--mail-type=END --mail-user=ada@example.org --job-name=survey", "exit 4")
+    proof.lab.until("ctl", f"grep -c 'Job_id={job} ' {MAILBOX}", "1")
+    mail = proof.on(f"grep -B 1 'Job_id={job} ' {MAILBOX}")
+    assert "To: ada@example.org" in mail
+    assert f"Subject: Slurm Job_id={job} Name=survey Failed, Run time 00:00:0" in mail or "Ended, Run time" in mail
+    assert "FAILED, ExitCode 4" in mail
+
+
+def test_shares_are_in_force(proof: Proof) -> None:
+    lines = proof.on("sshare -a -n -P -o Account,User,RawShares,NormShares,FairShare").splitlines()
+    shown = {tuple(line.strip().split("|")[:2]): line.split("|")[2:] for line in lines}
+    assert shown["physics", ""][0] == "30"
+    assert shown["maths", ""][0] == "10"
+    assert float(shown["physics", "ada"][1]) > 0
+    assert 0 <= float(shown["physics", "ada"][2]) <= 1
+
+
+def test_limits_hold_after_a_restart_of_every_daemon_in_turn(proof: Proof) -> None:
+    running = proof.submit("ada", "--gres=gpu:2")
+    proof.until(running, "RUNNING None")
+    for host, unit in DAEMONS:
+        proof.lab.on(host, f"systemctl restart {unit}")
+        proof.until_slurm_answers()
+        waiting = proof.submit("ada", "--gres=gpu:1")
+        proof.until(waiting, "PENDING QOSMaxGRESPerUser")
+        assert proof.seen(running) == "RUNNING None", (host, unit)
+        assert HINT in proof.by("eve", "sbatch --wrap true").stdout, (host, unit)
+        assert POLICY in proof.by("ada", "sbatch --time=03:00:00 --wrap true").stdout, (host, unit)
+
+
+def test_a_job_gives_way_to_one_whose_qos_preempts_its_own(proof: Proof) -> None:
+    text = proof.lab.inventory_path.read_text()
+    for old, new in BY_QOS.items():
+        text = text.replace(old, new)
+    proof.lab.inventory_path.write_text(text)
+    proof.lab.deploy()
+    assert proof.lab.deploy()["steps"] == []
+    low = proof.submit("ada", proof.all_cpus)
+    proof.until(low, "RUNNING None")
+    high = proof.submit("bob", f"{proof.all_cpus} --qos=urgent")
+    proof.until(high, "RUNNING None")
+    assert proof.seen(low).startswith("PENDING ")
