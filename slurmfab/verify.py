@@ -36,10 +36,12 @@ ORDER = (
     "configuration",
     "nodes",
     "jobs",
+    "database",
     "accounting",
     "limits",
     "gpus",
     "mail",
+    "backups",
 )
 """The groups of checks, each resting on those before it; a new file goes in here, and the order stays visible."""
 

@@ -18,6 +18,8 @@ TICK = 0.02
 
 WATCHED = {
     "munge": (MUNGE_KEY,),
+    "mariadb": ("/etc/mysql/mariadb.conf.d/60-slurmfab.cnf",),
+    "slurmdbd": (f"{CONFIGURATION}/slurmdbd.conf",),
     "slurmctld": (f"{CONFIGURATION}/slurm.conf", f"{CONFIGURATION}/gres.conf"),
     "slurmd": tuple(f"{CONFIGURATION}/{name}" for name in FILES),
 }
