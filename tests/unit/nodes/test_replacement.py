@@ -6,9 +6,9 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from support import SMALL, cluster, facts_of, host_facts, prepared
+from support import SMALL, THREE_HOSTS, cluster, facts_of, host_facts, prepared
 
-from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.errors import IdConflict, InputError, SlurmfabError
 from slurmfab.facts import Gpu, Hardware
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
@@ -70,6 +70,13 @@ def test_a_machine_that_cannot_be_the_node_is_refused_with_the_reason(machine: M
         return
     with pytest.raises(SlurmfabError, match=f"n2: .*{words}.*Nothing was changed"):
         refuse_unsuited(known(), "n2", machine)
+
+
+def test_a_machine_on_which_somebody_has_a_persons_number_is_refused_before_any_change() -> None:
+    with_ann = cluster(THREE_HOSTS + "users: [{name: ann}]\n")
+    before = Inventory(with_ann, pin(with_ann, Lock(), facts_of(with_ann, prepared)), Path("cluster.yaml"))
+    with pytest.raises(IdConflict, match="n2: UID 2000, wanted for ann, belongs to bob there"):
+        refuse_unsuited(before, "n2", met(uids={2000: "bob"}))
 
 
 def test_the_machine_that_is_there_already_may_run_its_slurmd() -> None:
