@@ -10,7 +10,7 @@ from pathlib import Path
 from slurmfab.clusterfile.accounting import Database
 from slurmfab.errors import InputError
 
-_WRITABLE = re.compile(r"[!$-+\--\[\]-~]+")
+_WRITABLE = re.compile(r"[!$-&(-+\--\[\]-~]+")
 """What slurmdbd.conf can hold unquoted: no blank, no quotes, no comment, no comma, and no backslash."""
 
 _LONGEST = 4096

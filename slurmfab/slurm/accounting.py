@@ -66,7 +66,7 @@ def buffer_pool(memory: int, roles: Sequence[str]) -> int:
     Slurm's guide to accounting wants 5 to 50% of the memory.
 
     >>> buffer_pool(64000, ("database",)), buffer_pool(64000, ("controller", "database"))
-    (31872, 15872)
+    (32000, 16000)
 
     Args:
         memory: the host's, in MiB.

@@ -1,0 +1,49 @@
+"""slurmdbd.conf and MariaDB's settings, by version and by host."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.slurm.accounting import SlurmdbdConf, buffer_pool, mariadb_settings, slurmdbd_conf
+from slurmfab.slurm.versions import SlurmVersion
+
+
+@pytest.mark.parametrize(
+    ("memory", "roles", "pool"),
+    [
+        (64000, ("database",), 32000),
+        (64000, ("controller", "database"), 16000),
+        (64000, ("controller", "database", "compute"), 3968),
+        (1024, ("controller", "database"), 256),
+        (400, ("database",), 128),
+        (0, ("database",), 128),
+        (1000000, ("database",), 32768),
+    ],
+)
+def test_the_buffer_pool_leaves_memory_to_what_else_the_host_does(
+    memory: int, roles: tuple[str, ...], pool: int
+) -> None:
+    assert buffer_pool(memory, roles) == pool
+
+
+def test_settings_are_those_that_slurmdbd_asks_for() -> None:
+    lines = mariadb_settings(16000, ("database",)).splitlines()
+    assert "innodb_buffer_pool_size = 7936M" in lines
+    assert "innodb_log_file_size = 1984M" in lines
+    assert "innodb_lock_wait_timeout = 900" in lines
+    assert "loose_innodb_snapshot_isolation = OFF" in lines
+    assert "bind-address = 127.0.0.1" in lines
+
+
+@pytest.mark.parametrize(("version", "pid"), [((22, 5), "/run/slurmdbd.pid"), ((24, 11), "/run/slurmdbd/slurmdbd.pid")])
+def test_slurmdbd_conf_has_no_password_and_the_units_pid_file(version: tuple[int, int], pid: str) -> None:
+    text = slurmdbd_conf(SlurmdbdConf("db01", SlurmVersion(*version), "localhost", 0, "slurm", "slurm_acct_db"))
+    assert f"PidFile={pid}\n" in text
+    assert "DbdHost=db01\n" in text
+    assert "StoragePort" not in text
+    assert "StoragePass" not in text
+
+
+def test_an_external_server_has_its_port() -> None:
+    text = slurmdbd_conf(SlurmdbdConf("c1", SlurmVersion(24, 11), "db.example.org", 3307, "acct", "history"))
+    assert "StorageHost=db.example.org\nStoragePort=3307\nStorageLoc=history\nStorageUser=acct\n" in text
