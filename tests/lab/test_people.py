@@ -267,3 +267,32 @@ def test_a_home_that_is_somebody_elses_is_told_of_and_left(peopled: Peopled) -> 
     assert "/home/ann belongs to UID 0 and not to ann" in found.stdout
     peopled.hosts.on("n1", "chown ann /home/ann")
     assert peopled.hosts.slurmfab("check-cluster", "--only", "people").returncode == 0
+
+
+def test_a_node_that_joins_gets_all_people_unless_somebody_there_is_in_the_way(peopled: Peopled) -> None:
+    left = peopled.hosts.slurmfab("remove-node", "n2")
+    assert left.returncode == 0, words_of(left)
+    peopled.hosts.on("n2", "systemctl stop user@2000; userdel ann; useradd --uid 2000 stranger")
+    join = ("add-node", peopled.hosts.lab.host("n2").address, "--accept-new-host-keys")
+    before = peopled.text
+    refused = peopled.hosts.slurmfab(*join)
+    assert refused.returncode == 1
+    assert "n2: UID 2000, wanted for ann, belongs to stranger there." in words_of(refused)
+    assert peopled.text == before
+    peopled.hosts.on("n2", "userdel stranger")
+    joined = peopled.hosts.slurmfab(*join)
+    assert joined.returncode == 0, words_of(joined)
+    assert peopled.same("id ann") == "uid=2000(ann) gid=2000(ann) groups=2000(ann),44(video),2001(ml)"
+    assert peopled.says("ann", "ctl", "srun --chdir=/tmp -w n2 id -un") == "ann"
+
+
+def test_people_are_left_to_a_directory_service_where_the_file_says_so(peopled: Peopled) -> None:
+    before, text = peopled.state(), peopled.text
+    peopled.write(f"{text.partition('users:')[0]}unix_users: false\nusers: [{{name: ann}}]\n")
+    assert peopled.hosts.deploy("--prune")["steps"] == []
+    assert peopled.state() == before
+    assert peopled.hosts.slurmfab("check-cluster", "--only", "people").returncode == 0
+    peopled.hosts.on("n1", "usermod --uid 4000 ann")
+    found = peopled.hosts.slurmfab("check-cluster", "--only", "people")
+    assert found.returncode == 1
+    assert "ann has UID and GID 4000 and 2000, not 2000 and 2000" in found.stdout

@@ -1,0 +1,136 @@
+"""When the files are written that add-user and remove-user change, and what hosts are asked to do for it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import FakeHosts, facts_of, prepared
+
+from slurmfab import inventory
+from slurmfab import lock as locks
+from slurmfab.errors import IdConflict, SlurmfabError
+from slurmfab.facts import Account
+from slurmfab.inventory import Inventory
+from slurmfab.lock import Lock
+from slurmfab.people import adding, removing
+from slurmfab.progress import Progress
+from slurmfab.run import Run
+from slurmfab.situation import Situation, pin
+from slurmfab.ssh.session import Line
+
+BEFORE = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
+AFTER = BEFORE + "users: [{name: ann}]\n"
+ANN = {"ann": Account(2000, 2000, "/home/ann", "/bin/bash")}
+
+
+@dataclass
+class SlurmHosts(FakeHosts):
+    """Hosts of which the controller answers for Slurm.
+
+    Args:
+        jobs: lines as squeue prints them for slurmfab.
+    """
+
+    jobs: str = ""
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        if request["op"] == "slurm":
+            return ({"slurm": {"ping": "Slurmctld(primary) at c1 is UP", "jobs": self.jobs}},)
+        return super().call(host, request, heard)
+
+
+@dataclass
+class Busy(SlurmHosts):
+    """Hosts on some of which processes of whoever is to go run.
+
+    Args:
+        busy: which.
+    """
+
+    busy: set[str] | frozenset[str] = frozenset()
+
+    def outcomes(self, host: str, request: Mapping[str, Any]) -> Any:
+        for outcome in super().outcomes(host, request):
+            is_refused = host in self.busy and outcome["id"].startswith("person-gone:")
+            yield {**outcome, "status": "failed", "message": "it cannot be done"} if is_refused else outcome
+
+
+def run_for(hosts: FakeHosts, text: str, path: Path, lock: Lock | None = None) -> Run:
+    known = Inventory(inventory.parse(text, "cluster.yaml"), lock or Lock(), path)
+    return Run("add-user", known, hosts, Progress(io.StringIO()), known.cluster.hosts)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A cluster file without people."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(BEFORE)
+    return file
+
+
+def hosts_of(text: str, *, is_deployed: bool = True, **differing: Any) -> SlurmHosts:
+    """Hosts after a deployment of this cluster file."""
+    cluster = inventory.parse(text, "cluster.yaml")
+    facts = facts_of(cluster, prepared, **differing)
+    conf = dict(Situation(cluster, pin(cluster, Lock(), facts), facts).files)["slurm.conf"]
+    return SlurmHosts({host: replace(fact, slurm_conf=conf if is_deployed else "") for host, fact in facts.items()})
+
+
+def test_the_file_is_written_when_all_hosts_have_been_asked_and_then_people_are_made(path: Path) -> None:
+    hosts = hosts_of(AFTER)
+    hosts.wrong = {"n1": {"person:ann"}, "n2": {"person:ann"}}
+    adding.carry_out(run_for(hosts, AFTER, path), "ann", AFTER)
+    assert path.read_text() == AFTER
+    assert locks.load(inventory.lock_path(path)).ids["ann.uid"] == 2000
+    assert hosts.of("n1")[:2] == ["facts", "compare"]
+    assert [asked for asked in hosts.of("n1") if asked.startswith("apply")] == [
+        "apply group,person,person-home,authorized-keys"
+    ]
+    assert not any("packages" in asked or "slurm-files" in asked for host in hosts.facts for asked in hosts.of(host))
+
+
+def test_nothing_is_written_when_a_number_is_somebody_elses(path: Path) -> None:
+    text = BEFORE + "users: [{name: ann, uid: 3000}]\n"
+    hosts = hosts_of(BEFORE, uids={3000: "bob"})
+    with pytest.raises(IdConflict, match=r"c1,n\[1-2\]: UID 3000, wanted for ann, belongs to bob there"):
+        adding.carry_out(run_for(hosts, text, path), "ann", text)
+    assert [file.name for file in path.parent.iterdir()] == ["cluster.yaml"]
+    assert path.read_text() == BEFORE
+    assert hosts.of("n1") == ["facts"]
+
+
+def test_before_the_first_deployment_somebody_goes_into_the_file_and_no_further(path: Path) -> None:
+    hosts = hosts_of(AFTER, is_deployed=False)
+    hosts.wrong = {"n1": {"person:ann"}}
+    adding.carry_out(run_for(hosts, AFTER, path), "ann", AFTER)
+    assert path.read_text() == AFTER
+    assert not [asked for asked in hosts.of("n1") if asked.startswith("apply")]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "failing", "words"),
+    [
+        (
+            "12|12|ann|main|RUNNING|None|1|1|1|0:10|1:00|n1|||||sleep",
+            set(),
+            r"ann has jobs: 12 \(running\)\. Wait for them",
+        ),
+        ("", {"n2"}, "n2: it cannot be done"),
+    ],
+    ids=["jobs", "processes"],
+)
+def test_nothing_is_written_when_something_of_theirs_runs(path: Path, jobs: str, failing: set[str], words: str) -> None:
+    path.write_text(AFTER)
+    hosts = Busy(hosts_of(AFTER, accounts={**prepared("c1").accounts, **ANN}).facts, jobs=jobs, busy=failing)
+    lock = Lock(ids={"ann.uid": 2000, "ann.gid": 2000}, leaving=("ann",))
+    with pytest.raises(SlurmfabError, match=words):
+        removing.carry_out(run_for(hosts, BEFORE, path, lock), "ann", BEFORE)
+    assert path.read_text() == AFTER
+    assert not inventory.lock_path(path).exists()
