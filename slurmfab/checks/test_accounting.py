@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.checks import associations
+from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.slurm import JOB_SECONDS, Slurm
-from slurmfab.checks.wanted import deploy, explains_refusals
+from slurmfab.checks.wanted import CONFIGURATION, deploy, explains_refusals
 from slurmfab.cluster import Cluster
 from slurmfab.lock import Lock
+from slurmfab.plans.kinds_of_drift import CHANGED_FILE
+from slurmfab.slurm.refusals import SCRIPT
+from slurmfab.slurm.render import fill
 
 CODE = 7
 """The exit code of a job that is meant to fail: a number that no other mishap gives."""
@@ -81,13 +85,24 @@ def test_accounts_are_in_force(enforcer: CheckedHost, slurm: Slurm, cluster: Clu
     )
 
 
-def test_without_an_account_no_job_runs(enforcer: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+def test_script_for_jobs_is_sound(enforcer: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """the script that slurmctld runs at each job is slurmfab's"""
+    if not explains_refusals(cluster, lock):
+        pytest.skip("slurmctld runs no script of slurmfab's.")
+    path = f"{CONFIGURATION}/{SCRIPT}"
+    script = enforcer.file(path)
+    if not script.exists or script.content_string != fill(SCRIPT, {"cluster_name": cluster.name}):
+        state = "has been changed" if script.exists else "is missing, and without it slurmctld will not start again"
+        raise Drifted(CHANGED_FILE, f"{path} {state}. Repair: {deploy(enforcer.name)}")
+
+
+def test_without_an_account_no_job_runs(enforcer: CheckedHost, slurm: Slurm, cluster: Cluster, lock: Lock) -> None:
     """a user without an account is refused, and told why"""
     if enforcer.run("getent passwd %s", STRANGER).rc != 0:
         pytest.skip(f"there is no user {STRANGER} to try it with.")
     if any(user == STRANGER for _, user in associations.ask(enforcer).pairs):
         pytest.skip(f"the user {STRANGER} has an account.")
-    done = enforcer.run(TRY, STRANGER)
+    done = slurm.controller.run(TRY, STRANGER)
     assert done.rc != 0, f"{STRANGER}, who has no account, may run jobs. Repair: fab deploy"
     assert REFUSED in done.stderr, f"{STRANGER} is refused, but for another reason: {last_words(done)}"
     if explains_refusals(cluster, lock):

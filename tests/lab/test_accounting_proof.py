@@ -228,13 +228,17 @@ def test_a_job_of_the_high_partition_never_gives_way(proof: Proof) -> None:
     assert proof.seen(high) == "RUNNING None"
 
 
-def test_the_mail_about_a_jobs_end_arrives_with_number_and_state(proof: Proof) -> None:
-    job = proof.submit("ada", "--mail-type=END --mail-user=ada@example.org --job-name=survey", "exit 4")
-    proof.lab.until("ctl", f"grep -c 'Job_id={job} ' {MAILBOX}", "1")
-    mail = proof.on(f"grep -B 1 'Job_id={job} ' {MAILBOX}")
-    assert "To: ada@example.org" in mail
-    assert f"Subject: Slurm Job_id={job} Name=survey Failed, Run time 00:00:0" in mail or "Ended, Run time" in mail
-    assert "FAILED, ExitCode 4" in mail
+@pytest.mark.parametrize(
+    ("types", "script", "state"),
+    [("END", "true", "COMPLETED, ExitCode 0"), ("END,FAIL", "exit 4", "FAILED, ExitCode 4")],
+    ids=["well", "badly"],
+)
+def test_the_mail_about_a_jobs_end_arrives_with_number_and_state(
+    proof: Proof, types: str, script: str, state: str
+) -> None:
+    job = proof.submit("ada", f"--mail-type={types} --mail-user=ada@example.org --job-name=survey", script)
+    mail = f"grep -A 1 'To: ada@example.org' {MAILBOX} | grep 'Subject: Slurm Job_id={job} Name=survey'"
+    proof.lab.until("ctl", f"{mail} | grep -c '{state}'", "1")
 
 
 def test_shares_are_in_force(proof: Proof) -> None:

@@ -12,6 +12,7 @@ import pytest
 from slurmfab import inventory as inventories
 from slurmfab.checks import associations, test_accounting, test_mail
 from slurmfab.checks.associations import Associations
+from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.plugin import Checks
 from slurmfab.checks.shell import Answer
@@ -157,7 +158,7 @@ LOCK = Lock(slurm="24.11.5", hosts={"ctl": HostLock("ctl")})
 
 
 def test_who_has_no_account_and_is_told_so_passes(controller: CheckedHost, cluster: Cluster) -> None:
-    test_accounting.test_without_an_account_no_job_runs(controller, cluster, LOCK)
+    test_accounting.test_without_an_account_no_job_runs(controller, Slurm(controller, cluster), cluster, LOCK)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_who_has_no_account_and_gets_something_else_fails(
 ) -> None:
     shells["ctl"].rules["sbatch --test-only"] = answer
     with pytest.raises(AssertionError, match=words):
-        test_accounting.test_without_an_account_no_job_runs(controller, cluster, LOCK)
+        test_accounting.test_without_an_account_no_job_runs(controller, Slurm(controller, cluster), cluster, LOCK)
 
 
 def test_slurms_own_words_are_enough_where_the_plugins_are_the_users_own(
@@ -181,7 +182,20 @@ def test_slurms_own_words_are_enough_where_the_plugins_are_the_users_own(
 ) -> None:
     own = inventories.parse(f"{FILE}slurm_conf: {{JobSubmitPlugins: lua}}\n", "tiny.yaml")
     shells["ctl"].rules["sbatch --test-only"] = refused()
-    test_accounting.test_without_an_account_no_job_runs(controller, own, LOCK)
+    test_accounting.test_without_an_account_no_job_runs(controller, Slurm(controller, own), own, LOCK)
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [("-- by hand", "job_submit.lua has been changed"), (None, "missing, and without it slurmctld will not start")],
+)
+def test_a_script_for_jobs_that_is_not_slurmfabs_is_drift(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, there: str | None, words: str
+) -> None:
+    shells["ctl"].rules["test -e /etc/slurm/job_submit.lua"] = Answer(0 if there else 1)
+    shells["ctl"].rules["cat .*/etc/slurm/job_submit.lua"] = there or ""
+    with pytest.raises(Drifted, match=words):
+        test_accounting.test_script_for_jobs_is_sound(controller, cluster, LOCK)
 
 
 @pytest.mark.parametrize(
