@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from slurmfab import hostlist
 from slurmfab.clusterfile import rules
 from slurmfab.clusterfile.accounting import Account, Database, Qos, User, database_of
+from slurmfab.clusterfile.backups import Backup
 from slurmfab.clusterfile.model import Model
 from slurmfab.clusterfile.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf, mistakes
 from slurmfab.errors import HostlistError
@@ -178,6 +179,7 @@ class Cluster(Model):
         accounts: the tree of accounts, each with its limits.
         users: people: on the hosts, and in the accounts.
         unix_users: whether slurmfab makes the users on the hosts; not where LDAP or SSSD does.
+        backup: backups that controller and database host make by themselves; `None` for none.
     """
 
     name: Annotated[
@@ -214,6 +216,9 @@ class Cluster(Model):
     unix_users: Annotated[
         bool, Field(description="Whether slurmfab makes the users on the hosts; false where LDAP or SSSD does.")
     ] = True
+    backup: Annotated[
+        Backup | None, Field(description="Backups that controller and database host make by themselves.")
+    ] = None
 
     @model_validator(mode="after")
     def _check_rules(self) -> Cluster:
@@ -235,6 +240,11 @@ class Cluster(Model):
     def database_hosts(self) -> tuple[str, ...]:
         """The host of slurmdbd, if there is one."""
         return (self.database.host,) if self.database else ()
+
+    @property
+    def backup_hosts(self) -> tuple[str, ...]:
+        """The hosts that make backups by themselves: those that have something to save."""
+        return tuple(dict.fromkeys((self.controller, *self.database_hosts))) if self.backup else ()
 
     @property
     def has_accounts(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from slurmfab.agent.resource import Resource
 from slurmfab.phases import (
     accounts,
+    backups,
     daemons,
     database,
     hosts_file,
@@ -61,6 +62,7 @@ PHASES = (
     Phase("new nodes", daemons.gate),
     Phase("new slurmd", daemons.new_slurmd),
     Phase("nodes", daemons.nodes),
+    Phase("backups", backups.resources),
 )
 """The order of a deployment."""
 

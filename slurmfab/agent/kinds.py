@@ -35,6 +35,7 @@ KINDS = {
     "person": "person:Person",
     "person-gone": "person_gone:PersonGone",
     "person-home": "person_home:PersonHome",
+    "program": "program:Program",
     "restored": "restored:Restored",
     "restored-database": "restored_database:RestoredDatabase",
     "restored-files": "restored_state:RestoredFiles",

@@ -6,7 +6,7 @@ import os
 import shutil
 import tarfile
 from dataclasses import dataclass
-from typing import ClassVar, Iterator, Tuple
+from typing import BinaryIO, ClassVar, Iterator, Tuple
 
 from slurmfab.agent.accounts import gid_of, uid_of
 from slurmfab.agent.backup_archive import sync
@@ -68,15 +68,23 @@ class RestoredState(Resource):
         with open(context.path(self.staged), "rb") as file, as_owner(directory):
             shutil.rmtree(new, ignore_errors=True)
             os.mkdir(new, 0o700)
-            for member, path in members(file):
-                target = os.path.join(new, path)
-                os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-                unpack(member, target)
-            close_to_others(new)
-            if os.geteuid() == 0:
-                give(new, uid_of(context, "slurm"), gid_of(context, "slurm"))
-            exchange(directory, os.path.join(directory, BEFORE + self.stamp))
+            try:
+                self.fill(context, new, file)
+                exchange(directory, os.path.join(directory, BEFORE + self.stamp))
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
         done(context, self.staged, self.sha256)
+
+    def fill(self, context: Context, new: str, file: BinaryIO) -> None:
+        """Unpack the part into an empty directory, as the slurm user's."""
+        for member, path in members(file):
+            target = os.path.join(new, path)
+            os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+            unpack(member, target)
+        close_to_others(new)
+        if os.geteuid() == 0:
+            give(new, uid_of(context, "slurm"), gid_of(context, "slurm"))
+        os.sync()  # there can be many thousand scripts, too many to wait for each
 
 
 @dataclass(frozen=True)
@@ -116,8 +124,9 @@ class RestoredFiles(Resource):
         return path not in self.but and not os.path.lexists(os.path.join(context.path(self.directory), path))
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Put them there, with the modes that they had; they are root's, unless only their owner may read them."""
+        """Put them there, with the modes that they had; whose they were, if those are the slurm user's, else root's."""
         directory = os.path.realpath(context.path(self.directory))
+        slurm = uid_of(context, "slurm"), gid_of(context, "slurm")
         with open(context.path(self.staged), "rb") as file:
             for member, path in members(file):
                 if self.is_missing(context, path):
@@ -126,21 +135,22 @@ class RestoredFiles(Resource):
                     if os.path.realpath(target) != target:
                         raise ResourceFailed("%s leads elsewhere; nothing is restored there" % target)
                     unpack(member, target)
-                    os.chown(target, member[0].uid, member[0].gid)
+                    if (member[0].uid, member[0].gid) == slurm:
+                        os.chown(target, *slurm)
                     os.chmod(target, member[0].mode & 0o755)
 
 
 Member = Tuple[tarfile.TarInfo, tarfile.TarFile]
 
 
-def members(file: object) -> Iterator[Tuple[Member, str]]:
+def members(file: BinaryIO) -> Iterator[Tuple[Member, str]]:
     """The files of a compressed tar, one after the other, with their paths.
 
     Raises:
         ResourceFailed: one is no regular file, or would lie elsewhere; or the tar is damaged.
     """
     try:
-        with tarfile.open(fileobj=file, mode="r|gz") as tar:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=file, mode="r|gz") as tar:
             for member in tar:
                 parts = member.name.split("/")
                 if not member.isreg() or "" in parts or "." in parts or ".." in parts or "\0" in member.name:
@@ -158,8 +168,6 @@ def unpack(member: Member, target: str) -> None:
     mode = 0o600 | (info.mode & 0o100)
     with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
         shutil.copyfileobj(content, file, 1 << 20)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def own(directory: str) -> bool:

@@ -65,7 +65,7 @@ def restore(cluster: str, file: str, wish: Wish, output: Output) -> int:
     backup = archive.verified(Path(file))
     path = Path(cluster) if cluster else inventory.default_path()
     known = belonging(backup, path)
-    print(archive.described(backup))  # noqa: T201 - what is about to be restored
+    output.progress().line(archive.described(backup))
     may_be_new = tuple(dict.fromkeys((*known.cluster.controllers, *known.cluster.database_hosts)))
     met = new_keys.acquainted(known, may_be_new, output, accept=wish.accept_new_keys)
     run = operations.start(met, "", output, command="restore", accept_new=wish.accept_new_keys)

@@ -228,6 +228,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "other": tuple(host for host in hosts if host != cluster.controller),
         "backup": tuple(host for host in cluster.controllers[1:] if host in hosts),
         "database": tuple(host for host in cluster.database_hosts if host in hosts),
+        "saver": tuple(host for host in cluster.backup_hosts if host in hosts),
         "enforcer": primary if cluster.has_accounts else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "with_people": tuple(hosts) if cluster.users else (),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab import hostlist
-from slurmfab.clusterfile import accounting_rules, database_rules, people_rules, preemption_rules
+from slurmfab.clusterfile import accounting_rules, backup_rules, database_rules, people_rules, preemption_rules
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
@@ -139,6 +139,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *database_rules.RULES,
     *accounting_rules.RULES,
     *people_rules.RULES,
+    *backup_rules.RULES,
     *preemption_rules.RULES,
 )
 

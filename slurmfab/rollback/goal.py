@@ -18,6 +18,7 @@ from slurmfab.rollback.kept import Kept
 from slurmfab.runs.record import SETTLING, Record
 
 COMMAND = "rollback"
+RESTORE = "restore"
 
 NODE_STATES = {
     "node-drain", "node-resume", "node-reboot", "node-gate", "node-trial", "jobs-ended", "slurm-nodes",
@@ -109,10 +110,16 @@ def before(records: Sequence[Record], undone: Record) -> Goal:
 
     Raises:
         InputError: the run before it was cut off, so that nobody knows a state to go back to; or hosts kept nothing
-            yet at that time.
+            yet at that time; or a backup was restored since.
     """
     if undone.cluster_file is None and undone.ended:
         raise InputError(f"{undone.run} is of an older slurmfab, with which hosts kept nothing; it cannot be undone.")
+    restored = next((one.run for one in records if one.run >= undone.run and one.command == RESTORE), "")
+    if restored:
+        raise InputError(
+            f"{restored} has put a backup's data in the place of others, of which hosts keep nothing for a rollback. "
+            "There is a way back only by a backup: fab restore."
+        )
     earlier = [record for record in records if record.run < undone.run]
     if not earlier:
         why = f"{undone.run} was the first run, so the hosts go back to before it, and the cluster file stays as it is."

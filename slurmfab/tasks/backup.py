@@ -47,7 +47,7 @@ def backup(
     help={
         **COMMON,
         "file": "the archive that fab backup made",
-        "accept_new_host_keys": "believe other SSH host keys of controllers and slurmdbd's host",
+        "accept_new_host_keys": "believe new SSH host keys, also of reinstalled controllers",
         "overwrite": "forget the jobs that came after the backup",
         "abandon_jobs": "accept that Slurm ends running jobs that the backup does not know",
     },

@@ -31,4 +31,4 @@ def test_every_template_says_where_it_goes_and_who_watches_it() -> None:
     for path in (TOP / "templates").iterdir():
         first = path.read_text().splitlines()[0]
         assert re.match(r"{#- /etc/\S+ on (every host|every controller|the database's host)", first), path
-        assert re.search("watched by (slurm|mariadb)|slurmctld reads it anew", first), path
+        assert re.search("watched by (slurm|mariadb|systemd)|slurmctld reads it anew", first), path

@@ -202,3 +202,11 @@ def test_a_host_that_keeps_nothing_of_what_was_changed_there_is_another_system()
 )
 def test_a_run_that_changed_no_file_is_told_with_what_undoes_it(record: Record, words: str) -> None:
     assert goals.nothing_to_undo(record).endswith(words)
+
+
+@pytest.mark.parametrize("undone", [0, 1])
+def test_a_run_since_which_a_backup_was_restored_cannot_be_undone(undone: int) -> None:
+    records = [ran(1), ran(2, "restore")]
+    with pytest.raises(InputError, match=r"There is a way back only by a backup: fab restore"):
+        goals.before(records, records[undone])
+    assert goals.before([*records, ran(3)], ran(3)).cluster_file == records[1].cluster_file

@@ -1,0 +1,173 @@
+"""Archives on the deployer: whole or refused, whatever somebody has done to them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from saved_archives import ABOUT, PARTS, archive, compressed_tar
+
+from slurmfab.agent.backup_archive import BLOCK, KEY, MANIFEST, NEW, STATE, Archive, header, sweep
+from slurmfab.backup.archive import all_in, described, make_directory, verified
+from slurmfab.errors import InputError
+
+
+def member(name: str, **more: object) -> tarfile.TarInfo:
+    """A member of a tar that no honest backup has."""
+    info = tarfile.TarInfo(name)
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info
+
+
+def test_a_backup_that_is_whole_when_verified_then_tells_what_its_manifest_says(tmp_path: Path) -> None:
+    backup = verified(archive(tmp_path))
+    assert (backup.cluster, backup.slurm, backup.next_job_id) == ("lab", "24.11.5", 18)
+    assert backup.jobs == {16, 17}
+    assert set(backup.parts) == set(PARTS)
+    assert all(backup.read(name) == content for name, content in PARTS.items())
+
+
+def test_an_archive_when_other_programs_read_it_then_it_is_a_plain_tar(tmp_path: Path) -> None:
+    with tarfile.open(archive(tmp_path)) as tar:
+        assert tar.getnames() == [*PARTS, MANIFEST]
+        key = tar.extractfile(KEY)
+        assert key is not None
+        assert key.read() == PARTS[KEY]
+
+
+def test_an_archive_when_any_of_its_bytes_differs_then_it_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path)
+    whole = path.read_bytes()
+    with tarfile.open(path) as tar:
+        places = [one.offset_data + one.size // 2 for one in tar if one.name != MANIFEST]
+    for place in places:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(InputError, match="not as the manifest says"):
+            verified(path)
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK, 3 * BLOCK + 7])
+def test_an_archive_when_it_was_cut_off_then_it_is_refused(tmp_path: Path, size: int) -> None:
+    path = archive(tmp_path)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(InputError, match="Nothing was changed; take another backup"):
+        verified(path)
+
+
+def test_an_archive_when_its_manifest_is_missing_then_it_is_refused(tmp_path: Path) -> None:
+    path = archive(tmp_path)
+    whole = path.read_bytes()
+    with tarfile.open(path) as tar:
+        start = tar.getmember(MANIFEST).offset
+    path.write_bytes(whole[:start] + bytes(2 * BLOCK))
+    with pytest.raises(InputError, match="there is no manifest"):
+        verified(path)
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        member("../../etc/cron.d/evil"),
+        member("/etc/cron.d/evil"),
+        member("hash.1/../../../evil"),
+        member("link", type=tarfile.SYMTYPE, linkname="/etc/shadow"),
+        member("hard", type=tarfile.LNKTYPE, linkname="job_state"),
+        member("device", type=tarfile.CHRTYPE, devmajor=1, devminor=3),
+        member("pipe", type=tarfile.FIFOTYPE),
+        member("a//b"),
+    ],
+    ids=lambda info: info.name,
+)
+def test_an_archive_when_a_part_holds_what_would_lead_elsewhere_then_it_is_refused(
+    tmp_path: Path, info: tarfile.TarInfo
+) -> None:
+    path = archive(tmp_path, {**PARTS, STATE: compressed_tar({"job_state": b"jobs"}, info)})
+    with pytest.raises(InputError, match="which is not restored"):
+        verified(path)
+
+
+@pytest.mark.parametrize("name", ["other", "../munge.key", KEY])
+def test_an_archive_when_it_holds_something_else_then_it_is_refused(tmp_path: Path, name: str) -> None:
+    made = Archive(str(tmp_path), "lab")
+    for part, content in PARTS.items():
+        made.add(part, content)
+    made.begin()
+    made.end(name)
+    with pytest.raises(InputError, match="does not belong into it"):
+        verified(Path(made.finish(ABOUT)))
+
+
+def test_an_archive_of_a_newer_format_when_verified_then_the_remedy_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "new.tar"
+    text = json.dumps({**ABOUT, "format": 2, "parts": {}}).encode()
+    info = tarfile.TarInfo(MANIFEST)
+    info.size = len(text)
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(info, io.BytesIO(text))
+    with pytest.raises(InputError, match="made by a newer slurmfab"):
+        verified(path)
+
+
+def test_a_file_that_is_no_archive_or_not_there_when_verified_then_no_traceback_comes(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no tar\n" * 1000)
+    for name in ("text", "missing", "."):
+        with pytest.raises(InputError):
+            verified(tmp_path / name)
+
+
+def test_an_archive_while_it_is_written_then_only_its_owner_may_read_it_and_it_has_another_name(tmp_path: Path) -> None:
+    made = Archive(str(tmp_path), "lab")
+    made.begin()
+    made.write(b"secret")
+    (there,) = tmp_path.iterdir()
+    assert there.name.startswith(NEW)
+    assert there.stat().st_mode & 0o777 == 0o600
+    assert all_in(tmp_path) == ()
+    made.abandon()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_archives_of_one_name_when_both_end_then_both_are_there(tmp_path: Path) -> None:
+    assert [archive(tmp_path).name for _ in range(2)] == ["lab-20261121T143200Z.tar", "lab-20261121T143200Z-2.tar"]
+    assert len(all_in(tmp_path)) == 2
+
+
+def test_what_a_killed_writer_left_when_swept_then_it_goes_and_what_is_being_written_stays(tmp_path: Path) -> None:
+    (tmp_path / f"{NEW}old").write_bytes(b"half")
+    made = Archive(str(tmp_path), "lab")
+    sweep(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == [Path(made.new).name]
+    made.abandon()
+
+
+def test_a_part_that_was_dropped_when_the_archive_ends_then_nothing_of_it_is_in_it(tmp_path: Path) -> None:
+    made = Archive(str(tmp_path), "lab")
+    made.add(KEY, PARTS[KEY])
+    made.begin()
+    made.write(b"half of a database")
+    made.drop()
+    assert set(verified(Path(made.finish(ABOUT))).parts) == {KEY}
+
+
+def test_the_header_of_a_part_of_many_gigabytes_is_one_block_as_well() -> None:
+    block = header("database.sql.gz", 70 * 2**30, 0)
+    assert len(block) == BLOCK
+    assert tarfile.TarInfo.frombuf(block, "utf-8", "strict").size == 70 * 2**30
+
+
+def test_the_directory_for_backups_when_it_was_open_to_others_then_it_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "cluster.backups").mkdir(mode=0o755)
+    assert make_directory(tmp_path / "cluster.yaml").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_description_says_what_is_in_it_and_what_is_not(tmp_path: Path) -> None:
+    parts = {name: content for name, content in PARTS.items() if name != "database.sql.gz"}
+    path = archive(tmp_path, parts, left_out={"database.sql.gz": "it is on db.example.org"})
+    told = described(verified(path))
+    assert "17 is the last job, 2 not ended" in told
+    assert "munge key (128 bytes)" in told
+    assert "not in it: accounting database: it is on db.example.org" in told

@@ -1,0 +1,54 @@
+"""Which cluster a backup is restored to, before anybody is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
+
+from slurmfab.agent.backup_archive import CLUSTER_FILE, STATE
+from slurmfab.backup.archive import Backup, verified
+from slurmfab.backup.restoring import belonging
+from slurmfab.errors import InputError
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Backup:
+    return verified(archive(tmp_path))
+
+
+def test_an_empty_directory_when_a_backup_is_restored_then_the_backups_files_count(
+    tmp_path: Path, backup: Backup
+) -> None:
+    known = belonging(backup, tmp_path / "configs/cluster.yaml")
+    assert (known.cluster.controller, known.lock.slurm) == ("c1", "24.11.5")
+    assert not (tmp_path / "configs").exists()
+
+
+def test_a_cluster_file_that_is_there_when_a_backup_is_restored_then_it_counts(tmp_path: Path, backup: Backup) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER_TEXT.replace("[c1]", "[c2]").replace("c1: 10", "c2: 10").replace(": c1", ": c2"))
+    known = belonging(backup, path)
+    assert known.cluster.controller == "c2"
+    assert known.lock.slurm == "24.11.5"
+    (tmp_path / "cluster.lock.json").write_text(LOCK_TEXT.replace("24.11.5", "24.11.6"))
+    assert belonging(backup, path).lock.slurm == "24.11.6"
+
+
+def test_another_clusters_backup_when_restored_then_it_is_refused(tmp_path: Path, backup: Backup) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER_TEXT.replace("cluster: lab", "cluster: other"))
+    with pytest.raises(InputError, match=r"a backup of the cluster lab, and .* is about other"):
+        belonging(backup, path)
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"), [(CLUSTER_FILE, "There is no cluster file"), (STATE, "holds no state of slurmctld's")]
+)
+def test_a_backup_that_lacks_what_is_needed_when_restored_then_it_is_refused(
+    tmp_path: Path, missing: str, words: str
+) -> None:
+    parts = {name: content for name, content in PARTS.items() if name != missing}
+    with pytest.raises(InputError, match=words):
+        belonging(verified(archive(tmp_path, parts)), tmp_path / "configs/cluster.yaml")

@@ -1,0 +1,175 @@
+"""A backup on its way to the deployer: whole, private, or nothing."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from saved_archives import CLUSTER_TEXT, PARTS, archive
+from support import FakeHosts, cluster, facts_of, prepared, run_over
+
+from slurmfab.agent.backup_archive import DATABASE, DATABASE_FILES, FILES, STATE, SUFFIX
+from slurmfab.backup import saving
+from slurmfab.backup.archive import Backup, all_in, directory, verified
+from slurmfab.errors import AgentFailed, ConnectionLost, HostError, InputError, SlurmfabError
+from slurmfab.run import Run
+from slurmfab.ssh.session import Line
+
+CONTENT = {"state": PARTS[STATE], "files": PARTS[FILES], "database": PARTS[DATABASE]}
+APART = CLUSTER_TEXT.replace("database: c1", "database: d1")
+EXTERNAL = CLUSTER_TEXT.replace("database: c1", "database: {host: c1, external: db.example.org, password_file: pw}")
+
+
+@dataclass
+class SavingHosts(FakeHosts):
+    """Hosts that have something to save.
+
+    Args:
+        breaking: by part, what happens in the middle of it.
+        saved: what was asked for, in order.
+    """
+
+    breaking: dict[str, HostError] = field(default_factory=dict)
+    saved: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        if request["op"] != "save":
+            return super().call(host, request, heard)
+        self.saved.append((host, request))
+        content = CONTENT[request["part"]]
+        for piece in (content[:10], content[10:]):
+            heard({"piece": base64.b64encode(piece).decode()})
+            if request["part"] in self.breaking:
+                raise self.breaking[request["part"]]
+        about = {"next_job_id": 18, "jobs": [16, 17]} if request["part"] == "state" else {}
+        return ({"saved": about},)
+
+
+def begun(place: Path, text: str = CLUSTER_TEXT, **breaking: HostError) -> tuple[Run, SavingHosts]:
+    """A run over hosts that are deployed to, with its cluster file in a directory."""
+    path = place / "configs/cluster.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    known = cluster(text)
+    facts = facts_of(known, prepared, slurm_conf="ClusterName=lab\nStateSaveLocation=/moved\n", munge_key="a2tr" * 30)
+    hosts = SavingHosts(facts, breaking=breaking)
+    run = run_over(hosts, known)
+    run.inventory = replace(run.inventory, path=path)
+    return run, hosts
+
+
+def saved(run: Run, to: str = "") -> Backup:
+    """The backup that a run makes."""
+    made = saving.begun(run, to)
+    try:
+        return verified(saving.save(run, made))
+    finally:
+        made.abandon()
+
+
+def test_a_backup_when_made_lies_beside_the_cluster_file_for_its_owner_alone(tmp_path: Path) -> None:
+    run, _ = begun(tmp_path)
+    backup = saved(run)
+    assert backup.path.parent == directory(run.inventory.path)
+    assert backup.path.name == f"lab-{run.started:%Y%m%dT%H%M%SZ}{SUFFIX}"
+    assert backup.path.stat().st_mode & 0o777 == 0o600
+    assert backup.path.parent.stat().st_mode & 0o777 == 0o700
+    assert backup.read("cluster.yaml").decode() == CLUSTER_TEXT
+    assert backup.read(STATE) == PARTS[STATE]
+    assert (backup.next_job_id, backup.jobs) == (18, {16, 17})
+
+
+def test_the_state_is_saved_from_where_slurmctld_has_it_and_before_the_database(tmp_path: Path) -> None:
+    run, hosts = begun(tmp_path)
+    saved(run)
+    assert [(host, request["part"]) for host, request in hosts.saved] == [
+        ("c1", "files"),
+        ("c1", "state"),
+        ("c1", "database"),
+    ]
+    assert hosts.saved[1][1]["directory"] == "/moved"
+    assert hosts.saved[2][1]["name"] == "slurm_acct_db"
+
+
+def test_slurmdbds_own_host_is_asked_for_the_database_and_its_files(tmp_path: Path) -> None:
+    run, hosts = begun(tmp_path, APART)
+    assert {DATABASE, DATABASE_FILES, FILES} <= set(saved(run).parts)
+    assert [(host, request["part"]) for host, request in hosts.saved if host == "d1"] == [
+        ("d1", "files"),
+        ("d1", "database"),
+    ]
+
+
+def test_a_cluster_without_a_database_when_saved_then_that_is_told(tmp_path: Path) -> None:
+    run, _ = begun(tmp_path, CLUSTER_TEXT.replace("database: c1\n", ""))
+    assert saved(run).left_out == {DATABASE: "the cluster file has no database"}
+
+
+def test_a_database_elsewhere_when_it_cannot_be_read_then_the_rest_is_saved_and_why_is_told(tmp_path: Path) -> None:
+    error = AgentFailed("c1", "mariadb-dump is not installed; its package is mariadb-client.")
+    run, hosts = begun(tmp_path, EXTERNAL, database=error)
+    backup = saved(run)
+    assert hosts.saved[-1][1]["settings"] == "/etc/slurm/slurmdbd.conf"
+    assert DATABASE not in backup.parts
+    assert "mariadb-dump is not installed" in backup.left_out[DATABASE]
+
+
+@pytest.mark.parametrize("part", ["files", "state", "database"])
+@pytest.mark.parametrize("error", [AgentFailed("c1", "the disk is broken."), ConnectionLost("c1", "it is gone.")])
+def test_a_backup_when_a_part_fails_halfway_then_nothing_is_left(tmp_path: Path, part: str, error: HostError) -> None:
+    run, _ = begun(tmp_path, **{part: error})
+    with pytest.raises(SlurmfabError):
+        saved(run)
+    assert list(directory(run.inventory.path).iterdir()) == []
+
+
+def test_hosts_that_nobody_has_deployed_to_when_saved_then_there_is_nothing_to_save(tmp_path: Path) -> None:
+    run, hosts = begun(tmp_path)
+    hosts.facts["c1"] = replace(hosts.facts["c1"], slurm_conf="")
+    with pytest.raises(SlurmfabError, match="First: fab deploy"):
+        saved(run)
+
+
+def test_a_databases_host_that_cannot_be_reached_when_saved_then_no_half_of_a_backup_is_made(tmp_path: Path) -> None:
+    run, hosts = begun(tmp_path, APART)
+    del hosts.facts["d1"]
+    with pytest.raises(SlurmfabError, match="would not be whole"):
+        saved(run)
+
+
+def test_a_file_that_is_there_when_named_then_it_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "old.tar").write_text("precious")
+    run, _ = begun(tmp_path)
+    with pytest.raises(InputError, match="is there already"):
+        saved(run, str(tmp_path / "old.tar"))
+    assert (tmp_path / "old.tar").read_text() == "precious"
+
+
+def test_a_file_or_a_directory_when_named_then_the_backup_is_there(tmp_path: Path) -> None:
+    run, _ = begun(tmp_path)
+    assert saved(run, str(tmp_path / "mine")).path == tmp_path / "mine"
+    assert saved(run, f"{tmp_path}/new/").path.parent == tmp_path / "new"
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_listing_tells_of_whole_backups_and_of_damaged_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "cluster.backups"
+    assert saving.listing(str(tmp_path / "cluster.yaml")) == 0
+    assert "There are no backups" in capsys.readouterr().out
+    place.mkdir()
+    archive(place)
+    (place / "broken.tar").write_bytes(os.urandom(5000))
+    assert saving.listing(str(tmp_path / "cluster.yaml")) == 1
+    told = capsys.readouterr().out
+    assert "17 is the last job" in told
+    assert "broken.tar: it is no backup of slurmfab's" in told
+    assert len(all_in(place)) == 2
