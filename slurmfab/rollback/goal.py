@@ -191,15 +191,8 @@ def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> N
     left = [host for host in then.cluster.hosts if host not in present.cluster.hosts]
     replaced = [host for host in then.cluster.hosts if is_another(present.lock, then.lock, host)]
     reasons = []
-    for host in [one for one in joined if present.cluster.roles(one) == ("database",)]:
-        joined.remove(host)
-        reasons.append(
-            f"{host}: the database's host, and not in the cluster before {undone}. Take the key database out of the "
-            "cluster file instead, and fab deploy."
-        )
     if joined:
-        names = fold(joined)
-        reasons.append(f"{names}: not in the cluster before {undone}. Take {names} out first: fab remove-node {names}.")
+        reasons.append(stranger(joined, undone, present))
     if left:
         names = fold(left)
         reasons.append(
@@ -219,6 +212,15 @@ def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> N
         )
     if reasons:
         raise InputError("\n".join((*reasons, "Nothing was changed.")))
+
+
+def stranger(joined: Sequence[str], undone: str, present: Inventory) -> str:
+    """That hosts have joined since a run, and how they go out of the cluster again."""
+    names = fold(joined)
+    told = f"{names}: not in the cluster before {undone}."
+    if any(present.cluster.roles(host) == ("database",) for host in joined):
+        return f"{told} The database's host goes by taking the key database out of the cluster file, and fab deploy."
+    return f"{told} Take {names} out first: fab remove-node {names}."
 
 
 def is_another(now: Lock, then: Lock, host: str) -> bool:
