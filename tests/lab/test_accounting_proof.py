@@ -6,6 +6,7 @@ get into a file. Slurm, MariaDB, the users and the limits are real.
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -226,6 +227,16 @@ def test_a_job_of_the_high_partition_never_gives_way(proof: Proof) -> None:
     waiting = proof.submit("bob", f"-p spare {proof.all_cpus}")
     proof.lab.until("ctl", f"squeue -h -j {waiting} -o %T", "PENDING")
     assert proof.seen(high) == "RUNNING None"
+
+
+def test_status_of_a_user_tells_accounts_and_limits(proof: Proof) -> None:
+    told = json.loads(proof.lab.slurmfab("status", "--user", "bob", "--json", "-").stdout)["user"]["limits"]
+    (association,) = told["associations"]
+    assert (association["account"], association["limits"]) == ("maths", {"MaxJobs": "1"})
+    assert sorted(association["qos"]) == ["normal", "urgent"]
+    limits = {one["name"]: one["limits"] for one in told["qos"]}
+    assert limits == {"normal": {"MaxTRESPU": "gres/gpu=2", "MaxWall": "02:00:00"}, "urgent": {}}
+    assert "eve has no account." in proof.lab.slurmfab("status", "--user", "eve").stdout
 
 
 @pytest.mark.parametrize(
