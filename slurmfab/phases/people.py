@@ -36,20 +36,28 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     numbers = situation.lock.ids
     groups = [group for group in further_groups(situation.cluster) if f"{group}.gid" in numbers]
     own = [user.name for user in situation.cluster.users]
+    managed = managed_groups(situation)
     return (
         *(Group(group, numbers[f"{group}.gid"], system=False) for group in (*groups, *own)),
-        *(resource for user in situation.cluster.users for resource in of_user(situation, host, user)),
+        *(resource for user in situation.cluster.users for resource in of_user(situation, host, user, managed)),
         *leaving(situation, host),
     )
 
 
-def of_user(situation: Situation, host: str, user: User) -> Iterator[Resource]:
-    """All that a host has of one person."""
+def of_user(situation: Situation, host: str, user: User, managed: tuple[str, ...]) -> Iterator[Resource]:
+    """All that a host has of one person.
+
+    Args:
+        situation: what is wanted and known.
+        host: the host.
+        user: the person.
+        managed: the groups whose members the cluster file decides about.
+    """
     numbers, home = situation.lock.ids, user.home_directory
     uid, gid = numbers[f"{user.name}.uid"], numbers[f"{user.name}.gid"]
     there = situation.facts[host].groups if host in situation.facts else {}
     groups = tuple(group for group in user.groups if f"{group}.gid" in numbers or group in there)
-    yield Person(user.name, uid, user.name, home, user.shell, user.comment, groups, managed_groups(situation))
+    yield Person(user.name, uid, user.name, home, user.shell, user.comment, groups, managed)
     yield PersonHome(user.name, uid, gid, home)
     yield AuthorizedKeys(user.name, uid, gid, home, user.keys)
 
