@@ -224,6 +224,8 @@ def _unknown_limit(key: str, known: Mapping[str, Limit]) -> str:
     """That sacctmgr has no such key, and the one that it looks most like."""
     if key.lower() in _SAID_OTHERWISE:
         return f"unknown key; {_SAID_OTHERWISE[key.lower()]}"
+    if key.lower() in limits.QOS_BY_NAME:
+        return "Slurm knows such a limit of a QOS alone; give it to one, and that to them with QOS"
     spelled = {name.lower(): name for limit in known.values() for name in (limit.key.name, *limit.others)}
     near = difflib.get_close_matches(key.lower(), spelled, n=1)
     hint = f"did you mean {spelled[near[0]]}?" if near else "the keys are those of sacctmgr(1), for modify … set"

@@ -42,7 +42,7 @@ def tree(situation: Situation) -> Mapping[str, Any]:
         "accounts": tuple(
             (
                 one.name,
-                one.parent,
+                one.parent if one.name != ROOT else "",
                 one.description,
                 one.organization,
                 one.coordinators,

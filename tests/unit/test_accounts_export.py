@@ -1,0 +1,95 @@
+"""What slurmdbd knows as sections of a cluster file: valid, the same each time, and no more than says something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_output_files import VERSIONS
+from test_account_tree import HEAD, TREE, Recorded, tree
+
+from slurmfab import accounts_export, inventory
+from slurmfab.agent.accounting_reading import read
+from slurmfab.agent.resource import compare
+from slurmfab.inventory import Inventory
+from slurmfab.lock import Lock
+
+
+def known(text: str) -> Inventory:
+    return Inventory(inventory.parse(HEAD + text, "c.yaml"), Lock(), Path("c.yaml"))
+
+
+def found(version: str = "24.11", **other: str) -> dict[str, Any]:
+    """What the agent tells of the recorded database."""
+    fields = tree(version=version)
+    request = {"cluster": "lab", "conf": "", "qos_keys": fields.qos_keys, "keys": fields.keys}
+    return read(request, Recorded(version=version, other=other))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_exported_differs_in_nothing_when_it_is_deployed(version: str) -> None:
+    exported = accounts_export.text(known(""), found(version))
+    assert compare(tree(exported, version=version), Recorded(version=version)) == ()
+
+
+def test_the_sections_hold_what_differs_from_slurms_defaults_and_no_more() -> None:
+    assert (
+        accounts_export.text(known(""), found())
+        == """\
+# What slurmdbd knows of lab; only what differs from Slurm's defaults.
+unix_users: false     # the hosts know these people already
+qos:
+  - name: high
+    Priority: 1000
+    Preempt: "low,normal"
+    PreemptMode: requeue
+    Flags: "DenyOnLimit,OverPartQOS"
+    GrpTRES: "cpu=100,mem=10G"
+    MaxWall: 1-00:00:00
+  - {name: low, GraceTime: 60, UsageFactor: 0.5}
+  - {name: normal, MaxTRESPerUser: "cpu=2,gres/gpu=1", MaxJobsPerUser: 10}
+accounts:
+  - {name: biology}
+  - name: physics
+    description: "the physics people"
+    organization: uni
+    coordinators: [ada]
+    QOS: "high,low,normal"
+  - {name: theory, parent: physics, Fairshare: 10, GrpTRES: "cpu=5,mem=10250M,node=3", MaxWall: 01:30:00}
+users:
+  - name: ada
+    accounts: [theory, physics]
+    associations: {physics: {MaxJobs: 5}}
+    DefaultQOS: high
+    AdminLevel: Operator
+  - {name: bob, accounts: [biology], Fairshare: 5}
+"""
+    )
+
+
+def test_users_that_slurmfab_makes_keep_what_the_file_says_of_them() -> None:
+    people = TREE.replace("{name: bob, ", "{name: bob, uid: 4001, sudo: yes, ")
+    exported = accounts_export.text(known(people), found())
+    assert "unix_users" not in exported
+    assert "{name: bob, uid: 4001, sudo: true, accounts: [biology], Fairshare: 5}" in exported
+
+
+def test_limits_of_the_whole_cluster_are_those_of_the_account_root() -> None:
+    rows = "root||||1" + "|" * 13 + "9|||high,normal|\nroot|root|||1" + "|" * 17 + "\n"
+    exported = accounts_export.text(known(""), found(assoc=rows))
+    assert '  - {name: root, MaxJobs: 9, QOS: "high,normal"}\n' in exported
+    changes = compare(tree(exported), Recorded(other={"assoc": rows}))
+    assert [change.name for change in changes if change.name.startswith("account root")] == []
+
+
+def test_what_a_cluster_file_cannot_say_is_left_out_with_a_comment() -> None:
+    rows = "root||||1||||||||||||||||normal|\n" + "".join(
+        f"{row}{'|' * 17}\n" for row in ("a b|||root|1", "bio|||root|1", "bio|J.Doe|||1", "bio|ann|gpu||1")
+    )
+    exported = accounts_export.text(known(""), found(assoc=rows))
+    assert exported.endswith(
+        "# Left out, since a cluster file takes no such name: a b\n"
+        "# Left out, since a cluster file takes no such name: J.Doe\n"
+        "# Left out: ann in bio, for the partition gpu alone\n"
+    )
