@@ -19,6 +19,9 @@ CHUNK = 128
 SHARES = {"database": 2, "controller": 4, "compute": 16}
 """By what the host is besides, most demanding last: which part of its memory is for the buffer pool."""
 
+SMALLEST_LOG, LARGEST_LOG = 64, 1024
+"""MiB of InnoDB's redo log."""
+
 LARGEST_POOL = 32 * 1024
 """MiB; no history of jobs that slurmdbd looks through at once is larger."""
 
@@ -57,7 +60,18 @@ def mariadb_settings(memory: int, roles: Sequence[str]) -> str:
         roles: what the host is.
     """
     pool = buffer_pool(memory, roles)
-    return fill("mariadb.cnf", {"pool": pool, "log_file": max(64, pool // 4)})
+    return fill("mariadb.cnf", {"pool": pool, "log_file": redo_log(pool)})
+
+
+def redo_log(pool: int) -> int:
+    """MiB for InnoDB's redo log: a quarter of the buffer pool, as far as that is worth its place on the disk.
+
+    MariaDB allocates all of it at once; slurmdbd has nothing against 64 MiB.
+
+    Args:
+        pool: MiB of the buffer pool.
+    """
+    return min(max(SMALLEST_LOG, pool // 4), LARGEST_LOG)
 
 
 def buffer_pool(memory: int, roles: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from conftest import SUITES, WORKER, deployed
 from lab_cluster import DeployedLab
 
 from slurmfab.lab import LabSpec
-from slurmfab.slurm.accounting import buffer_pool
+from slurmfab.slurm.accounting import buffer_pool, redo_log
 
 pytestmark = pytest.mark.lab
 
@@ -121,7 +121,7 @@ def test_mariadb_works_with_the_settings_for_this_host(joined: Joined) -> None:
     memory = int(joined.on("awk '$1 == \"MemTotal:\" {print int($2 / 1024)}' /proc/meminfo"))
     pool = buffer_pool(memory, ("controller", "database"))
     assert int(joined.on(SAYS.format("innodb_buffer_pool_size"))) == pool * 1024 * 1024
-    assert int(joined.on(SAYS.format("innodb_log_file_size"))) == max(64, pool // 4) * 1024 * 1024
+    assert int(joined.on(SAYS.format("innodb_log_file_size"))) == redo_log(pool) * 1024 * 1024
     assert joined.on(SAYS.format("innodb_lock_wait_timeout")) == "900"
     assert int(joined.on(SAYS.format("max_allowed_packet"))) >= 16 * 1024 * 1024
     assert joined.on(SAYS.format("innodb_snapshot_isolation")) == "0"

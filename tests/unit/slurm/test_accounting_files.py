@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.slurm.accounting import SlurmdbdConf, buffer_pool, mariadb_settings, slurmdbd_conf
+from slurmfab.slurm.accounting import SlurmdbdConf, buffer_pool, mariadb_settings, redo_log, slurmdbd_conf
 from slurmfab.slurm.versions import SlurmVersion
 
 
@@ -26,10 +26,15 @@ def test_the_buffer_pool_leaves_memory_to_what_else_the_host_does(
     assert buffer_pool(memory, roles) == pool
 
 
+@pytest.mark.parametrize(("pool", "log"), [(128, 64), (1024, 256), (32768, 1024)])
+def test_the_redo_log_is_a_quarter_of_the_pool_within_bounds(pool: int, log: int) -> None:
+    assert redo_log(pool) == log
+
+
 def test_settings_are_those_that_slurmdbd_asks_for() -> None:
     lines = mariadb_settings(16000, ("database",)).splitlines()
     assert "innodb_buffer_pool_size = 7936M" in lines
-    assert "innodb_log_file_size = 1984M" in lines
+    assert "innodb_log_file_size = 1024M" in lines
     assert "innodb_lock_wait_timeout = 900" in lines
     assert "loose_innodb_snapshot_isolation = OFF" in lines
     assert "bind-address = 127.0.0.1" in lines
