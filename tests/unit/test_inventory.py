@@ -421,7 +421,8 @@ def test_documentation_when_it_shows_a_whole_file_then_the_file_is_sound():
 
 
 def test_examples_when_counted_then_there_are_three():
-    assert [path.name for path in EXAMPLES] == ["example-bastion.yaml", "example-gpu.yaml", "example-small.yaml"]
+    names = ["accounting", "bastion", "gpu", "small"]
+    assert [path.name for path in EXAMPLES] == [f"example-{name}.yaml" for name in names]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
