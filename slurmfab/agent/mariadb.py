@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 LIBRARY = "libmariadb.so.3"
 """What slurmdbd's MySQL plugin talks with; so whoever gets in here gets in there, be it for TLS or a way to log in."""
 
+ROOT_REFUSED = ("ERROR 1045", "ERROR 1698")
+NO_ROOT = (
+    ". Let its root in without a password through the socket (ALTER USER root@localhost IDENTIFIED VIA unix_socket), "
+    "or keep the server to yourself: in the cluster file, database: {host: ..., external: localhost, password_file: ...}"
+)
+
 CONNECT_SECONDS, READ_SECONDS = 10, 20
 """How long a server may take to answer."""
 
@@ -50,9 +56,15 @@ def sql(context: Context, statements: str) -> List[List[str]]:
     argv = ["mariadb", "--batch", "--raw", "--skip-column-names", "--protocol=socket", "--user=root"]
     done = context.run(argv, statements.encode())
     if done.returncode != 0:
-        words = done.stderr.decode(errors="replace").strip().splitlines()
-        raise ResourceFailed("MariaDB on this host: %s" % (" | ".join(words[-2:]) or "the client gave up"))
+        raise ResourceFailed(refusal(done.stderr.decode(errors="replace")))
     return [line.split("\t") for line in done.stdout.decode(errors="replace").splitlines()]
+
+
+def refusal(complaints: str) -> str:
+    """Why the server did not do as it was told, and what to try where that is known."""
+    said = " | ".join(complaints.strip().splitlines()[-2:]) or "the client gave up"
+    advice = NO_ROOT if any(number in said for number in ROOT_REFUSED) else ""
+    return "MariaDB on this host: %s%s" % (said, advice)
 
 
 def quoted(text: str) -> str:

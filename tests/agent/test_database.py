@@ -125,3 +125,17 @@ def test_the_last_errors_of_a_log_come_once_and_without_their_times(tmp_path: Pa
     log.write_text("[2026-11-21T15:10:54] error: no socket\n[2026-11-21T15:10:59] error: no socket\n[x] info\n")
     assert last_errors(str(log)) == ["error: no socket"]
     assert last_errors(str(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    ("complaints", "words"),
+    [
+        ("ERROR 1698 (28000): Access denied for user 'root'@'localhost'", "external: localhost"),
+        ("ERROR 2002 (HY000): Can't connect to local server", "Can't connect"),
+        ("", "the client gave up"),
+    ],
+)
+def test_a_server_that_refuses_is_quoted_with_what_to_try(complaints: str, words: str) -> None:
+    told = mariadb.refusal(complaints)
+    assert words in told
+    assert ("unix_socket" in told) == ("1698" in complaints)
