@@ -18,7 +18,7 @@ LIBRARY = "libmariadb.so.3"
 ROOT_REFUSED = ("ERROR 1045", "ERROR 1698")
 NO_ROOT = (
     ". Let its root in without a password through the socket (ALTER USER root@localhost IDENTIFIED VIA unix_socket), "
-    "or keep the server to yourself: in the cluster file, database: {host: ..., external: localhost, password_file: ...}"
+    "or keep the server to yourself: in the cluster file, database: {host: HOST, external: localhost, ...}"
 )
 
 CONNECT_SECONDS, READ_SECONDS = 10, 20
