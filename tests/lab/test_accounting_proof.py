@@ -7,6 +7,7 @@ get into a file. Slurm, MariaDB, the users and the limits are real.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ PARTITIONS = """\
 partitions:
   - {PartitionName: main, Nodes: ALL, Default: YES, PriorityTier: 10}
   - {PartitionName: spare, Nodes: ALL, PriorityTier: 1, PreemptMode: REQUEUE}
+  - {PartitionName: pause, Nodes: ALL, PriorityTier: 1, PreemptMode: SUSPEND}
+  - {PartitionName: cheap, Nodes: ALL, PriorityTier: 1, PreemptMode: CANCEL}
 """
 QOS = """\
 qos:
@@ -40,12 +43,6 @@ users:
   - {name: bob, uid: 4002, accounts: maths, MaxJobs: 1}
   - {name: eve, uid: 4003}
 """
-BY_QOS = {
-    ", PreemptMode: REQUEUE": "",
-    "{name: urgent, Priority: 100}": "{name: urgent, Priority: 100, Preempt: normal}",
-}
-"""The same cluster, with QOS that preempt instead of partitions."""
-
 MAILBOX = "/var/tmp/mailbox"
 MAIL_SYSTEM = rf"""
 cat > /usr/bin/mail <<'END'
@@ -104,6 +101,10 @@ class Proof:
     def until(self, job: str, state: str, patience: float = 60) -> None:
         """Wait for a state of a job, with its reason: `PENDING Priority`, `RUNNING None`."""
         eventually(lambda: self.seen(job) == state, f"job {job} is {state}, not {self.seen(job)}", patience)
+
+    def until_pending(self, job: str) -> None:
+        """Wait until a job waits, for whatever reason."""
+        self.lab.until("ctl", f"squeue -h -j {job} -o %T", "PENDING")
 
     def cancel(self) -> None:
         """End all jobs."""
@@ -215,17 +216,34 @@ def test_a_job_of_a_low_partition_gives_way_and_comes_back(proof: Proof) -> None
     proof.until(low, "RUNNING None")
     high = proof.submit("bob", f"-p main {proof.all_cpus}")
     proof.until(high, "RUNNING None")
-    assert proof.seen(low).startswith("PENDING ")
+    proof.until_pending(low)
     proof.on(f"scancel {high}; scontrol update JobId={low} StartTime=now")
     proof.until(low, "RUNNING None", patience=150)
     assert "Restarts=1" in proof.on(f"scontrol show job {low}")
+
+
+def test_a_job_that_is_suspended_goes_on_when_the_other_ends(proof: Proof) -> None:
+    low = proof.submit("ada", f"-p pause {proof.all_cpus}")
+    proof.until(low, "RUNNING None")
+    high = proof.submit("bob", f"-p main {proof.all_cpus}")
+    proof.until(high, "RUNNING None")
+    assert proof.seen(low) == "SUSPENDED None"
+    proof.on(f"scancel {high}")
+    proof.until(low, "RUNNING None")
+
+
+def test_a_job_that_is_cancelled_for_another_is_on_record_as_preempted(proof: Proof) -> None:
+    low = proof.submit("ada", f"-p cheap {proof.all_cpus}")
+    proof.until(low, "RUNNING None")
+    proof.until(proof.submit("bob", f"-p main {proof.all_cpus}"), "RUNNING None")
+    proof.lab.until("ctl", f"sacct -nPX -j {low} -o State", "PREEMPTED")
 
 
 def test_a_job_of_the_high_partition_never_gives_way(proof: Proof) -> None:
     high = proof.submit("ada", f"-p main {proof.all_cpus}")
     proof.until(high, "RUNNING None")
     waiting = proof.submit("bob", f"-p spare {proof.all_cpus}")
-    proof.lab.until("ctl", f"squeue -h -j {waiting} -o %T", "PENDING")
+    proof.until_pending(waiting)
     assert proof.seen(high) == "RUNNING None"
 
 
@@ -275,14 +293,12 @@ def test_limits_hold_after_a_restart_of_every_daemon_in_turn(proof: Proof) -> No
 
 
 def test_a_job_gives_way_to_one_whose_qos_preempts_its_own(proof: Proof) -> None:
-    text = proof.lab.inventory_path.read_text()
-    for old, new in BY_QOS.items():
-        text = text.replace(old, new)
-    proof.lab.inventory_path.write_text(text)
+    text = re.sub(r", PreemptMode: \w+", "", proof.lab.inventory_path.read_text())
+    proof.lab.inventory_path.write_text(text.replace("Priority: 100", "Priority: 100, Preempt: normal"))
     proof.lab.deploy()
     assert proof.lab.deploy()["steps"] == []
     low = proof.submit("ada", proof.all_cpus)
     proof.until(low, "RUNNING None")
     high = proof.submit("bob", f"{proof.all_cpus} --qos=urgent")
     proof.until(high, "RUNNING None")
-    assert proof.seen(low).startswith("PENDING ")
+    proof.until_pending(low)
