@@ -40,6 +40,11 @@ TABLE = {
     "SrunProlog": (setting("SrunProlog"), always(NOTHING)),
     "CliFilterPlugins": (setting("CliFilterPlugins"), always(NOTHING)),
     "SlurmdTimeout": (setting("SlurmdTimeout"), always(RECONFIGURE)),
+    # read_config.c of 22.05: “Changing PreemptType from … to …”, and gang scheduling goes on or off.
+    "PreemptType": (setting("PreemptType", "", "preempt/qos"), always(RECONFIGURE)),
+    "PreemptMode": (setting("PreemptMode", "REQUEUE", "SUSPEND,GANG"), always(RECONFIGURE)),
+    "JobSubmitPlugins": (setting("JobSubmitPlugins", "", "lua"), always(RECONFIGURE)),
+    "MailProg": (setting("MailProg", "/bin/true", "/usr/bin/mail"), always(RECONFIGURE)),
     "a key of a newer Slurm": (setting("KeyOfTheFuture"), always(RECONFIGURE)),
     "SchedulerParameters": (setting("SchedulerParameters", "bf_interval=30", "bf_interval=60"), always(RECONFIGURE)),
     "no_backup_scheduling": (
