@@ -92,7 +92,7 @@ def run_of(cluster: str, wish: Wish, contact: Contact, output: Output) -> Run | 
     lines = changed_since.reasons_in_files(plan, known.path)
     if lines:
         raise PlanOutdated(changed_since.refusal(plan, lines, is_prepared=False))
-    consent = replace(wish.consent, move_ids=plan.move_ids)
+    consent = replace(wish.consent, move_ids=plan.move_ids, prune=plan.prune)
     run = operations.start(known, plan.hosts, output, command="deploy", consent=consent)
     if plan.is_empty:
         run.transport.close()
@@ -135,4 +135,9 @@ def refuse_other_plan(plan: SavedPlan, known: Inventory, wish: Wish) -> None:
         raise InputError(
             f"{wish.plan_file} was made without --move-ids and shows no move. Make it again: "
             f"fab plan --move-ids --save {wish.plan_file}"
+        )
+    if wish.consent.prune and not plan.prune:
+        raise InputError(
+            f"{wish.plan_file} was made without --prune and removes nothing. Make it again: "
+            f"fab plan --prune --save {wish.plan_file}"
         )

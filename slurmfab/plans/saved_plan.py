@@ -91,6 +91,7 @@ class SavedPlan:
         files: what that file and the lock held.
         hosts: hostlist of those that it is about.
         move_ids: whether it was made with the consent to give files another owner.
+        prune: whether it removes what the cluster file does not name.
         digest_key: what digests in it are keyed with.
         lost: reasons by host, of those that could not be asked.
         differences: in the order of the hosts.
@@ -106,6 +107,7 @@ class SavedPlan:
     files: Files
     hosts: str
     move_ids: bool
+    prune: bool = False
     digest_key: str = field(repr=False)
     lost: Mapping[str, str]
     differences: tuple[Difference, ...]
@@ -162,6 +164,7 @@ def of_run(run: Run, files: Files) -> SavedPlan:
         files=files,
         hosts=fold(run.hosts),
         move_ids=run.consent.move_ids,
+        prune=run.consent.prune,
         digest_key=run.digest_key,
         lost={host: error.reason for host, error in run.lost.items()},
         differences=tuple(differences(run.steps)),

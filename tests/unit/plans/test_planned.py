@@ -145,12 +145,12 @@ def begun(saved: Path, wish: Wish | None = None, contact: Contact | None = None,
 
 
 def test_a_plan_names_its_cluster_file_and_hosts_and_brings_its_consent(saved: Path) -> None:
-    plan = dataclasses.replace(saved_plan.load(saved), move_ids=True, hosts="c1,n1")
+    plan = dataclasses.replace(saved_plan.load(saved), move_ids=True, prune=True, hosts="c1,n1")
     saved_plan.save(plan, saved)
     run = begun(saved, Wish(plan_file=str(saved), consent=Consent(drain_first=True)))
     assert run is not None
     assert (run.hosts, run.inventory.path, run.command) == (("c1", "n1"), saved.parent / "lab.yaml", "deploy")
-    assert run.consent == Consent(drain_first=True, move_ids=True)
+    assert run.consent == Consent(drain_first=True, move_ids=True, prune=True)
     assert (run.digest_key, run.installs_python) == (plan.digest_key, False)
 
 
@@ -162,6 +162,7 @@ def test_a_plan_names_its_cluster_file_and_hosts_and_brings_its_consent(saved: P
         ({}, Contact(user="ann"), "leave out the options of a first contact"),
         ({}, Contact(accept_new=True), "leave out the options of a first contact"),
         ({"consent": Consent(move_ids=True)}, Contact(), "was made without --move-ids"),
+        ({"consent": Consent(prune=True)}, Contact(), "was made without --prune"),
     ],
 )
 def test_options_that_would_make_another_deployment_of_it_are_refused(
