@@ -84,16 +84,15 @@ class Wishes(NamedTuple):
 
     def late_tres(self) -> FrozenSet[str]:
         """The TRES in these limits that slurmdbd hears of from slurmctld alone, such as `gres/gpu`."""
-        named = (
-            name
-            for values in self.by_place().values()
-            for key, value in values.items()
-            for name in self.tres(key, value)
-        )
-        return frozenset(named) - frozenset(STATIC_TRES)
+        settings = [one[-1] for one in self.qos] + [one[-1] for one in self.accounts]
+        settings += [settings for one in self.users for _, settings in one[2]]
+        named = frozenset(name for some in settings for key, value in some for name in self.tres(key, value))
+        return named - frozenset(STATIC_TRES)
 
     def tres(self, key: str, value: str) -> FrozenSet[str]:
         """The TRES that a value names; none if it is no limit of TRES."""
+        if "=" not in value:
+            return frozenset()
         limits = {one[0] for one in (*self.qos_keys, *self.keys) if one[1] == TRES}
         return frozenset(tres_of(value)) if key in limits else frozenset()
 

@@ -69,7 +69,8 @@ class Accounts:
     def deploy(self, *words: str) -> dict[str, tuple[str, str]]:
         """What a deployment changes there; a second one changes nothing at all."""
         changed = in_tree(self.lab.deploy(*words))
-        assert self.lab.deploy(*words)["steps"] == []
+        again = self.lab.deploy(*words)["steps"]
+        assert again == []
         return changed
 
 
@@ -210,6 +211,10 @@ def test_what_is_exported_and_deployed_changes_nothing(accounts: Accounts) -> No
     accounts.write("database: ctl\n" + again)
     assert again == exported.stdout
     assert accounts.lab.deploy()["steps"] == []
+    accounts.write("")
+    assert accounts.lab.slurmfab("accounts-export").stdout.startswith(
+        again.partition("unix_users")[0] + "database: HOST"
+    )
     accounts.write()
 
 
