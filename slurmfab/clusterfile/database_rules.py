@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
+
+from slurmfab.clusterfile.addresses import is_address
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
     from slurmfab.clusterfile.slurm_settings import Place
 
-_DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
 _HIGHEST_PORT = 65535
 _SLURMDBD = "accounting_storage/slurmdbd"
 _SAID_BY_DATABASE = ("AccountingStorageType", "AccountingStorageHost", "AccountingStoragePort")
@@ -38,7 +37,7 @@ def external_is_whole(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             ),
         )
     address, port = database.server
-    if not _is_address(address) or not 0 < port <= _HIGHEST_PORT:
+    if not is_address(address) or not 0 < port <= _HIGHEST_PORT:
         words = f'"{database.external}" is no address:port; write it as db.example.org, 10.0.0.9:3307 or [fd00::9]:3306'
         yield ("database", "external"), words
 
@@ -85,11 +84,3 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
 
 def _setting(cluster: Cluster, key: str) -> str:
     return next((value or "" for name, value in cluster.slurm_conf.items() if name.lower() == key.lower()), "")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return bool(_DNS_NAME.fullmatch(text)) and not text.replace(".", "").isdigit()
-    return True

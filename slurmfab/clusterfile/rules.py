@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab import hostlist
 from slurmfab.clusterfile import accounting_rules, backup_rules, database_rules, people_rules, preemption_rules
+from slurmfab.clusterfile.addresses import is_address
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 # A line of names longer than this helps nobody who looks for a typing mistake.
 _LONGEST_LIST = 120
-_DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
 # Slurm gives these names a meaning of their own (slurm.conf(5)).
 _RESERVED_NAMES = ("ALL", "DEFAULT")
 _MOST_CONTROLLERS = 2
@@ -107,7 +105,7 @@ def addresses_of_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     for host, address in cluster.addresses.items():
         if host not in hosts:
             yield ("addresses", host), f'"{host}" is no host of the cluster (known: {_known(cluster.hosts)})'
-        elif not _is_address(address):
+        elif not is_address(address):
             yield ("addresses", host), f'"{address}" is neither an IP address nor a DNS name'
         elif owners.setdefault(address, host) != host:
             yield ("addresses", host), f'"{address}" is the address of {owners[address]} already'
@@ -157,12 +155,3 @@ def _known(hosts: Iterable[str]) -> str:
     """The names to choose from, folded, and cut where there are too many."""
     folded = hostlist.fold(hosts)
     return folded if len(folded) <= _LONGEST_LIST else f"{folded[:_LONGEST_LIST].rpartition(',')[0]},…"
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        # 10.0.0.300 and 10.0.1 are no names either, whatever their characters.
-        return bool(_DNS_NAME.fullmatch(text)) and not text.replace(".", "").isdigit()
-    return True
