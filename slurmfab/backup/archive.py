@@ -6,7 +6,7 @@ import hashlib
 import json
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -57,11 +57,13 @@ class Part:
         size: in bytes, as it lies in the archive.
         sha256: of these bytes.
         at: where in the archive they begin.
+        path: the archive.
     """
 
     size: int
     sha256: str
     at: int
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,8 @@ class Backup:
         """
         part = self.parts[name]
         if part.size > SMALL:
-            raise InputError(f"{self.path}: {name} has {part.size} bytes, which is too much to be one.")
-        with self.path.open("rb") as file:
+            raise InputError(f"{part.path}: {name} has {part.size} bytes, which is too much to be one.")
+        with part.path.open("rb") as file:
             file.seek(part.at)
             return file.read(part.size)
 
@@ -181,7 +183,7 @@ def parts_of(path: Path, file: BinaryIO) -> dict[str, Part]:
             assert content is not None, "it is a regular file"
             while piece := content.read(PIECE):
                 digest.update(piece)
-            found[member.name] = Part(member.size, digest.hexdigest(), member.offset_data)
+            found[member.name] = Part(member.size, digest.hexdigest(), member.offset_data, path)
     return found
 
 
@@ -210,6 +212,27 @@ def backup_from(path: Path, plain: Mapping[str, Any], parts: Mapping[str, Part],
         parts=parts,
         left_out={str(name): str(why) for name, why in plain["left_out"].items()},
     )
+
+
+def joined(backup: Backup, other: Backup) -> Backup:
+    """A backup with the accounting database of another one, as hosts make them that have not both by themselves.
+
+    Raises:
+        InputError: they do not belong together.
+    """
+    if DATABASE not in other.parts:
+        raise InputError(f"{other.path} holds no accounting database. Nothing was changed.")
+    for what, one, two in (
+        ("clusters", backup.cluster, other.cluster),
+        ("versions of Slurm", backup.slurm, other.slurm),
+    ):
+        if one != two:
+            raise InputError(
+                f"{backup.path} and {other.path} are of other {what}: {one} and {two}. Nothing was changed."
+            )
+    added = {name: part for name, part in other.parts.items() if name in (DATABASE, DATABASE_FILES)}
+    digest = hashlib.sha256(f"{backup.digest}{other.digest}".encode()).hexdigest()
+    return replace(backup, digest=digest, parts={**backup.parts, **added}, left_out={})
 
 
 def damaged(path: Path, reason: str) -> InputError:

@@ -40,11 +40,13 @@ class Wish:
         accept_new_keys: whether controllers and slurmdbd's host may show other SSH host keys than before.
         overwrite: whether jobs that came after the backup may be forgotten.
         abandon_jobs: whether running jobs may be ended that the backup does not know.
+        database: another archive, whose accounting database is taken; empty for the backup's own.
     """
 
     accept_new_keys: bool = False
     overwrite: bool = False
     abandon_jobs: bool = False
+    database: str = ""
 
 
 def restore(cluster: str, file: str, wish: Wish, output: Output) -> int:
@@ -63,6 +65,8 @@ def restore(cluster: str, file: str, wish: Wish, output: Output) -> int:
         InputError: the archive is damaged or another cluster's; nothing was changed.
     """
     backup = archive.verified(Path(file))
+    if wish.database:
+        backup = archive.joined(backup, archive.verified(Path(wish.database)))
     path = Path(cluster) if cluster else inventory.default_path()
     known = belonging(backup, path)
     output.progress().line(archive.described(backup))
@@ -228,13 +232,13 @@ def bring(run: Run, host: str, road: Road, names: tuple[str, ...]) -> None:
     tell(run, host, road.backup, {"do": "begin"})
     for name in names:
         part = road.backup.parts[name]
-        with road.backup.path.open("rb") as file:
+        with part.path.open("rb") as file:
             file.seek(part.at)
             at = 0
             while at < part.size:
                 data = file.read(min(PIECE, part.size - at))
                 if not data:
-                    raise InputError(f"{road.backup.path} has become shorter meanwhile. Nothing was replaced.")
+                    raise InputError(f"{part.path} has become shorter meanwhile. Nothing was replaced.")
                 step = {"do": "write", "name": name, "at": at, "data": base64.b64encode(data).decode()}
                 tell(run, host, road.backup, step)
                 at += len(data)

@@ -48,6 +48,7 @@ def backup(
         **COMMON,
         "file": "the archive that fab backup made",
         "accept_new_host_keys": "believe new SSH host keys, also of reinstalled controllers",
+        "database": "another archive, whose accounting database is taken",
         "overwrite": "forget the jobs that came after the backup",
         "abandon_jobs": "accept that Slurm ends running jobs that the backup does not know",
     },
@@ -55,6 +56,7 @@ def backup(
 def restore(  # noqa: PLR0917 - each argument is an option of the command line
     _c: Context,
     file: str,
+    database: str = "",
     accept_new_host_keys: bool = False,
     overwrite: bool = False,
     abandon_jobs: bool = False,
@@ -78,4 +80,5 @@ def restore(  # noqa: PLR0917 - each argument is an option of the command line
     from slurmfab.backup import restoring  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    return restoring.restore(cluster, file, restoring.Wish(accept_new_host_keys, overwrite, abandon_jobs), output)
+    wish = restoring.Wish(accept_new_host_keys, overwrite, abandon_jobs, database)
+    return restoring.restore(cluster, file, wish, output)

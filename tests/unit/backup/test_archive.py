@@ -6,12 +6,13 @@ import io
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from saved_archives import ABOUT, PARTS, archive, compressed_tar
 
-from slurmfab.agent.backup_archive import BLOCK, KEY, MANIFEST, NEW, STATE, Archive, header, sweep
-from slurmfab.backup.archive import all_in, described, make_directory, verified
+from slurmfab.agent.backup_archive import BLOCK, DATABASE, KEY, MANIFEST, NEW, STATE, Archive, header, sweep
+from slurmfab.backup.archive import all_in, described, joined, make_directory, verified
 from slurmfab.errors import InputError
 
 
@@ -171,3 +172,27 @@ def test_a_description_says_what_is_in_it_and_what_is_not(tmp_path: Path) -> Non
     assert "17 is the last job, 2 not ended" in told
     assert "munge key (128 bytes)" in told
     assert "not in it: accounting database: it is on db.example.org" in told
+
+
+def test_the_archives_of_two_hosts_when_joined_then_the_database_is_the_other_ones(tmp_path: Path) -> None:
+    state = {name: content for name, content in PARTS.items() if name != DATABASE}
+    one = verified(archive(tmp_path, state))
+    two = verified(archive(tmp_path, {DATABASE: b"tables"}))
+    both = joined(one, two)
+    assert (both.read(DATABASE), both.read(KEY)) == (b"tables", PARTS[KEY])
+    assert both.digest not in (one.digest, two.digest)
+
+
+@pytest.mark.parametrize(
+    ("differing", "words"),
+    [
+        ({"cluster": "other"}, "are of other clusters: lab and other"),
+        ({"slurm": "25.05.1"}, "are of other versions of Slurm: 24.11.5 and 25.05.1"),
+        ({"parts": {KEY: b"k"}}, "holds no accounting database"),
+    ],
+)
+def test_archives_that_do_not_belong_together_when_joined_then_they_are_refused(
+    tmp_path: Path, differing: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        joined(verified(archive(tmp_path)), verified(archive(tmp_path, **{"parts": PARTS, **differing})))
