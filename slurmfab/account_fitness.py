@@ -9,7 +9,6 @@ from slurmfab.errors import InputError
 from slurmfab.hostlist import fold
 from slurmfab.situation import Situation
 from slurmfab.slurm import limits
-from slurmfab.slurm.conf_text import parse
 
 
 def refuse_unfit(situation: Situation) -> None:
@@ -47,7 +46,7 @@ def unknown_tres(situation: Situation) -> Iterator[str]:
     """Limits of what slurmctld does not count, so that they would hold nobody; not while some nodes are unknown."""
     if set(situation.compute_nodes) != set(situation.cluster.compute_nodes):
         return
-    counted = parse(dict(situation.files)["slurm.conf"]).settings.get("accountingstoragetres", "")
+    counted = situation.conf_wanted.settings.get("accountingstoragetres", "")
     known = {*STATIC_TRES, *(name.strip().lower() for name in counted.split(","))}
     for what, settings in entries(situation):
         for key, value in limits.normal(settings, {**limits.QOS_BY_NAME, **limits.USER_BY_NAME}):

@@ -155,3 +155,18 @@ def from_answer(name: str, answer: Mapping[str, Any], clock_offset: float) -> Ho
 def cgroup_from(answer: Mapping[str, Any]) -> Cgroup:
     """The control groups in an agent's answer or in a lock."""
     return Cgroup(answer["version"], tuple(answer.get("controllers", ())), bool(answer.get("swap", False)))
+
+
+def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
+    """What all compute nodes have in common, since Slurm's process tracking is one setting for the whole cluster.
+
+    Each slurmd finds out for itself whether it has v1 or v2 (cgroup.conf(5), CgroupPlugin), so a cluster may have both.
+    """
+    if not cgroups:
+        return Cgroup("none")
+    shared = set(cgroups[0].controllers).intersection(*(cgroup.controllers for cgroup in cgroups))
+    return Cgroup(
+        version=cgroups[0].version if all(cgroup.is_usable for cgroup in cgroups) else "none",
+        controllers=tuple(sorted(shared)),
+        swap=all(cgroup.swap for cgroup in cgroups),
+    )

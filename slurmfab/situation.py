@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from slurmfab.errors import InputError
-from slurmfab.facts import Cgroup, HostFacts
+from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.lock import HostLock, Lock
 from slurmfab.people import numbers
 from slurmfab.promises.conf import SETTING, Difference, differences
@@ -72,12 +72,17 @@ class Situation:
     @cached_property
     def changes_nodes(self) -> bool:
         """Whether the new slurm.conf names other compute nodes than the controller's present one."""
-        return self.conf_before.nodes.keys() != parse(dict(self.files)["slurm.conf"]).nodes.keys()
+        return self.conf_before.nodes.keys() != self.conf_wanted.nodes.keys()
 
     @cached_property
     def conf_before(self) -> ConfText:
         """What the slurm.conf says that the primary controller has now; nothing where there is none."""
         return parse(self.controller_facts.slurm_conf)
+
+    @cached_property
+    def conf_wanted(self) -> ConfText:
+        """What the slurm.conf says that all hosts are to have."""
+        return parse(dict(self.files)["slurm.conf"])
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
@@ -250,21 +255,6 @@ class Situation:
 def is_numeric(address: str) -> bool:
     """Whether an address is an IP address, which alone /etc/hosts can hold."""
     return ":" in address or address.replace(".", "").isdigit()
-
-
-def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
-    """What all compute nodes have in common, since Slurm's process tracking is one setting for the whole cluster.
-
-    Each slurmd finds out for itself whether it has v1 or v2 (cgroup.conf(5), CgroupPlugin), so a cluster may have both.
-    """
-    if not cgroups:
-        return Cgroup("none")
-    shared = set(cgroups[0].controllers).intersection(*(cgroup.controllers for cgroup in cgroups))
-    return Cgroup(
-        version=cgroups[0].version if all(cgroup.is_usable for cgroup in cgroups) else "none",
-        controllers=tuple(sorted(shared)),
-        swap=all(cgroup.swap for cgroup in cgroups),
-    )
 
 
 def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False) -> Lock:

@@ -6,7 +6,6 @@ from slurmfab.errors import DeployFailed
 from slurmfab.promises.conf import PARTITION_LINE, SETTING
 from slurmfab.run import Run
 from slurmfab.situation import Situation
-from slurmfab.slurm.conf_text import parse
 
 SLURMDBD = "accounting_storage/slurmdbd"
 """The AccountingStorageType of clusters with a slurmdbd."""
@@ -25,7 +24,7 @@ def joins_accounting(situation: Situation) -> bool:
     has had a number from elsewhere would end with CLUSTER ID MISMATCH. Before there is a slurm.conf, the mark in a
     state directory is of some other cluster's, and slurmctld shall say so.
     """
-    wanted = parse(dict(situation.files)["slurm.conf"]).settings
+    wanted = situation.conf_wanted.settings
     changes = any(situation.setting_before(key) != wanted.get(key, "") for key in PLACE)
     has_worked = bool(situation.controller_facts.slurm_conf)
     return has_worked and changes and wanted.get(PLACE[0]) == SLURMDBD

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
-from slurmfab.facts import Cgroup, Gpu, HostFacts
-from slurmfab.situation import weakest
+from slurmfab.facts import Cgroup, Gpu, HostFacts, weakest
 from slurmfab.slurm.node_lines import Node, devices, node_settings
 
 if TYPE_CHECKING:

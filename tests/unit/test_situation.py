@@ -8,9 +8,9 @@ import pytest
 from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, prepared, situation
 
 from slurmfab.errors import InputError
-from slurmfab.facts import Cgroup, Gpu
+from slurmfab.facts import Cgroup, Gpu, weakest
 from slurmfab.lock import HostLock, Lock
-from slurmfab.situation import pin, weakest
+from slurmfab.situation import pin
 
 
 def test_the_lock_takes_up_what_is_found_out_for_the_first_time() -> None:
