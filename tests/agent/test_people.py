@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +29,14 @@ HOME = PersonHome("ann", *ME, "/home/ann")
 KEYS = AuthorizedKeys("ann", *ME, "/home/ann", ("ssh-ed25519 AAAA ann@laptop", "ssh-rsa BBBB"))
 OWN = "# mine\nssh-rsa CCCC ann@home\n"
 BLOCK = f"{BEGIN}\nssh-ed25519 AAAA ann@laptop\nssh-rsa BBBB\n{END}\n"
+
+
+@pytest.fixture
+def everybodys() -> Iterator[Path]:
+    """A directory that every user can get at; those of pytest are root's alone."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
 
 
 @pytest.fixture
@@ -170,13 +182,10 @@ def test_no_link_that_a_user_has_put_there_leads_root_elsewhere(root: Path, cont
 
 
 @needs_root
-def test_keys_are_written_as_the_user_so_that_no_trick_gets_at_what_is_roots(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for parent in (tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
-    target = tmp_path / "roots"
+def test_keys_are_written_as_the_user_so_that_no_trick_gets_at_what_is_roots(everybodys: Path) -> None:
+    target = everybodys / "roots"
     target.mkdir(mode=0o700)
-    home = tmp_path / "home/ann"
+    home = everybodys / "home/ann"
     home.mkdir(parents=True)
     (home / ".ssh").symlink_to(target)
     os.chown(home, 4711, 4711)
@@ -186,12 +195,27 @@ def test_keys_are_written_as_the_user_so_that_no_trick_gets_at_what_is_roots(tmp
     assert list(target.iterdir()) == []
 
 
-@pytest.mark.skipif(not Path("/usr/sbin/visudo").exists(), reason="sudo is not installed")
-def test_sudo_rules_that_sudo_does_not_understand_never_take_their_place(root: Path, context: Context) -> None:
+class Judging(Context):
+    """A host whose visudo, a stand-in, finds a file sound if all parentheses in it are closed."""
+
+    def run(
+        self, argv: Sequence[str], stdin: bytes = b"", *_: object, **__: object
+    ) -> subprocess.CompletedProcess[bytes]:
+        is_sound = stdin.count(b"(") == stdin.count(b")")
+        assert argv[0] == "visudo"
+        return subprocess.CompletedProcess(argv, 0 if is_sound else 1, b"", b"" if is_sound else b"syntax error")
+
+
+def test_sudo_rules_that_sudo_does_not_understand_never_take_their_place(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/sbin/{name}")
     (root / "etc/sudoers.d").mkdir()
+    context = Judging(str(root))
     good = SudoRules("/etc/sudoers.d/slurmfab", "ann ALL=(ALL:ALL) NOPASSWD: ALL\n", mode=0o440)
     assert apply(good, context).status == "changed"
-    assert apply(replace(good, content="ann ALL=(ALL NOPASSWD\n"), context).status == "failed"
+    refused = apply(replace(good, content="ann ALL=(ALL NOPASSWD\n"), context)
+    assert (refused.status, "syntax error" in refused.message) == ("failed", True)
     file = root / "etc/sudoers.d/slurmfab"
     assert (file.read_text(), file.stat().st_mode & 0o7777) == (good.content, 0o440)
 
