@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from slurmfab import account_fitness, database_password, ids, moving, remarks, shared_state
+from slurmfab import ids, moving, remarks, shared_state
+from slurmfab.accounting import fitness as account_fitness
+from slurmfab.accounting import password as database_password
+from slurmfab.accounting.slurmdbd import require_slurmdbd
 from slurmfab.agent.resource import Outcome
 from slurmfab.asking import claim, gather, request_apply, require_claim
 from slurmfab.errors import HostFailed, SlurmfabError
@@ -21,7 +24,6 @@ from slurmfab.report import Report, Step
 from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.situation import Situation, pin
-from slurmfab.slurmdbd import require_slurmdbd
 from slurmfab.ssh.transport import on_each
 
 AnySituation = TypeVar("AnySituation", bound=Situation)

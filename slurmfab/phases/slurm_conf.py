@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slurmfab.accounting.slurmdbd import joins_accounting
 from slurmfab.agent.absent import Absent
 from slurmfab.agent.directory import Directory
 from slurmfab.agent.file import File
@@ -11,7 +12,6 @@ from slurmfab.agent.slurm_state import SlurmState
 from slurmfab.situation import Situation
 from slurmfab.slurm.refusals import SCRIPT
 from slurmfab.slurm.render import fill
-from slurmfab.slurmdbd import joins_accounting
 
 CONFIGURATION = "/etc/slurm"
 GRES = "gres.conf"

@@ -19,7 +19,7 @@ def accounts_export(_c: Context, cluster: str = "", ask_sudo_password: bool = Fa
         fab accounts-export
         fab accounts-export >> configs/cluster.yaml
     """
-    from slurmfab import accounts_export as exporting  # noqa: PLC0415 - `fab --list` shall not pay for it
     from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.accounting import export as exporting  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     return exporting.export(cluster, operations.Output(ask_password=ask_sudo_password))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import account_trees
 import pytest
 from conftest import SUITES, WORKER
 from lab_cluster import PROGRAM, DeployedLab, eventually, report
@@ -17,28 +18,7 @@ from slurmfab.lab import LabSpec
 pytestmark = pytest.mark.lab
 
 PARTITIONS = "partitions:\n  - {PartitionName: main, Nodes: ALL, Default: YES, MaxTime: 1-00:00:00}\n"
-TREE = """\
-database: ctl
-unix_users: false
-qos:
-  - {name: normal, MaxTRESPU: "gres/gpu=1,cpu=2", MaxJobsPU: 10}
-  - name: high
-    Priority: 1000
-    Preempt: "low, normal"
-    PreemptMode: requeue
-    MaxWall: 1-00:00:00
-    Flags: "DenyOnLimit,OverPartQOS"
-    GrpTRES: "mem=10240,cpu=100"
-  - {name: low, GraceTime: 60, UsageFactor: 0.5}
-accounts:
-  - {name: theory, parent: physics, Fairshare: 10, MaxWall: 90, GrpTRES: "cpu=5,mem=10250M,node=3"}
-  - {name: physics, description: The Physics People, organization: Uni, coordinators: ada, QOS: "normal,high,low"}
-  - name: biology
-users:
-  - {name: ada, accounts: [theory, physics], DefaultQOS: high, AdminLevel: operator,
-     associations: {physics: {MaxJobs: 5}}}
-  - {name: bob, accounts: biology, Fairshare: 5}
-"""
+TREE = f"database: ctl\nunix_users: false\n{account_trees.TREE}"
 SUBMIT = "cd /tmp && runuser -u {} -- sbatch --parsable -o /dev/null {} --wrap 'sleep 3600'"
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from account_trees import HEAD
 from support import cluster, facts_of, prepared, situation
-from test_account_tree import HEAD
 
-from slurmfab.account_fitness import refuse_unfit
+from slurmfab.accounting.fitness import refuse_unfit
 from slurmfab.errors import InputError
 from slurmfab.facts import Account
 from slurmfab.situation import Situation

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from account_trees import HEAD, TREE, Recorded, tree
 from slurm_output_files import VERSIONS
-from test_account_tree import HEAD, TREE, Recorded, tree
 
-from slurmfab import accounts_export, inventory
+from slurmfab import inventory
+from slurmfab.accounting import export as accounts_export
 from slurmfab.agent.accounting_reading import read
 from slurmfab.agent.resource import compare
 from slurmfab.inventory import Inventory

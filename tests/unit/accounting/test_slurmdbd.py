@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, prepared, situation
 
+from slurmfab.accounting.slurmdbd import joins_accounting, needs_slurmdbd
 from slurmfab.phases import daemons, database, slurm_conf
 from slurmfab.situation import Situation
-from slurmfab.slurmdbd import joins_accounting, needs_slurmdbd
 
 ON_C1 = f"{THREE_HOSTS}database: c1\n"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab import database_password
+from slurmfab.accounting import password as database_password
 from slurmfab.clusterfile.accounting import Database
 from slurmfab.errors import InputError
 
