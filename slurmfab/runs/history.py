@@ -50,6 +50,9 @@ DONE_TO = {
 }
 """What is told by name: the word for what was done."""
 
+SUBJECTS = ("qos ", "account ", "user ")
+"""How the names of changes begin that tell of accounting."""
+
 
 def show(cluster: str, word: str, json_file: str) -> int:
     """Tell of all runs, newest last, or of one in full.
@@ -153,6 +156,7 @@ def changed_words(one: Record) -> str:
     hosts_of: dict[str, list[str]] = {}
     counts: dict[str, int] = {}
     acts: dict[str, list[str]] = {}
+    told: dict[str, None] = {}
     for host, outcome in done:
         kind, _, name = outcome.id.partition(":")
         if kind in DONE_TO:
@@ -162,15 +166,26 @@ def changed_words(one: Record) -> str:
                 hosts_of.setdefault(file, []).append(host)
         elif kind in COUNTED:
             counts[kind] = counts.get(kind, 0) + 1
+        else:
+            told.update(accounts_of(outcome))
     files_on: dict[str, list[str]] = {}
     for file, hosts in hosts_of.items():
         files_on.setdefault(fold(hosts), []).append(file)
     words = [f"{', '.join(files)} on {hosts}" for hosts, files in files_on.items()]
     words += [f"{count} {COUNTED[kind][count != 1]}" for kind, count in counts.items()]
     words += [f"{word}: {fold(names)}" for word, names in acts.items()]
+    words += [f"accounting: {', '.join(told)}"] if told else []
     if not words and one.ended is None:
         return "what it has changed is not known"
     return "; ".join(words) or ("small things" if done else "nothing changed")
+
+
+def accounts_of(outcome: Outcome) -> dict[str, None]:
+    """What slurmdbd was told of, each once: such as `qos high` and `user ann`; none for other kinds of outcomes."""
+    if outcome.id.partition(":")[0] not in {"accounts", "accounts-rest"}:
+        return {}
+    subjects = (" ".join(change.name.split()[:2]) for change in outcome.changes)
+    return dict.fromkeys(subject for subject in subjects if subject.startswith(SUBJECTS))
 
 
 def files_of(outcome: Outcome) -> tuple[str, ...]:
@@ -179,7 +194,7 @@ def files_of(outcome: Outcome) -> tuple[str, ...]:
     if kind == "slurm-files":
         names = (change.name.removesuffix(" access") for change in outcome.changes if change.name != "leftovers")
         return tuple(dict.fromkeys(names))
-    if kind in {"absent", "block", "file", "munge-key", "munge-key-switch", "restored"}:
+    if kind in {"absent", "block", "file", "munge-key", "munge-key-switch", "restored", "slurmdbd-conf"}:
         return (posixpath.basename(name.partition("#")[0]),)
     return ()
 

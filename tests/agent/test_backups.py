@@ -219,7 +219,9 @@ def test_the_state_when_restored_is_the_slurm_users_alone_and_what_was_there_is_
 
 
 @pytest.mark.parametrize(
-    "content", [b"no tar", *(packed({name: b""}) for name in ("../evil", "a/../../evil", "/evil"))]
+    "content",
+    [b"no tar", *(packed({name: b""}) for name in ("../evil", "a/../../evil", "/evil"))],
+    ids=("no tar", "above", "above by a way", "elsewhere"),
 )
 def test_a_state_that_is_damaged_or_leads_elsewhere_when_restored_then_the_state_is_as_before(
     context: Context, state: Path, content: bytes

@@ -77,6 +77,10 @@ def leave(folder: Path, number: int = 0, *, is_unfinished: bool = False, **more:
         ([changed("undo", "n1", "restored:/etc/slurm/slurm.conf", "absent:/etc/x")], "slurm.conf, x on n1"),
         ([changed("slurmd", "n1", "service:slurmd", status="failed")], "nothing changed"),
         ([changed("nodes", "c1", "slurm-nodes:n1")], "small things"),
+        ([changed("accounts", "c1", "accounts:lab", change="qos high MaxWall")], "accounting: qos high"),
+        ([changed("accounts", "c1", "accounts:lab", change="user ann in physics QOS")], "accounting: user ann"),
+        ([changed("accounts", "c1", "accounts:lab", change="cluster lab")], "small things"),
+        ([changed("database", "c1", "slurmdbd-conf:/etc/slurm/slurmdbd.conf")], "slurmdbd.conf on c1"),
     ],
 )
 def test_what_a_run_changed_is_told_in_brief(steps: list[Step], words: str) -> None:
