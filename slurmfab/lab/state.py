@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +58,17 @@ def write(state: LabState) -> None:
 def read(name: str) -> LabState | None:
     """The state of the lab of that name; None when there is none, or when `up` was killed before it had one."""
     data = read_json(LabLayout(name).state)
-    if data is None:
-        return None
+    return None if data is None else from_data(data)
+
+
+def from_data(data: dict[str, Any]) -> LabState:
+    """The state in a lab's JSON; what it says beyond that is a newer slurmfab's, whose lab is beside ours."""
+    known = {field.name for field in fields(LabSpec)}
     spec: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in data["spec"].items()
+        key: tuple(value) if isinstance(value, list) else value for key, value in data["spec"].items() if key in known
     }
-    return LabState(**{**data, "spec": LabSpec(**spec), "cgroups": tuple(data["cgroups"])})
+    said = {field.name: data[field.name] for field in fields(LabState) if field.name in data}
+    return LabState(**{**said, "spec": LabSpec(**spec), "cgroups": tuple(data["cgroups"])})
 
 
 def names() -> tuple[str, ...]:

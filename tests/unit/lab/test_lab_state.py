@@ -1,11 +1,13 @@
-"""Who may work on a lab at one time."""
+"""What is remembered of a lab, and who may work on it at one time."""
 
+import json
 import shutil
+from dataclasses import asdict
 
 import pytest
 
 from slurmfab.errors import LabError
-from slurmfab.lab import state
+from slurmfab.lab import LabSpec, state
 
 
 def test_lock_when_another_holder_has_it_then_the_second_one_is_told(tmp_path):
@@ -38,3 +40,10 @@ def test_json_when_written_and_read_then_it_is_the_same_and_no_other_file_is_lef
     state.write_json(file, {"phase": "up"})
     assert state.read_json(file) == {"phase": "up"}
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_state_when_a_newer_slurmfab_wrote_it_then_what_is_known_of_it_counts() -> None:
+    ours = state.LabState(LabSpec("here", gpus=("n1:2",)), "10.1.2.0/24", "/base", ("/cgroup",), "/cluster.yaml", "up")
+    written = json.loads(json.dumps(asdict(ours)))
+    newer = {**written, "spec": {**written["spec"], "moons": ["n1"]}, "weather": "fine"}
+    assert state.from_data(newer) == ours
