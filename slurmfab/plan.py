@@ -11,10 +11,12 @@ from slurmfab.phases import (
     backups,
     daemons,
     database,
+    gpu_checks,
     hosts_file,
     munge,
     packages,
     people,
+    scripts,
     slurm_conf,
     ssh,
     users,
@@ -53,6 +55,7 @@ PHASES = (
     Phase("database", database.resources),
     Phase("accounts", accounts.resources),
     Phase("former people", people.forgotten),
+    Phase("scripts", scripts.resources),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True),
     Phase("slurmctld", daemons.slurmctld, controller_first=True),
@@ -63,6 +66,7 @@ PHASES = (
     Phase("new slurmd", daemons.new_slurmd),
     Phase("nodes", daemons.nodes),
     Phase("backups", backups.resources),
+    Phase("gpu checks", gpu_checks.resources),
 )
 """The order of a deployment."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from importlib import resources as package
 
 from slurmfab.agent.absent import Absent
 from slurmfab.agent.directory import Directory
@@ -15,6 +13,7 @@ from slurmfab.agent.service import Service
 from slurmfab.agent.slurmdbd_conf import PATH as SLURMDBD_CONF
 from slurmfab.agent.timer import Timer
 from slurmfab.clusterfile.backups import Backup
+from slurmfab.phases import programs
 from slurmfab.phases.munge import KEY
 from slurmfab.phases.slurm_conf import CONFIGURATION
 from slurmfab.situation import Situation
@@ -25,19 +24,14 @@ PROGRAM = "/usr/local/lib/slurmfab/backup"
 SETTINGS = "/etc/slurmfab-backup.json"
 UNITS = tuple(f"/etc/systemd/system/{UNIT}.{kind}" for kind in ("service", "timer"))
 
-MODULES = (
-    "__init__", "backup_archive", "backup_database", "backup_pieces", "backup_state", "differences", "reasons",
-    "resource", "timed_backup",
+MODULES = tuple(
+    f"agent.{name}"
+    for name in (
+        "backup_archive", "backup_database", "backup_pieces", "backup_state", "differences", "reasons", "resource",
+        "timed_backup",
+    )
 )  # fmt: skip
 """Of the agent's modules, those that a backup takes."""
-
-RUN = """\
-import sys
-
-from slurmfab.agent.timed_backup import main
-
-sys.exit(main(sys.argv[1]))
-"""
 
 
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
@@ -48,7 +42,7 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     context = {"directory": backup.directory, "calendar": backup.calendar, "program": PROGRAM, "settings": SETTINGS}
     return (
         Directory(backup.directory, mode=0o700),
-        Program(PROGRAM, program()),
+        Program(PROGRAM, programs.files("agent.timed_backup", MODULES)),
         File(SETTINGS, settings(situation, backup, host)),
         *(File(path, fill(path.rpartition("/")[2], context)) for path in UNITS),
         Timer(UNIT),
@@ -81,11 +75,3 @@ def settings(situation: Situation, backup: Backup, host: str) -> str:
         **({"login": SLURMDBD_CONF} if database and database.external else {}),
     }
     return json.dumps(wanted, indent=1, sort_keys=True) + "\n"
-
-
-@functools.cache
-def program() -> tuple[tuple[str, str], ...]:
-    """The program's files: the same modules that a deployment brings along, and a few lines to run them."""
-    agent = package.files("slurmfab.agent")
-    texts = {f"slurmfab/agent/{name}.py": (agent / f"{name}.py").read_text(encoding="utf-8") for name in MODULES}
-    return (("run.py", RUN), ("slurmfab/__init__.py", ""), *texts.items())

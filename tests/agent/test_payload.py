@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import slurmfab.agent
+import slurmfab.programs
 from slurmfab.ssh.payload import BOOT, payload
 
 MODULES = sorted(Path(slurmfab.agent.__file__).parent.glob("*.py"))
+PROGRAMS = sorted(Path(slurmfab.programs.__file__).parent.glob("*.py"))
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -28,13 +30,14 @@ def imported(tree: ast.AST) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*MODULES, *PROGRAMS], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_module_when_parsed_by_python_3_9_is_valid_and_imports_the_standard_library_alone(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
     foreign = {
         name
         for name in imported(tree)
-        if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("slurmfab.agent")
+        if name.split(".")[0] not in sys.stdlib_module_names
+        and not name.startswith(("slurmfab.agent", "slurmfab.programs"))
     }
     assert foreign == set()
 
