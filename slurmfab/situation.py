@@ -14,7 +14,7 @@ from slurmfab.people import numbers
 from slurmfab.promises.conf import SETTING, Difference, differences
 from slurmfab.slurm import render
 from slurmfab.slurm.conf_text import ConfText, parse
-from slurmfab.slurm.node_lines import Node
+from slurmfab.slurm.node import Node
 from slurmfab.slurm.versions import SlurmVersion, complaints, distribution_version
 
 if TYPE_CHECKING:

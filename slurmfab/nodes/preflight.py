@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import Cgroup, Gpu, HostFacts, weakest
-from slurmfab.slurm.node_lines import Node, devices, node_settings
+from slurmfab.slurm.gres import devices
+from slurmfab.slurm.node import Node
+from slurmfab.slurm.node_lines import node_settings
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster

@@ -9,7 +9,7 @@ from slurmfab.errors import HostlistError
 from slurmfab.hostlist import expand, fold
 from slurmfab.slurm.conf_text import ONE_EACH, ConfText, NodeLine, Settings, parse
 from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
-from slurmfab.slurm.node_lines import fold_in_order
+from slurmfab.slurm.spelling import fold_in_order
 
 SETTING, NODE_LINE, PARTITION_LINE, DEVICES, TEXT = "setting", "node", "partition", "devices", "text"
 """What kinds of differences there are; `text` is comments, blanks and order alone."""

@@ -9,9 +9,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from slurmfab.facts import Cgroup
-from slurmfab.slurm.node_lines import Node, assignment, gres_lines, gres_names, node_lines, node_settings, tracked_gres
+from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
+from slurmfab.slurm.node import Node
+from slurmfab.slurm.node_lines import node_lines, node_settings
 from slurmfab.slurm.preemption import partition_settings, preemption
 from slurmfab.slurm.refusals import explains_refusals
+from slurmfab.slurm.spelling import assignment
 from slurmfab.slurm.versions import SlurmVersion, pid_files
 
 _TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")

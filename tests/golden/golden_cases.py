@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slurmfab.facts import Cgroup, Gpu, Hardware
-from slurmfab.slurm.node_lines import Node
+from slurmfab.slurm.node import Node
 from slurmfab.slurm.render import SlurmConf
 
 VERSIONS = {"22.05": "22.05.8", "23.11": "23.11.4", "24.11": "24.11.5", "25.11": "25.11.2", "26.05": "26.05.5"}

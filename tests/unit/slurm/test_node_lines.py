@@ -1,4 +1,4 @@
-"""Compute nodes as lines of slurm.conf and gres.conf."""
+"""Compute nodes as lines of slurm.conf."""
 
 from __future__ import annotations
 
@@ -10,15 +10,9 @@ import pytest
 from slurmfab.errors import InputError
 from slurmfab.facts import Gpu, Hardware
 from slurmfab.hostlist import expand
-from slurmfab.slurm.node_lines import (
-    Node,
-    assignment,
-    fold_in_order,
-    gres_lines,
-    gres_names,
-    node_lines,
-    real_memory,
-)
+from slurmfab.slurm.gres import gres_lines
+from slurmfab.slurm.node import Node
+from slurmfab.slurm.node_lines import node_lines, real_memory
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 SAID = "CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=15520"
@@ -122,67 +116,6 @@ def test_a_margin_that_is_none_is_refused(margin: str) -> None:
 def test_a_margin_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="leaves nothing of the 16000 MiB"):
         real_memory(16000, "16G")
-
-
-def test_gres_lines_fold_nodes_and_device_files() -> None:
-    nodes = [node(f"cn{number:02}", gpus=PASCAL) for number in range(1, 5)] + [node("login")]
-    assert gres_lines(nodes) == ("NodeName=cn[01-04] Name=gpu Type=pascal File=/dev/nvidia[0-1]",)
-
-
-def test_a_cluster_without_gres_has_no_gres_lines() -> None:
-    assert gres_lines([node("n1"), node("n2")]) == ()
-
-
-def test_the_users_gres_names_the_type_of_the_discovered_files() -> None:
-    assert gres_lines([node("n1", gpus=PASCAL, Gres="gpu:p100:1")]) == (
-        "NodeName=n1 Name=gpu Type=p100 File=/dev/nvidia0",
-    )
-
-
-def test_files_of_missing_gpus_are_not_made_up() -> None:
-    assert gres_lines([node("n1", gpus=PASCAL, Gres="gpu:p100:4")]) == (
-        "NodeName=n1 Name=gpu Type=p100 File=/dev/nvidia[0-1]",
-    )
-    assert gres_lines([node("n1", Gres="gpu:p100:4")]) == ()
-
-
-def test_gres_that_is_only_counted_has_a_count() -> None:
-    nodes = [node("n1", gpus=PASCAL, Gres="gpu:pascal:2,nic:3,bandwidth:no_consume:4G,licence")]
-    assert gres_lines(nodes)[1:] == (
-        "NodeName=n1 Name=nic Count=3",
-        "NodeName=n1 Name=bandwidth Count=4G",
-        "NodeName=n1 Name=licence Count=1",
-    )
-    assert gres_names(nodes) == ("bandwidth", "gpu", "licence", "nic")
-
-
-@pytest.mark.parametrize(
-    ("names", "folded"),
-    [
-        (["n1"], "n1"),
-        (["n9", "n10", "n11"], "n[9-11]"),
-        (["n08", "n09", "n10"], "n[08-10]"),
-        (["n9", "n010"], "n[9,010]"),
-        (["n3", "n1", "n2"], "n[3,1-2]"),
-        (["a1", "b1", "a2"], "a1,b1,a2"),
-        (["n1-ib", "n2-ib"], "n1-ib,n2-ib"),
-        (["gate", "gate1"], "gate,gate1"),
-        (["fd00::9", "fd00::a", "fd00::10"], "fd00::9,fd00::a,fd00::10"),
-    ],
-)
-def test_names_fold_in_their_order(names: list[str], folded: str) -> None:
-    assert fold_in_order(names) == folded
-
-
-def test_a_value_with_blanks_is_quoted_once() -> None:
-    assert assignment("Reason", "new board") == 'Reason="new board"'
-    assert assignment("Reason", '"new board"') == 'Reason="new board"'
-    assert assignment("Weight", "5") == "Weight=5"
-
-
-def test_a_value_with_a_line_break_is_refused() -> None:
-    with pytest.raises(InputError, match="Reason: its value holds a line break"):
-        assignment("Reason", "one\nSlurmUser=root")
 
 
 def test_ten_thousand_nodes_take_less_than_two_seconds_and_keep_their_addresses() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.facts import Cgroup, Gpu, Hardware
-from slurmfab.slurm.node_lines import Node
+from slurmfab.slurm.node import Node
 from slurmfab.slurm.render import SlurmConf, render
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
