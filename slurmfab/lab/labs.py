@@ -11,7 +11,19 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from slurmfab.errors import InputError, LabError
-from slurmfab.lab import addresses, base, cgroups, clusterfile, machine, mounts, network, power, roots, state
+from slurmfab.lab import (
+    addresses,
+    base,
+    cgroups,
+    clusterfile,
+    machine,
+    mounts,
+    namespaces,
+    network,
+    power,
+    roots,
+    state,
+)
 from slurmfab.lab.command import require_machine
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import CONTROLLER, Lab, LabHost, LabSpec
@@ -109,10 +121,11 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
     for name in hosts:
         host, address = layout.host(name), _address(remembered, name)
         network.plug_in(host, address, IPv4Network(remembered.network))
-        power.switch_on(host, map(Path, remembered.cgroups), spec.suite, spec.shared)
+        power.switch_on(host, map(Path, remembered.cgroups), spec)
         wanted[host] = (address, "silent" if name in spec.hanging else "answers")
     for host in power.wait(wanted):
         progress(f"{host.name} ({wanted[host][0]}): {wanted[host][1]} on SSH")
+    namespaces.outnumber()
 
 
 def _write_ssh_config(remembered: LabState) -> None:

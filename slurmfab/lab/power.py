@@ -15,6 +15,7 @@ from slurmfab.errors import LabError
 from slurmfab.lab import cgroups
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
+from slurmfab.lab.spec import LabSpec
 
 BANNER = b"SSH-"
 """How an SSH server begins to speak, RFC 4253 section 4.2."""
@@ -55,14 +56,13 @@ NSPAWN_DIRECTORIES = ("/run/systemd/nspawn/propagate", "/run/systemd/nspawn/unix
 """Where systemd-nspawn keeps a directory per machine."""
 
 
-def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str, shared: Iterable[str] = ()) -> None:
+def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpec) -> None:
     """Boot a host whose root file system and namespace are ready; returns at once.
 
     Args:
         host: names and places of the host.
         cgroup_directories: the lab's directory in each cgroup hierarchy.
-        suite: Debian suite of the host.
-        shared: paths of directories that it shares with the other hosts.
+        spec: what its lab was asked to be.
     """
     subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
     nspawn = (
@@ -70,12 +70,12 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], suite: str, 
         f"--link-journal=no --settings=no --directory={host.root} --machine={host.machine} --hostname={host.name} "
         f"--network-namespace-path=/run/netns/{host.namespace}"
     )
-    for path in shared:
+    for path in spec.shared:
         host.shared(path).mkdir(parents=True, exist_ok=True)
-    binds = [f"--bind={host.shared(path)}:{path}" for path in shared]
+    binds = [f"--bind={host.shared(path)}:{path}" for path in spec.shared]
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
-    if suite == "sid":
-        # Its systemd knows version 2 alone.
+    # The systemd of sid knows version 2 alone.
+    if spec.suite == "sid" or host.name in spec.unified:
         environment[UNIFIED] = "1"
     with host.console.open("ab") as console:
         done = subprocess.run(

@@ -15,6 +15,9 @@ SUITES = ("bookworm", "trixie", "sid")
 MOST_NODES = 200
 """Compute nodes that fit into the lab's /24 beside the controller."""
 
+STAND_IN = "Lab Stand-in"
+"""The model of a GPU for which none is asked."""
+
 CONTROLLER = "ctl"
 """Host name of the controller."""
 
@@ -27,7 +30,9 @@ class LabSpec:
         name: one to eight of a-z and 0-9, a letter first; part of the names of the bridge, the namespaces, the cgroups.
         suite: Debian suite of all hosts: bookworm, trixie or sid.
         nodes: number of compute nodes; they are called n1, n2, …; the controller is ctl.
-        gpus: `HOST:COUNT`, as in `n1:2`: device files and a stand-in nvidia-smi, no real GPU.
+        gpus: `HOST:COUNT` or `HOST:COUNT:MODEL`, as in `n1:2` or `n1:2:A100-SXM4-40GB`: device files and a stand-in
+            nvidia-smi that names the model, no real GPU. Underscores in MODEL stand for blanks; a host may be there
+            several times, with another model each time.
         no_python: hosts without python3.
         ssh_user: who may log in with the lab's key: root, or another user, who then has sudo.
         sudo_password: that user's sudo asks for a password; it is in the file `sudo_password` of the lab's directory.
@@ -37,6 +42,8 @@ class LabSpec:
         loopback_name: /etc/hosts gives the host's own name 127.0.1.1, as the Debian installer does on machines
             with DHCP, instead of its address.
         shared: absolute paths of directories that all hosts see, as a stand-in for a network file system.
+        unified: hosts that have control groups of version 2 alone; where this machine has its controllers on version 1
+            none are left for them, and Slurm cannot use what they have.
 
     Raises:
         InputError: a value that makes no lab.
@@ -54,6 +61,7 @@ class LabSpec:
     apt_lists: bool = True
     loopback_name: bool = False
     shared: tuple[str, ...] = ()
+    unified: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -68,7 +76,16 @@ class LabSpec:
     @property
     def gpu_counts(self) -> dict[str, int]:
         """Number of stand-in GPUs by host."""
-        return {host: int(count) for host, _, count in (entry.partition(":") for entry in self.gpus)}
+        return {host: len(models) for host, models in self.gpu_models.items()}
+
+    @property
+    def gpu_models(self) -> dict[str, tuple[str, ...]]:
+        """The model of each stand-in GPU by host, in the order of the device files' numbers."""
+        models: dict[str, tuple[str, ...]] = {}
+        for host, count, *model in (entry.split(":") for entry in self.gpus):
+            name = "NVIDIA " + (model[0].replace("_", " ") if model else STAND_IN)
+            models[host] = models.get(host, ()) + (name,) * int(count)
+        return models
 
     def _shape_complaints(self) -> tuple[str, ...]:
         """Complaints about values that are wrong by themselves."""
@@ -89,9 +106,10 @@ class LabSpec:
             if not re.fullmatch(r"(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+", path)
         ]
         complaints += [
-            f'gpus "{entry}": write HOST:COUNT, as in n1:2, with a count of 1 to 16.'
+            f'gpus "{entry}": write HOST:COUNT or HOST:COUNT:MODEL, as in n1:2 or n1:2:A100-SXM4-40GB, with a count '
+            "of 1 to 16."
             for entry in self.gpus
-            if not re.fullmatch(r"[^:]+:([1-9]|1[0-6])", entry)
+            if not re.fullmatch(r"[^:]+:([1-9]|1[0-6])(:[A-Za-z0-9][A-Za-z0-9_.-]*)?", entry)
         ]
         return tuple(complaints)
 
@@ -103,6 +121,7 @@ class LabSpec:
             "no_python": self.no_python,
             "down": self.down,
             "hanging": self.hanging,
+            "unified": self.unified,
         }
         last = self.host_names[-1]
         complaints = [

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
         "name": "name of the lab: one to eight of a-z and 0-9, a letter first",
         "nodes": "number of compute nodes",
         "suite": "Debian release of the hosts: bookworm, trixie or sid",
-        "gpus": "stand-in GPUs, HOSTS:COUNT separated by spaces, as in 'n[1-2]:2 n3:4'",
+        "gpus": "stand-in GPUs, HOSTS:COUNT[:MODEL] separated by spaces, as in 'n[1-2]:2 n3:4:A100-SXM4-40GB'",
         "no_python": "hosts without python3, as in n1,n[3-4]",
         "user": "who logs in: root, or another user, who then has sudo",
         "sudo_password": "that user's sudo asks for a password",
         "down": "hosts that the cluster file names but that stay switched off",
         "hanging": "hosts whose port 22 accepts connections and then says nothing",
+        "unified": "hosts with control groups of version 2 alone, as in n2",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
 )
@@ -40,6 +41,7 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
     sudo_password: bool = False,
     down: str = "",
     hanging: str = "",
+    unified: str = "",
     output: str = "",
 ) -> None:
     """Start real systemd hosts on this machine.
@@ -64,6 +66,7 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
         sudo_password=sudo_password,
         down=_hosts(down),
         hanging=_hosts(hanging),
+        unified=_hosts(unified),
     )
     made = lab.up(spec, output=Path(output) if output else None, progress=lambda line: _say(f"lab {name}: {line}"))
     _say(_summary(made))
@@ -136,11 +139,13 @@ def _hosts(text: str) -> tuple[str, ...]:
 
 
 def _gpus(text: str) -> tuple[str, ...]:
-    """`HOST:COUNT` entries from what was typed, one per host."""
+    """`HOST:COUNT` or `HOST:COUNT:MODEL` entries from what was typed, one per host."""
     entries = [entry.partition(":") for entry in text.split()]
     for hosts, _, count in entries:
         if not hosts or not count:
-            raise InputError(f'--gpus "{text}": write HOSTS:COUNT, separated by spaces, as in "n[1-2]:2 n3:4".')
+            raise InputError(
+                f'--gpus "{text}": write HOSTS:COUNT or HOSTS:COUNT:MODEL, separated by spaces, as in "n[1-2]:2 n3:4".'
+            )
     return tuple(f"{host}:{count}" for hosts, _, count in entries for host in _hosts(hosts))
 
 

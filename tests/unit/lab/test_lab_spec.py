@@ -17,6 +17,14 @@ def test_spec_when_gpus_are_asked_for_then_counts_are_known_by_host():
     assert LabSpec(gpus=("n1:2", "n2:4")).gpu_counts == {"n1": 2, "n2": 4}
 
 
+def test_spec_when_gpus_have_models_then_each_device_has_its_own_and_others_are_stand_ins():
+    models = LabSpec(gpus=("n1:1", "n2:2:A100-SXM4-40GB", "n2:1:GeForce_RTX_3090")).gpu_models
+    assert models == {
+        "n1": ("NVIDIA Lab Stand-in",),
+        "n2": ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", "NVIDIA GeForce RTX 3090"),
+    }
+
+
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
@@ -28,9 +36,12 @@ def test_spec_when_gpus_are_asked_for_then_counts_are_known_by_host():
         ({"nodes": 201}, "1 to 200"),
         ({"gpus": ("n1",)}, "HOST:COUNT"),
         ({"gpus": ("n1:0",)}, "HOST:COUNT"),
+        ({"gpus": ("n1:2:",)}, "HOST:COUNT:MODEL"),
+        ({"gpus": ("n1:2:a b",)}, "HOST:COUNT:MODEL"),
         ({"gpus": ("n9:1",)}, 'gpus names "n9": the lab has ctl and n1 to n2'),
         ({"no_python": ("n3",)}, 'no_python names "n3"'),
         ({"down": ("n1",), "hanging": ("n1",)}, "n1 cannot be down and hanging at once"),
+        ({"unified": ("n9",)}, 'unified names "n9"'),
         ({"ssh_user": "no body"}, 'user "no body"'),
         ({"sudo_password": True}, "root needs no sudo"),
         ({"shared": ("shared",)}, 'shared "shared": name a directory'),

@@ -1,0 +1,13 @@
+"""Numbers of namespaces: to have them used up changes nothing for whoever asks for it."""
+
+from __future__ import annotations
+
+import os
+
+from slurmfab.lab import namespaces
+
+
+def test_outnumber_when_called_then_this_thread_stays_where_it_was():
+    before = os.sched_getaffinity(0), os.readlink("/proc/thread-self/ns/uts")
+    namespaces.outnumber()
+    assert (os.sched_getaffinity(0), os.readlink("/proc/thread-self/ns/uts")) == before
