@@ -31,10 +31,42 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of a host: its device file, and its type as a Slurm name (empty when unknown)."""
+    """One GPU of a host, or one instance of a GPU in MIG mode.
+
+    Args:
+        file: its device file, such as `/dev/nvidia0`.
+        type: its model as a Slurm name, such as `a100-sxm4-40gb`; of an instance with its profile behind it, as in
+            `a100-sxm4-40gb_1g.5gb`; empty when unknown.
+        bus: the PCI address of its slot, such as `0000:3b:00.0`; empty when unknown.
+        cores: those of the sockets near it, as gres.conf(5) counts them, such as `0-31`; empty when all are alike.
+        with_files: the further device files that an instance needs (gres.conf(5), MultipleFiles).
+    """
 
     file: str
     type: str = ""
+    bus: str = ""
+    cores: str = ""
+    with_files: tuple[str, ...] = ()
+
+    @property
+    def slot(self) -> str:
+        """What people call it: its slot and its device file, as far as they are known."""
+        return f"the GPU in slot {self.bus} ({self.file})" if self.bus else self.file
+
+
+@dataclass(frozen=True)
+class BareGpu:
+    """A GPU on a host's PCI bus that nothing can use, since it has no device file.
+
+    Args:
+        bus: its PCI address.
+        maker: `NVIDIA` or `AMD`.
+        driver: what has it, such as `nouveau`; empty for no driver at all.
+    """
+
+    bus: str
+    maker: str
+    driver: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,11 +77,14 @@ class Cgroup:
         version: `v1`, `v2`, `hybrid` (v1 controllers beside the v2 tree that Slurm would choose, and refuse) or `none`.
         controllers: those that Slurm can use there and write to, of `cpuset`, `memory`, `devices`.
         swap: whether the kernel accounts swap per group.
+        troubles: what keeps Slurm from using them, in the words of `slurmfab.agent.cgroups`; those alone are compared
+            that change what Slurm can do.
     """
 
     version: str
     controllers: tuple[str, ...] = ()
     swap: bool = False
+    troubles: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def is_usable(self) -> bool:
@@ -75,6 +110,9 @@ class HostFacts:
         packages: installed versions of the packages that the cluster cares for.
         hardware: what Slurm counts; `None` when it could not be read.
         gpus: in the order of their device numbers.
+        bare_gpus: those on the PCI bus that have no device file.
+        gpu_plugins: what AutoDetect can be there, such as `nvml`, by the plugins in Slurm's plugin directory; none
+            while Slurm is not installed.
         cgroup: control groups.
         ssh_host_keys: public host keys, base64 by type.
         public_key: the slurm user's SSH public key, empty while there is none.
@@ -83,6 +121,7 @@ class HostFacts:
         services: systemd's ActiveState by unit name, for the daemons that exist.
         boot: what tells the boot that it runs since from others.
         mail_program: what sends mail from a script, empty where nothing does.
+        programs: names of what slurmfab has put into its directory for programs that stay there.
     """
 
     name: str
@@ -101,6 +140,8 @@ class HostFacts:
     packages: Mapping[str, str] = field(default_factory=dict)
     hardware: Hardware | None = None
     gpus: tuple[Gpu, ...] = ()
+    bare_gpus: tuple[BareGpu, ...] = ()
+    gpu_plugins: tuple[str, ...] = ()
     cgroup: Cgroup = Cgroup("none")
     ssh_host_keys: Mapping[str, str] = field(default_factory=dict)
     public_key: str = ""
@@ -111,6 +152,7 @@ class HostFacts:
     services: Mapping[str, str] = field(default_factory=dict)
     boot: str = ""
     mail_program: str = ""
+    programs: tuple[str, ...] = ()
 
     @property
     def is_debian(self) -> bool:
@@ -145,8 +187,11 @@ def from_answer(name: str, answer: Mapping[str, Any], clock_offset: float) -> Ho
         uids={int(uid): user for uid, user in plain.pop("uids", {}).items()},
         gids={int(gid): group for gid, group in plain.pop("gids", {}).items()},
         busy_uids=tuple(plain.pop("busy_uids", ())),
+        programs=tuple(plain.pop("programs", ())),
         hardware=Hardware(**hardware) if hardware else None,
-        gpus=tuple(Gpu(**gpu) for gpu in plain.pop("gpus", ())),
+        gpus=tuple(Gpu(**{**gpu, "with_files": tuple(gpu["with_files"])}) for gpu in plain.pop("gpus", ())),
+        bare_gpus=tuple(BareGpu(**gpu) for gpu in plain.pop("bare_gpus", ())),
+        gpu_plugins=tuple(plain.pop("gpu_plugins", ())),
         cgroup=cgroup_from(plain.pop("cgroup", {"version": "none"})),
         **plain,
     )
@@ -154,7 +199,12 @@ def from_answer(name: str, answer: Mapping[str, Any], clock_offset: float) -> Ho
 
 def cgroup_from(answer: Mapping[str, Any]) -> Cgroup:
     """The control groups in an agent's answer or in a lock."""
-    return Cgroup(answer["version"], tuple(answer.get("controllers", ())), bool(answer.get("swap", False)))
+    return Cgroup(
+        answer["version"],
+        tuple(answer.get("controllers", ())),
+        bool(answer.get("swap", False)),
+        tuple(answer.get("troubles", ())),
+    )
 
 
 def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:

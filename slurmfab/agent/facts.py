@@ -6,6 +6,7 @@ Programs are run only where no file tells: a host answers in some ten millisecon
 from __future__ import annotations
 
 import base64
+import glob
 import os
 import sys
 import time
@@ -17,6 +18,9 @@ from slurmfab.agent.reading import entries, names, read_bytes, read_text
 MUNGE_KEY = "/etc/munge/munge.key"
 MAILERS = ("/usr/bin/mail", "/usr/bin/mailx")
 MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
+PROGRAMS = "/usr/local/lib/slurmfab"
+AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
+PLUGINS = "/usr/lib/*/slurm-wlm"
 SLURM_FILES = {name: "/etc/slurm/%s" % name.replace("_", ".") for name in ("slurm_conf", "gres_conf", "cgroup_conf")}
 
 
@@ -35,6 +39,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     release = os_release(root)
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
+    found = gpus.read(root)
     return {
         "hostname": os.uname().nodename.split(".")[0],
         "os_id": release.get("ID", ""),
@@ -49,7 +54,9 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "busy_uids": busy_uids(),
         "packages": packages(root, request.get("packages", ())),
         "hardware": hardware.read(root),
-        "gpus": gpus.read(root),
+        "gpus": found,
+        "bare_gpus": gpus.unusable(root, found),
+        "gpu_plugins": gpu_plugins(root),
         "cgroup": cgroups.read(root),
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
@@ -58,6 +65,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
         "mail_program": mail_program(root),
+        "programs": names(root + PROGRAMS),
         "clock": time.time(),
     }
 
@@ -65,6 +73,12 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
 def munge_key(root: str) -> str:
     """The munge key in base64, empty while there is none."""
     return base64.b64encode(read_bytes(root + MUNGE_KEY)).decode()
+
+
+def gpu_plugins(root: str) -> List[str]:
+    """What AutoDetect can be here (gres.conf(5)): the names of Slurm's plugins that find GPUs."""
+    found = {name for folder in glob.glob(root + PLUGINS) for name in names(folder)}
+    return [name for name in AUTODETECT if "gpu_%s.so" % name in found]
 
 
 def mail_program(root: str) -> str:

@@ -1,65 +1,49 @@
-"""The NVIDIA GPUs of a host: what gres.conf needs to know of them.
-
-GPUs of other makers are left to the cluster file: their device files do not tell them from displays.
-"""
+"""The GPUs of a host: what gres.conf needs to know of them, and those on the PCI bus that nothing can use."""
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-from typing import Dict, List
+from typing import Any, Dict, List
 
-from slurmfab.agent.reading import names, read_text
+from slurmfab.agent import amd_gpus, nvidia_gpus, pci
+from slurmfab.agent.gpu_cores import Sockets
 
-VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro"}
-
-
-def read(root: str = "") -> List[Dict[str, str]]:
-    """The device file and type of each GPU, in the order of the device numbers."""
-    numbers = sorted(int(name[6:]) for name in names(root + "/dev") if re.fullmatch("nvidia[0-9]+", name))
-    found = [number for number in numbers if is_device("%s/dev/nvidia%d" % (root, number))]
-    models = (driver_models(root) or listed_models(root)) if found else {}
-    return [{"file": "/dev/nvidia%d" % number, "type": slurm_type(models.get(number, ""))} for number in found]
+VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon"}
 
 
-def is_device(path: str) -> bool:
-    """Whether this is a character device."""
-    try:
-        return stat.S_ISCHR(os.stat(path).st_mode)
-    except OSError:
-        return False
+def read(root: str = "") -> List[Dict[str, Any]]:
+    """The GPUs with a device file, NVIDIA's first, in the order of the files' numbers.
+
+    Args:
+        root: where the file system begins.
+
+    Returns:
+        The fields of `slurmfab.facts.Gpu`; a MIG instance is one GPU.
+    """
+    found = [*nvidia_gpus.read(root), *amd_gpus.read(root)]
+    sockets = Sockets(root) if found else None
+    return [
+        {
+            "file": gpu["file"],
+            "type": "_".join(filter(None, (slurm_type(gpu["model"]), gpu.get("profile", "")))),
+            "bus": gpu["bus"],
+            "cores": sockets.cores_of(pci.near(root, gpu["bus"])) if sockets else "",
+            "with_files": gpu.get("with_files", []),
+        }
+        for gpu in found
+    ]
 
 
-def driver_models(root: str) -> Dict[int, str]:
-    """Model names by device number, as NVIDIA's driver tells them in /proc."""
-    folder = root + "/proc/driver/nvidia/gpus"
-    models = {}
-    for bus in names(folder):
-        lines = read_text("%s/%s/information" % (folder, bus)).splitlines()
-        fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        if fields.get("Device Minor", "").isdigit():
-            models[int(fields["Device Minor"])] = fields.get("Model", "")
-    return models
+def unusable(root: str, usable: List[Dict[str, Any]]) -> List[Dict[str, str]]:
+    """The GPUs on the PCI bus that have no device file, as fields of `slurmfab.facts.BareGpu`.
 
-
-def listed_models(root: str) -> Dict[int, str]:
-    """Model names by index, from `nvidia-smi -L`, where /proc does not tell."""
-    if root or not any(os.access(folder + "/nvidia-smi", os.X_OK) for folder in ("/usr/bin", "/usr/local/bin")):
-        return {}
-    import subprocess  # noqa: PLC0415 - only few hosts need it
-
-    argv = ["nvidia-smi", "-L"]
-    try:
-        listing = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
-    return parse_listing(listing.stdout.decode(errors="replace"))
-
-
-def parse_listing(listing: str) -> Dict[int, str]:
-    """Model names by index, from lines such as `GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-...)`."""
-    return {int(number): model for number, model in re.findall(r"^GPU (\d+): (.*?)(?: \(UUID.*)?$", listing, re.M)}
+    Args:
+        root: where the file system begins.
+        usable: those that have one; where the address of one of a maker is not known, none of that maker is bare.
+    """
+    seen = {gpu["bus"] for gpu in usable}
+    unclear = {"AMD" if "/dri/" in gpu["file"] else "NVIDIA" for gpu in usable if not gpu["bus"]}
+    return [gpu for gpu in pci.gpus(root) if gpu["bus"] not in seen and gpu["maker"] not in unclear]
 
 
 def slurm_type(model: str) -> str:

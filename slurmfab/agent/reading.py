@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import Iterator, List
 
 
@@ -26,6 +27,14 @@ def names(path: str) -> List[str]:
         return sorted(os.listdir(path))
     except OSError:
         return []
+
+
+def is_device(path: str) -> bool:
+    """Whether this is a character device."""
+    try:
+        return stat.S_ISCHR(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def entries(path: str) -> Iterator[List[str]]:

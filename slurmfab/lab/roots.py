@@ -116,8 +116,10 @@ def make_sudo_password(lab: LabLayout) -> None:
 def _equip(spec: LabSpec, host: HostLayout) -> None:
     """Add what the lab was asked for beyond a plain host: stand-ins, and things that are missing."""
     etc = host.root / "etc"
-    if host.name in spec.gpu_counts:
-        (etc / "tmpfiles.d/lab-gpus.conf").write_text(standins.gpu_devices(spec.gpu_counts[host.name]))
+    models = spec.gpu_models.get(host.name, ())
+    if models:
+        (etc / "tmpfiles.d/lab-gpus.conf").write_text(standins.gpu_devices(len(models)))
+        (etc / "lab-gpus").write_text(standins.gpu_models(models))
         tool = host.root / "usr/bin/nvidia-smi"
         tool.write_text(standins.NVIDIA_SMI)
         tool.chmod(0o755)

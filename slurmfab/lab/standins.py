@@ -1,37 +1,54 @@
 """What stands in for hardware and for trouble that this machine does not have; every piece says so itself."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 NVIDIA_SMI = r"""#!/bin/sh
 # STAND-IN for nvidia-smi in a lab: there is no GPU and no driver, only device files.
-# It answers what is asked to discover GPUs: -L, and --query-gpu=FIELDS --format=csv[,noheader][,nounits].
-count=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
-model="NVIDIA Lab Stand-in"
+# It answers what is asked to discover GPUs: -L, -q, and --query-gpu=FIELDS --format=csv[,noheader][,nounits], of the
+# GPUs whose device files are there. Their models are in /etc/lab-gpus, a line for each: MINOR MODEL.
+minors=$(ls /dev/nvidia[0-9]* 2>/dev/null | sed 's/.*nvidia//' | sort -n)
+count=$(echo $minors | wc -w)
 uuid() { printf 'GPU-00000000-0000-4000-8000-%012d' "$1"; }
+bus() { printf '00000000:%02X:00.0' $(($1 + 1)); }
+model() {
+    found=$(sed -n "s/^$1 //p" /etc/lab-gpus 2>/dev/null)
+    echo "${found:-NVIDIA Lab Stand-in}"
+}
 value() {
     case $1 in
-        index|minor_number) echo "$2" ;;
-        name|gpu_name) echo "$model" ;;
+        index) echo "$3" ;;
+        name|gpu_name) model "$2" ;;
         uuid|gpu_uuid) uuid "$2"; echo ;;
         count) echo "$count" ;;
         memory.total) if [ "$units" = yes ]; then echo "16384 MiB"; else echo 16384; fi ;;
-        pci.bus_id|gpu_bus_id) printf '00000000:%02X:00.0\n' $(($2 + 1)) ;;
+        pci.bus_id|gpu_bus_id) bus "$2"; echo ;;
         driver_version) echo "0.0 (stand-in)" ;;
         compute_mode) echo Default ;;
         *) echo "[Not Supported]" ;;
     esac
 }
+n=0
 case $1 in
     -L|--list-gpus)
-        n=0
-        while [ "$n" -lt "$count" ]; do echo "GPU $n: $model (UUID: $(uuid "$n"))"; n=$((n + 1)); done ;;
+        for minor in $minors; do echo "GPU $n: $(model "$minor") (UUID: $(uuid "$minor"))"; n=$((n + 1)); done ;;
+    -q|--query)
+        printf '\n==============NVSMI LOG==============\n\n'
+        printf '%-42s: %s\n' "Driver Version" "0.0 (stand-in)" "Attached GPUs" "$count"
+        for minor in $minors; do
+            echo "GPU $(bus "$minor")"
+            printf '    %-38s: %s\n' "Product Name" "$(model "$minor")" "GPU UUID" "$(uuid "$minor")" \
+                "Minor Number" "$minor"
+        done ;;
     --query-gpu=*)
         fields=$(echo "${1#--query-gpu=}" | tr ',' ' ')
         units=yes
         case "$*" in *nounits*) units=no ;; esac
         case "$*" in *noheader*) ;; *) echo "${1#--query-gpu=}" | sed 's/,/, /g' ;; esac
-        n=0
-        while [ "$n" -lt "$count" ]; do
+        for minor in $minors; do
             line=
-            for field in $fields; do line="$line${line:+, }$(value "$field" "$n")"; done
+            for field in $fields; do line="$line${line:+, }$(value "$field" "$minor" "$n")"; done
             echo "$line"
             n=$((n + 1))
         done ;;
@@ -65,3 +82,8 @@ def gpu_devices(count: int) -> str:
     """Lines for tmpfiles.d(5) that make the device files of so many GPUs at every boot."""
     numbers = {f"nvidia{number}": number for number in range(count)} | {"nvidiactl": 255}
     return "".join(f"c /dev/{name} 0666 root root - {NVIDIA_MAJOR}:{number}\n" for name, number in numbers.items())
+
+
+def gpu_models(models: Iterable[str]) -> str:
+    """What the stand-in nvidia-smi knows of GPUs: a line for each, with the number of its device file."""
+    return "".join(f"{number} {model}\n" for number, model in enumerate(models))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent import cgroups, facts, gpus, hardware, network
+from slurmfab.agent import cgroups, facts, hardware, network
 from slurmfab.facts import Account, Cgroup, Hardware, from_answer
 
 STATUS = """Package: munge
@@ -132,36 +132,6 @@ def test_hardware_when_sysfs_does_not_tell_is_unknown(root: Path) -> None:
     machine(root, 1, 2, 1)
     (root / "sys/devices/system/cpu/cpu1/topology/core_cpus_list").unlink()
     assert hardware.read(str(root)) is None
-
-
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("Tesla V100-SXM2-16GB", "v100-sxm2-16gb"),
-        ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
-        ("NVIDIA GeForce RTX 3090", "rtx_3090"),
-        ("Quadro RTX 6000/8000", "rtx_60008000"),
-        ("", ""),
-    ],
-)
-def test_a_gpu_model_when_told_to_slurm_is_a_name_that_it_takes(model: str, expected: str) -> None:
-    assert gpus.slurm_type(model) == expected
-
-
-def test_gpus_when_the_driver_tells_have_models_by_minor_number(root: Path) -> None:
-    write(root, "proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA L4\nDevice Minor: \t 1\n")
-    write(root, "proc/driver/nvidia/gpus/0000:02:00.0/information", "Model: \t\t NVIDIA H100\nDevice Minor: \t 0\n")
-    assert gpus.driver_models(str(root)) == {0: "NVIDIA H100", 1: "NVIDIA L4"}
-
-
-def test_gpus_when_nvidia_smi_tells_have_models_by_index() -> None:
-    listing = "GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-1)\n  MIG 1g.5gb Device 0: (UUID: MIG-1)\nGPU 10: NVIDIA L4\n"
-    assert gpus.parse_listing(listing) == {0: "Tesla V100-SXM2-16GB", 10: "NVIDIA L4"}
-
-
-def test_files_when_named_as_gpus_but_no_devices_are_none(root: Path) -> None:
-    write(root, "dev/nvidia0", "")
-    assert gpus.read(str(root)) == []
 
 
 V1 = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"

@@ -2,14 +2,18 @@
 
 import subprocess
 
+from slurmfab.agent import nvidia_gpus
 from slurmfab.lab import standins
+
+MODELS = ("NVIDIA Lab Stand-in", "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")
 
 
 def ask(tmp_path, count: int, *arguments: str) -> str:
     for number in range(count):
         (tmp_path / f"nvidia{number}").touch()
     (tmp_path / "nvidiactl").touch()
-    script = standins.NVIDIA_SMI.replace("/dev/nvidia", f"{tmp_path}/nvidia")
+    (tmp_path / "lab-gpus").write_text(standins.gpu_models(MODELS))
+    script = standins.NVIDIA_SMI.replace("/dev/nvidia", f"{tmp_path}/nvidia").replace("/etc/", f"{tmp_path}/")
     return subprocess.run(
         ["sh", "-c", script, "nvidia-smi", *arguments], check=True, capture_output=True, text=True
     ).stdout
@@ -18,7 +22,22 @@ def ask(tmp_path, count: int, *arguments: str) -> str:
 def test_list_when_there_are_two_devices_then_there_is_one_line_each(tmp_path):
     lines = ask(tmp_path, 2, "-L").splitlines()
     assert [line.split(":")[0] for line in lines] == ["GPU 0", "GPU 1"]
-    assert all("Stand-in" in line and "UUID: GPU-" in line for line in lines)
+    assert all("UUID: GPU-" in line for line in lines)
+
+
+def test_list_when_a_device_is_gone_then_the_others_keep_their_models(tmp_path):
+    ask(tmp_path, 3)
+    (tmp_path / "nvidia0").unlink()
+    lines = ask(tmp_path, 0, "-L").splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [f"GPU {n}: NVIDIA A100-SXM4-40GB" for n in (0, 1)]
+
+
+def test_details_when_asked_for_then_they_have_model_slot_and_minor_number_of_each(tmp_path):
+    said = nvidia_gpus.detailed(ask(tmp_path, 2, "-q"))
+    assert [(gpu["model"], gpu["bus"], gpu["minor"]) for gpu in said] == [
+        ("NVIDIA Lab Stand-in", "0000:01:00.0", 0),
+        ("NVIDIA A100-SXM4-40GB", "0000:02:00.0", 1),
+    ]
 
 
 def test_query_when_csv_without_header_and_units_then_it_is_plain_values(tmp_path):
