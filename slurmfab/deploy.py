@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from slurmfab import ids, moving, remarks, shared_state
+from slurmfab import gres_fitness, ids, job_scripts, moving, remarks, shared_state
 from slurmfab.accounting import fitness as account_fitness
 from slurmfab.accounting import password as database_password
 from slurmfab.accounting.slurmdbd import require_slurmdbd
@@ -16,14 +16,17 @@ from slurmfab.asking import claim, gather, request_apply, require_claim
 from slurmfab.errors import HostFailed, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.fitness import unfit
+from slurmfab.gpu_checks import fitness as gpu_fitness
 from slurmfab.people import numbers
 from slurmfab.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.plans import drift
+from slurmfab.promises.dangers import LOST_LIMITS
 from slurmfab.promises.keeping import Promise
 from slurmfab.report import Report, Step
 from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.situation import Situation, pin
+from slurmfab.slurm import cgroups
 from slurmfab.ssh.transport import on_each
 
 AnySituation = TypeVar("AnySituation", bound=Situation)
@@ -73,6 +76,8 @@ def go_through(run: Run, promise: Promise) -> None:
     situation, steps = survey_until_safe(run, promise, lambda: survey(run, may_prepare=True))
     moving.announce(run, steps)
     remarks.tell(run, steps)
+    remarks.tell_cgroups(run, situation)
+    remarks.tell_gpus(run, situation)
     if differing(steps):
         shared_state.require(
             run.inventory.cluster,
@@ -121,6 +126,8 @@ def look(run: Run) -> Report:
     promise = Promise(run)
     promise.foresee(situation, steps)
     remarks.tell(run, steps)
+    remarks.tell_cgroups(run, situation)
+    remarks.tell_gpus(run, situation)
     run.steps = drift.told(situation, steps)
     promise.remind()
     run.progress.end()
@@ -156,20 +163,27 @@ def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
     """What a plan is made from: the facts of the hosts that are fit, and the lock with what they add to it."""
     cluster = run.inventory.cluster
     password = database_password.read(cluster.database)
-    for host, reason in unfit(cluster, facts).items():
+    scripts = job_scripts.read(cluster, run.inventory.path.parent)
+    allowed = run.consent.allowed
+    lacking = gres_fitness.unfit(cluster, run.inventory.lock, facts)
+    losing = cgroups.losing(cluster, run.inventory.lock, facts, allowed)
+    for host, reason in {**losing, **lacking, **unfit(cluster, facts)}.items():
         run.lose(host, HostFailed(host, reason))
     run.require_controller()
     fit = {host: fact for host, fact in facts.items() if host not in run.lost}
     may_move = run.consent.move_ids
     before = run.inventory.lock.ids
-    run.inventory = replace(run.inventory, lock=pin(cluster, run.inventory.lock, fit, move_ids=may_move))
+    lock = pin(cluster, run.inventory.lock, fit, move_ids=may_move, may_lose=LOST_LIMITS in allowed)
+    run.inventory = replace(run.inventory, lock=lock)
     numbers.refuse_partial(cluster, {*facts, *run.lost}, before, run.inventory.lock.ids)
     if may_move:
         ids.refuse_partial_move(run.hosts, cluster.hosts, before, run.inventory.lock.ids, fit)
-    situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune, password)
-    situation.refuse_other_cluster(run.consent.allowed)
+    situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune, password, scripts)
+    situation.refuse_other_cluster(allowed)
     situation.refuse_unknown_keys()
     account_fitness.refuse_unfit(situation)
+    gres_fitness.refuse_unfit(situation)
+    gpu_fitness.refuse_unfit(situation)
     situation.refuse_uneven_files(run.hosts)
     require_slurmdbd(run, situation)
     return situation

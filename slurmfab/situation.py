@@ -12,9 +12,11 @@ from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.lock import HostLock, Lock
 from slurmfab.people import numbers
 from slurmfab.promises.conf import SETTING, Difference, differences
-from slurmfab.slurm import render
+from slurmfab.slurm import cgroups, render
 from slurmfab.slurm.conf_text import ConfText, parse
+from slurmfab.slurm.gres import KEYS_OF_GRES_CONF
 from slurmfab.slurm.node import Node
+from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.versions import SlurmVersion, complaints, distribution_version
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class Situation:
         move_ids: whether slurm and munge may be moved to other numbers where they have others than the lock's.
         prune: whether what accounting has goes that the cluster file does not name.
         database_password: of a database that is somebody else's; empty for one of ours, whose host knows it alone.
+        scripts: names and texts of the scripts that nodes run around jobs, by `prolog` and `epilog`.
     """
 
     cluster: Cluster
@@ -45,6 +48,7 @@ class Situation:
     move_ids: bool = False
     prune: bool = False
     database_password: str = field(default="", repr=False)
+    scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -186,7 +190,7 @@ class Situation:
             self.slurm_version,
             cluster.slurm_conf,
             cluster.cgroup_conf,
-            {key for group in cluster.nodes for key in group.settings},
+            {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF},
             {key for partition in cluster.partitions for key in partition.settings},
         )
         if found:
@@ -235,6 +239,7 @@ class Situation:
             mail_programs=tuple(self.host(name).mail_program for name in controllers),
             accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
             enforces_limits=self.cluster.has_accounts,
+            programs=NodePrograms.of(self.cluster),
         )
 
     def node(self, name: str) -> Node:
@@ -257,7 +262,9 @@ def is_numeric(address: str) -> bool:
     return ":" in address or address.replace(".", "").isdigit()
 
 
-def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False) -> Lock:
+def pin(
+    cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False, may_lose: bool = False
+) -> Lock:
     """The lock with what these facts add to it; what it holds already is kept.
 
     Args:
@@ -265,6 +272,7 @@ def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_id
         lock: the lock as it was.
         facts: of the hosts that answered.
         move_ids: whether slurm and munge may be moved to other numbers.
+        may_lose: whether control groups are taken up that can do less than the lock's.
 
     Raises:
         IdConflict: no UIDs and GIDs for slurm, munge and the people suit all hosts.
@@ -278,7 +286,7 @@ def pin(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_id
             host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
             hardware=old.hardware or fact.hardware,
             gpus=old.gpus or fact.gpus if old.hardware is None else old.gpus,
-            cgroup=old.cgroup or fact.cgroup,
+            cgroup=cgroups.kept(old.cgroup, fact.cgroup, may_lose=may_lose),
             public_key=fact.public_key or old.public_key,
             mail_program=fact.mail_program if name in cluster.controllers else "",
         )

@@ -35,6 +35,7 @@ ORDER = (
     "ssh",
     "configuration",
     "nodes",
+    "cgroups",
     "jobs",
     "database",
     "accounting",

@@ -11,19 +11,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from slurmfab.errors import InputError, LabError
-from slurmfab.lab import (
-    addresses,
-    base,
-    cgroups,
-    clusterfile,
-    machine,
-    mounts,
-    namespaces,
-    network,
-    power,
-    roots,
-    state,
-)
+from slurmfab.lab import addresses, base, cgroups, clusterfile, machine, mounts, network, power, roots, state
 from slurmfab.lab.command import require_machine
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import CONTROLLER, Lab, LabHost, LabSpec
@@ -125,7 +113,6 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
         wanted[host] = (address, "silent" if name in spec.hanging else "answers")
     for host in power.wait(wanted):
         progress(f"{host.name} ({wanted[host][0]}): {wanted[host][1]} on SSH")
-    namespaces.outnumber()
 
 
 def _write_ssh_config(remembered: LabState) -> None:

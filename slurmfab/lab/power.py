@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from slurmfab.errors import LabError
-from slurmfab.lab import cgroups
+from slurmfab.lab import cgroups, namespaces
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import LabSpec
@@ -190,6 +190,7 @@ def wait(wanted: Mapping[HostLayout, tuple[str, str]], patience: float = 90.0) -
             host = next(iter(left))
             raise LabError(f"{host.name}: it does not answer on SSH after {patience:.0f} s: {console_tail(host)}")
         time.sleep(0.05)
+    namespaces.outnumber()
 
 
 def console_tail(host: HostLayout) -> str:

@@ -10,6 +10,7 @@ from slurmfab import asking, deploying, first_contact, inventory, membership, ne
 from slurmfab import deploy as deployment
 from slurmfab import lock as locks
 from slurmfab.clusterfile import writing
+from slurmfab.consent import NOTHING, Consent
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.inventory import Inventory
@@ -17,6 +18,7 @@ from slurmfab.nodes import preflight
 from slurmfab.nodes.admission import on_trial
 from slurmfab.operations import Output
 from slurmfab.plan import PHASES
+from slurmfab.promises.dangers import require_known
 from slurmfab.run import Run
 
 
@@ -27,10 +29,12 @@ class Wish:
     Args:
         like: a compute node whose settings and partitions they share, empty for none.
         partitions: names of partitions that get them.
+        consent: what was agreed to beforehand.
     """
 
     like: str = ""
     partitions: tuple[str, ...] = ()
+    consent: Consent = NOTHING
 
 
 def add_node(cluster: str, hosts: str, wish: Wish, accept_new: bool, output: Output) -> int:
@@ -46,9 +50,10 @@ def add_node(cluster: str, hosts: str, wish: Wish, accept_new: bool, output: Out
         InputError: a host is in the cluster already, or the wish cannot be had.
         SlurmfabError: a host did not answer, or cannot be a node of this cluster; nothing was changed.
     """
+    require_known(wish.consent)
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
     if is_half_added(known, hosts):
-        return deploying.converge(known, "", output, command="add-node")
+        return deploying.converge(known, "", output, command="add-node", consent=wish.consent)
     membership.refuse_known(known, hosts)
     check_wish(known, wish)
     progress = output.progress()
@@ -66,8 +71,8 @@ def add_node(cluster: str, hosts: str, wish: Wish, accept_new: bool, output: Out
     names = tuple(newcomer.name for newcomer in meeting.newcomers)
     refuse_without_partition(grown, names)
     facts = {newcomer.name: newcomer.facts for newcomer in meeting.newcomers}
-    preflight.refuse_unsuited(known, grown.cluster, facts)
-    run = operations.start(grown, "", output, meeting.password, command="add-node")
+    preflight.refuse_unsuited(known, grown.cluster, facts, wish.consent.allowed)
+    run = operations.start(grown, "", output, meeting.password, command="add-node", consent=wish.consent)
     return operations.perform(run, output, lambda begun: carry_out(begun, names, text))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
-from slurmfab.facts import Cgroup, Gpu, HostFacts, weakest
-from slurmfab.slurm.gres import devices
+from slurmfab.facts import Cgroup, HostFacts, weakest
+from slurmfab.gres_fitness import wrong_gpus
+from slurmfab.promises.dangers import LOST_LIMITS
+from slurmfab.slurm import cgroups
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_lines import node_settings
 
@@ -15,29 +17,31 @@ if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
     from slurmfab.inventory import Inventory
 
-MANY_GPUS = 128
 
-
-def refuse_unsuited(known: Inventory, grown: Cluster, facts: Mapping[str, HostFacts]) -> None:
+def refuse_unsuited(
+    known: Inventory, grown: Cluster, facts: Mapping[str, HostFacts], allowed: Collection[str] = ()
+) -> None:
     """Refuse hosts that would harm the cluster, or could not do what its file says of them.
 
     Args:
         known: the cluster as it is.
         grown: the cluster file with them.
         facts: what they said.
+        allowed: names of dangers that are accepted.
 
     Raises:
         SlurmfabError: with what is wrong with each.
     """
-    reasons = {host: unsuited(known, grown, host, fact) for host, fact in facts.items()}
+    reasons = {host: unsuited(known, grown, host, fact, allowed) for host, fact in facts.items()}
     found = [f"{host}: {reason}" for host, reason in reasons.items() if reason]
     if found:
         raise SlurmfabError("\n".join([*found, "Nothing was changed."]))
 
 
-def unsuited(known: Inventory, grown: Cluster, host: str, fact: HostFacts) -> str:
+def unsuited(known: Inventory, grown: Cluster, host: str, fact: HostFacts, allowed: Collection[str] = ()) -> str:
     """What speaks against one host, empty when nothing does."""
-    return twin(known, host, fact) or at_work(fact) or poorer(grown, host, fact) or weaker(known, host, fact.cgroup)
+    worse = "" if LOST_LIMITS in allowed else weaker(known, host, fact.cgroup)
+    return twin(known, host, fact) or at_work(fact) or poorer(grown, host, fact) or worse
 
 
 def twin(known: Inventory, host: str, fact: HostFacts) -> str:
@@ -75,32 +79,12 @@ def poorer(grown: Cluster, host: str, fact: HostFacts) -> str:
         wanted = said.get(key.lower(), "")
         if wanted.isdigit() and int(wanted) > has:
             return f"the cluster file gives it {key}={wanted}, and it has {has}. Slurm would take no such node."
-    rich = Node(host, host, host, fact.hardware, tuple(Gpu(f"/dev/gpu{n}") for n in range(MANY_GPUS)), settings)
-    if "gres" in {key.lower() for key in settings} and gpus(node) < gpus(rich):
-        return (
-            f"the cluster file gives it {gpus(rich)} GPUs, and {gpus(node)} can be seen there. Is the driver "
-            "installed, and are there /dev/nvidia files? Or leave out --like, so that what it has is discovered."
-        )
-    return ""
-
-
-def gpus(node: Node) -> int:
-    """How many GPUs gres.conf would give a node."""
-    return sum(int(device.count) for device in devices(node) if device.name == "gpu")
+    return wrong_gpus(settings, fact.gpus, fact.bare_gpus)
 
 
 def weaker(known: Inventory, host: str, cgroup: Cgroup) -> str:
     """Why the host's control groups would change Slurm for all other nodes, empty when they would not."""
-    others = tuple(
-        member.cgroup or Cgroup("none")
-        for name in known.cluster.compute_nodes
-        if name != host and (member := known.lock.hosts.get(name)) and member.hardware
-    )
-    if not others or weakest((*others, cgroup)) == weakest(others):
+    others = cgroups.others(known.cluster, known.lock, host)
+    if not others or not cgroups.lacks(cgroup, weakest(others)):
         return ""
-    has = f"{cgroup.version} with {', '.join(cgroup.controllers) or 'no controllers'}"
-    return (
-        f"its control groups ({has}{'' if cgroup.swap else ', no swap accounting'}) can do less than those of the "
-        "other nodes, and Slurm has one setting for all, which must not change while jobs run. Boot it as the "
-        "others are booted: see /proc/cmdline and /sys/fs/cgroup there."
-    )
+    return f"{cgroups.words(cgroup, cgroups.like(others))} {cgroups.consent()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from slurmfab import lock as locks
 from slurmfab.agent.node_gate import NodeGate
 from slurmfab.agent.service import Service
 from slurmfab.clusterfile import cuts
+from slurmfab.consent import NOTHING, Consent
 from slurmfab.errors import HostKeyChanged, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.fitness import unfit
@@ -25,6 +26,7 @@ from slurmfab.nodes.changes import change
 from slurmfab.operations import Output
 from slurmfab.people import numbers
 from slurmfab.plans.other_hardware import differences
+from slurmfab.promises.dangers import LOST_LIMITS, require_known
 from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.ssh import route
@@ -46,11 +48,13 @@ class Swap:
         address: its address, empty when that is the old one's.
         accept_key: whether its SSH host key is believed.
         accept_hardware: whether it may be other hardware.
+        consent: what was agreed to beforehand.
     """
 
     address: str = ""
     accept_key: bool = False
     accept_hardware: bool = False
+    consent: Consent = NOTHING
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ def replace_node(cluster: str, host: str, swap: Swap, output: Output) -> int:
         InputError: the host is no compute node, or shows another key or hardware and nobody accepted that.
         SlurmfabError: jobs run on the node, or the machine cannot be it; nothing was changed.
     """
+    require_known(swap.consent)
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
     refuse_other_roles(known, host)
     text = inventory.read_text(known.path)
@@ -99,9 +104,9 @@ def replace_node(cluster: str, host: str, swap: Swap, output: Output) -> int:
         text = cuts.with_address(text, host, checked(swap.address))
     moved = replace(known, cluster=inventory.parse(text, str(known.path)))
     met = meet(moved, host, accept_key=swap.accept_key, asker=output.asker())
-    refuse_unsuited(moved, host, met)
+    refuse_unsuited(moved, host, met, swap.consent.allowed)
     renewed = replace(moved, lock=locks.with_host(known.lock, host, host_lock(moved, host, met, swap)))
-    run = operations.start(renewed, "", output, met.password, command="replace-node")
+    run = operations.start(renewed, "", output, met.password, command="replace-node", consent=swap.consent)
     return operations.perform(run, output, lambda begun: carry_out(begun, host, text))
 
 
@@ -168,7 +173,7 @@ def greet(known: Inventory, host: str, policy: SeenKey, asker: Callable[[], str]
         transport.close()
 
 
-def refuse_unsuited(known: Inventory, host: str, met: Met) -> None:
+def refuse_unsuited(known: Inventory, host: str, met: Met, allowed: Collection[str] = ()) -> None:
     """Refuse a machine that cannot be this node.
 
     Raises:
@@ -180,7 +185,7 @@ def refuse_unsuited(known: Inventory, host: str, met: Met) -> None:
     is_same = met.host_key in known.lock.hosts.get(host, HostLock()).host_keys.items()
     reason = reason or ("" if is_same else preflight.at_work(met.facts))
     reason = reason or preflight.poorer(known.cluster, host, met.facts)
-    reason = reason or preflight.weaker(known, host, met.facts.cgroup)
+    reason = reason or ("" if LOST_LIMITS in allowed else preflight.weaker(known, host, met.facts.cgroup))
     if reason:
         raise SlurmfabError(f"{host}: {reason} Nothing was changed.")
     numbers.decide(known.cluster, known.lock.ids, {host: met.facts})

@@ -178,6 +178,14 @@ ROWS = (
 
 NAMES = tuple(row.name for row in ROWS)
 
+LOST_LIMITS = "lost-limits"
+"""A danger of another kind: a node's control groups can do less, so that Slurm's files would hold no job to its limits.
+
+A deployment leaves such a node out; see `slurmfab.slurm.cgroups.losing`."""
+
+KNOWN = (*NAMES, LOST_LIMITS)
+"""What `--allow` takes."""
+
 
 def dangers(differences: Iterable[Difference], version: SlurmVersion, jobs: Iterable[Job]) -> tuple[Danger, ...]:
     """The dangers of these differences, for the jobs that there are now; none when no job is hurt.
@@ -262,6 +270,6 @@ def require_known(consent: Consent) -> None:
     Raises:
         InputError: with those that there are.
     """
-    unknown = sorted(consent.allowed - set(NAMES))
+    unknown = sorted(consent.allowed - set(KNOWN))
     if unknown:
-        raise InputError(f"--allow {', '.join(unknown)}: there is no such danger (known: {', '.join(NAMES)}).")
+        raise InputError(f"--allow {', '.join(unknown)}: there is no such danger (known: {', '.join(KNOWN)}).")

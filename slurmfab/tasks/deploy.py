@@ -120,19 +120,21 @@ def plan(  # noqa: PLR0917 - each argument is an option of the command line
 
 @command(
     positional=["hosts"],
-    iterable=["partition"],
+    iterable=["partition", "allow"],
     help={
         **COMMON,
         "hosts": "hostlist of the new compute nodes",
         "like": "a compute node whose settings and partitions the new ones share",
         "partition": "partition that gets the new nodes; several with commas, or by giving it again",
         "accept_new_host_keys": CONTACT["accept_new_host_keys"],
+        "allow": CONSENT["allow"],
     },
 )
 def add_node(  # noqa: PLR0917 - each argument is an option of the command line
     _c: Context,
     hosts: str,
     partition: list[str],
+    allow: list[str],
     cluster: str = "",
     like: str = "",
     accept_new_host_keys: bool = False,
@@ -152,8 +154,10 @@ def add_node(  # noqa: PLR0917 - each argument is an option of the command line
         fab add-node g[1-2] --partition gpu,long
     """
     from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.consent import Consent  # noqa: PLC0415 - `fab --list` shall not pay for it
     from slurmfab.nodes import joining  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
     partitions = tuple(name for names in partition for name in names.split(",") if name)
-    return joining.add_node(cluster, hosts, joining.Wish(like, partitions), accept_new_host_keys, output)
+    wish = joining.Wish(like, partitions, Consent(allowed=frozenset(allow)))
+    return joining.add_node(cluster, hosts, wish, accept_new_host_keys, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from invoke.context import Context
 
 from slurmfab.tasks.command import command, number
-from slurmfab.tasks.deploy import COMMON
+from slurmfab.tasks.deploy import COMMON, CONSENT
 
 LOOK = {"cluster": COMMON["cluster"], "ask_sudo_password": COMMON["ask_sudo_password"]}
 
@@ -123,17 +123,20 @@ def remove_node(  # noqa: PLR0917 - each argument is an option of the command li
 
 @command(
     positional=["host"],
+    iterable=["allow"],
     help={
         **COMMON,
         "host": "the compute node that is another machine now, or a new system",
         "address": "its new IP address (default: the old one)",
         "accept_new_host_keys": "believe its new SSH host key, which is shown without this",
         "accept_hardware": "take it although it is other hardware than the lock holds",
+        "allow": CONSENT["allow"],
     },
 )
 def replace_node(  # noqa: PLR0917 - each argument is an option of the command line
     _c: Context,
     host: str,
+    allow: list[str],
     address: str = "",
     accept_new_host_keys: bool = False,
     accept_hardware: bool = False,
@@ -153,10 +156,12 @@ def replace_node(  # noqa: PLR0917 - each argument is an option of the command l
         fab replace-node n3 --address 10.0.0.33 --accept-new-host-keys --accept-hardware
     """
     from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.consent import Consent  # noqa: PLC0415 - `fab --list` shall not pay for it
     from slurmfab.nodes import replacement  # noqa: PLC0415 - `fab --list` shall not pay for it
 
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    swap = replacement.Swap(address, accept_new_host_keys, accept_hardware)
+    consent = Consent(allowed=frozenset(allow))
+    swap = replacement.Swap(address, accept_new_host_keys, accept_hardware, consent)
     return replacement.replace_node(cluster, host, swap, output)
 
 

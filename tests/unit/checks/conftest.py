@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ruled_shells import Rule, RuledShell
 
 from slurmfab import inventory as inventories
 from slurmfab.checks.hosts import Shells
 from slurmfab.checks.results import Verdict
-from slurmfab.checks.shell import Answer
 from slurmfab.checks.wanted import files
 from slurmfab.errors import HostError
 from slurmfab.facts import Cgroup, Gpu, Hardware
@@ -42,6 +42,13 @@ ConstrainCores = yes
 ConstrainDevices = yes
 ConstrainRAMSpace = yes
 """
+V2_GROUPS = (
+    "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n----\ncpuset cpu io memory pids\n----\n"
+    "#subsys_name hierarchy num_cgroups enabled\nmemory 0 1 1\n----\nat:\n----\n"
+    "/sys/fs/cgroup/init.scope/memory.swap.max\n----\nthere\n----\n"
+)
+"""What a host of version 2 shows of its control groups."""
+
 NODE = HostLock(
     "", {}, HARDWARE, (Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")), Cgroup("v2", ("cpuset", "memory", "devices"))
 )
@@ -50,25 +57,6 @@ LOCK = Lock(
     ids={"slurm.uid": 64030, "slurm.gid": 64030, "munge.uid": 64031, "munge.gid": 64031},
     hosts={"ctl": HostLock("ctl"), "n1": replace(NODE, hostname="n1"), "n2": replace(NODE, hostname="n2")},
 )
-Rule = str | Answer | Callable[[str], str | Answer]
-
-
-class RuledShell:
-    """A shell that answers by rules: the first regular expression that is found in a command decides."""
-
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
-        self.rules = dict(rules)
-        self.commands: list[str] = []
-        self.inputs: list[str] = []
-
-    def run(self, command: str, stdin: str = "", seconds: float = 0) -> Answer:  # noqa: ARG002 - as Shell has it
-        self.commands.append(command)
-        self.inputs.append(stdin)
-        for pattern, rule in self.rules.items():
-            if re.search(pattern, command):
-                answer = rule if isinstance(rule, str | Answer) else rule(command)
-                return Answer(0, answer.encode()) if isinstance(answer, str) else answer
-        return Answer(127, b"", f"sh: {command.split(maxsplit=1)[0]}: not found\n".encode())
 
 
 def hashes_of(texts: Mapping[str, str]) -> str:
@@ -81,6 +69,7 @@ def sound(name: str) -> dict[str, Rule]:
     return {
         "^true$": "",
         "^uname ": "Linux\n",
+        "^cat /proc/self/mounts": V2_GROUPS,
         r"test -S /run/munge/munge.socket.2": "",
         "scontrol ping": "Slurmctld(primary) at ctl is UP\n",
         "scontrol show config": CONFIGURATION,

@@ -33,7 +33,7 @@ def settings(text: str) -> str:
         (GROWN, host_facts("n3", ssh_host_keys={"ssh-ed25519": "host+key+of+n1"}), "the SSH host key of n1"),
         (GROWN, host_facts("n3", hostname="n2"), "it calls itself n2, as n2 does"),
         (GROWN, host_facts("n3", services={"slurmd": "active"}), "slurmd runs there"),
-        (GROWN, host_facts("n3", cgroup=Cgroup("v2", ("memory",))), "its control groups (v2 with memory, no swap"),
+        (GROWN, host_facts("n3", cgroup=Cgroup("v2", ("memory",))), "its control groups (version 2 with memory alone) can do less"),
         (settings("RealMemory: 64000"), host_facts("n3"), "gives it RealMemory=64000, and it has 16000"),
         (settings("CPUs: 8"), host_facts("n3"), "gives it CPUs=8, and it has 4"),
         (settings("Gres: 'gpu:a100:2'"), host_facts("n3", gpus=(Gpu("/dev/nvidia0"),)), "2 GPUs, and 1 can be seen"),
