@@ -8,6 +8,7 @@ from typing import Any
 from slurmfab.cluster import Cluster
 from slurmfab.clusterfile.slurm_settings import NODE_KEYS_OF_SLURMFAB
 from slurmfab.slurm import keys
+from slurmfab.slurm.gres import KEYS_OF_GRES_CONF
 
 _SETTING = {"type": ["string", "number", "boolean"]}
 _SLURMS_KEYS = "^[A-Z][A-Za-z0-9_]*$"
@@ -19,7 +20,7 @@ def schema() -> dict[str, Any]:
     made["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     made["title"] = "slurmfab cluster file"
     node_keys = [key.name for key in keys.NODE.values() if key.name not in NODE_KEYS_OF_SLURMFAB]
-    _flatten(made["$defs"]["NodeGroup"], node_keys)
+    _flatten(made["$defs"]["NodeGroup"], [*node_keys, *KEYS_OF_GRES_CONF])
     _flatten(made["$defs"]["Partition"], [key.name for key in keys.PARTITION.values()])
     for model in ("Qos", "Account", "User"):
         _flatten(made["$defs"][model], ())

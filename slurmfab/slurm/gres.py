@@ -1,68 +1,101 @@
-"""Generic resources: what a node's Gres says, and the lines of gres.conf that describe the devices behind it."""
+"""Generic resources: what a node's Gres says, and the lines of gres.conf that describe the devices behind it.
+
+Device files are written out, as they were found when the node was met: so a GPU that is gone is missed, where
+AutoDetect would make the node smaller. AutoDetect is for nodes whose group of the cluster file asks for it, and never
+for all, since a node without the plugin, or without the driver's library, would then have no GPUs at all.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
+from slurmfab.facts import Gpu
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.spelling import fold_in_order, natural
+
+SHARED = ("shard", "mps")
+"""Parts of GPUs that several jobs share; Slurm wants GPUs on the same node (gres.conf(5), and gres.html, Sharding)."""
+
+KEYS_OF_GRES_CONF = ("AutoDetect",)
+"""Keys of gres.conf(5) that a group of nodes in the cluster file may have beside those of a NodeName line."""
+
+_LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore", "cpus", "procs"}
 
 
 @dataclass(frozen=True)
 class Device:
-    """Generic resources of one name and type on one node.
+    """Generic resources of one name and type on one node, as one line of gres.conf has them.
 
     Args:
         name: as in GresTypes, such as `gpu`.
         type: such as `a100`, empty when untyped.
         count: how many, as Slurm writes numbers (`4`, `20G`).
         files: their device files; empty for what is only counted.
+        cores: those near them, as gres.conf(5) counts them; empty for no choice.
+        is_one: whether the files are one GPU's, as those of a MIG instance are (MultipleFiles).
     """
 
     name: str
     type: str
     count: str
     files: tuple[str, ...] = ()
+    cores: str = ""
+    is_one: bool = False
 
 
 def gres_lines(nodes: Iterable[Node]) -> tuple[str, ...]:
     """The lines of gres.conf, each for all nodes with the same devices; none when no node has any."""
-    alike: dict[Device, list[str]] = {}
+    alike: dict[tuple[Device, str], list[str]] = {}
     for node in nodes:
-        for device in devices(node):
-            alike.setdefault(device, []).append(node.name)
-    return tuple(_gres_line(device, names) for device, names in alike.items())
+        for device in _described(node):
+            alike.setdefault((device, autodetect(node.settings)), []).append(node.name)
+    return tuple(_gres_line(device, method, names) for (device, method), names in alike.items())
 
 
 def devices(node: Node) -> tuple[Device, ...]:
-    """The generic resources of a node, as gres.conf needs them.
+    """The generic resources of a node.
 
-    A user's `Gres` says what there is, and the discovered files are dealt out to its GPUs in order. Files that are
-    missing are not made up: slurmd then reports fewer GPUs than configured, and Slurm takes that node out of service.
+    A user's `Gres` says what there is, and the GPUs that were found are dealt out to it: first those of the wanted
+    type, then the others in order. GPUs that are missing are not made up. Shards and MPS have no files of their own:
+    Slurm deals their count evenly over the node's GPUs, as a line for each would.
     """
-    own = next((value for key, value in node.settings.items() if key.lower() == "gres"), None)
+    own = gres_value(node.settings)
     if own is None:
-        return discovered(node)
-    files = [gpu.file for gpu in node.gpus]
-    dealt = []
-    for device in filter(None, map(parsed, str(own).split(","))):
-        if device.name != "gpu":
-            dealt.append(device)
-        elif files:
-            count = int(re.sub(r"\D", "", device.count))
-            mine, files = files[:count], files[count:]
-            dealt.append(Device(device.name, device.type, str(len(mine)), tuple(mine)))
-    return tuple(dealt)
+        return tuple(_grouped(node.gpus))
+    entries = tuple(filter(None, map(parsed, own.split(","))))
+    dealt = _dealt(entries, node.gpus)
+    found: list[Device] = []
+    for number, device in enumerate(entries):
+        if device.name == "gpu":
+            found += _grouped(dealt[number], device.type)
+        elif device.name not in SHARED or node.gpus:
+            found.append(device)
+    return tuple(found)
+
+
+def gres_value(settings: Mapping[str, str]) -> str | None:
+    """The user's own `Gres` of a node, `None` where what was found is meant."""
+    return next((str(value) for key, value in settings.items() if key.lower() == "gres"), None)
+
+
+def autodetect(settings: Mapping[str, str]) -> str:
+    """How slurmd finds a node's GPUs itself, such as `nvml`; `off` where the user wants it off, empty by default."""
+    return next((str(value).lower() for key, value in settings.items() if key.lower() == "autodetect"), "")
+
+
+def finds_itself(settings: Mapping[str, str]) -> bool:
+    """Whether slurmd finds a node's GPUs itself."""
+    return autodetect(settings) not in ("", "off")
 
 
 def gres_names(nodes: Iterable[Node]) -> tuple[str, ...]:
     """The names that GresTypes has to list, sorted."""
     names = {device.name for node in nodes for device in devices(node)}
     for node in nodes:
-        own = (value for key, value in node.settings.items() if key.lower() == "gres")
-        names |= {entry.split(":")[0].strip() for value in own for entry in str(value).split(",") if entry.strip()}
+        own = gres_value(node.settings) or ""
+        names |= {entry.split(":")[0].strip() for entry in own.split(",") if entry.strip()}
     return tuple(sorted(names))
 
 
@@ -94,10 +127,82 @@ def parsed(entry: str) -> Device | None:
     return Device(name, kinds[0] if kinds else "", count) if name else None
 
 
-def _gres_line(device: Device, names: Iterable[str]) -> str:
+def is_of_type(found: str, wanted: str) -> bool:
+    """Whether a GPU's model is what people call by this name: all words of the name are in the model's.
+
+    >>> is_of_type("a100-sxm4-80gb", "a100_80gb"), is_of_type("rtx_2080_ti", "2080ti"), is_of_type("a100", "h100")
+    (True, True, False)
+    """
+    model = re.sub("[^a-z0-9]", "", found.lower())
+    words = re.findall("[a-z0-9]+", wanted.lower())
+    return bool(words) and all(word in model for word in words)
+
+
+def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tuple[Gpu, ...]]:
+    """The GPUs that each entry of a Gres value gets, by its place."""
+    left = list(gpus)
+    mine: dict[int, list[Gpu]] = {number: [] for number, device in enumerate(entries) if device.name == "gpu"}
+    for any_type in (False, True):
+        for number, taken in mine.items():
+            wanted = entries[number]
+            missing = int(re.sub(r"\D", "", wanted.count)) - len(taken)
+            fitting = [gpu for gpu in left if any_type or is_of_type(gpu.type, wanted.type)]
+            mine[number] = [*taken, *fitting[:missing]]
+            left = [gpu for gpu in left if gpu not in mine[number]]
+    return {number: tuple(gpu for gpu in gpus if gpu in taken) for number, taken in mine.items()}
+
+
+def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
+    """GPUs as lines of gres.conf: those of one type that are near the same cores in one, MIG instances by themselves.
+
+    Args:
+        gpus: in the order of their files.
+        kind: the type that they get; `None` for each its own.
+    """
+    alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for gpu in gpus:
+        alone = (gpu.file, *gpu.with_files) if gpu.with_files else ()
+        alike.setdefault((gpu.type if kind is None else kind, gpu.cores, alone), []).append(gpu.file)
+    return [
+        Device("gpu", type_, str(len(files)), alone or tuple(files), cores, is_one=bool(alone))
+        for (type_, cores, alone), files in alike.items()
+    ]
+
+
+def _described(node: Node) -> tuple[Device, ...]:
+    """What gres.conf says of a node; of GPUs that slurmd finds itself only that, under the name `gpu` with no count.
+
+    A layout of the user's has other cores than those that were found.
+    """
+    found = devices(node)
+    if finds_itself(node.settings) and any(device.name == "gpu" for device in found):
+        return (Device("gpu", "", ""), *(device for device in found if device.name != "gpu"))
+    if {key.lower() for key in node.settings} & _LAYOUT:
+        return tuple(_merged(replace(device, cores="") for device in found))
+    return found
+
+
+def _merged(found: Iterable[Device]) -> list[Device]:
+    """The same devices, GPUs in one line again that only their cores have kept apart."""
+    lines: list[Device] = []
+    for device in found:
+        last = lines[-1] if lines else None
+        if last and device.files and not (device.is_one or last.is_one) and last.type == device.type:
+            files = (*last.files, *device.files)
+            lines[-1] = replace(last, count=str(len(files)), files=files)
+        else:
+            lines.append(device)
+    return lines
+
+
+def _gres_line(device: Device, method: str, names: Iterable[str]) -> str:
     """One line of gres.conf."""
-    words = [f"NodeName={fold_in_order(sorted(names, key=natural))}", f"Name={device.name}"]
-    if device.type:
-        words.append(f"Type={device.type}")
-    words.append(f"File={fold_in_order(device.files)}" if device.files else f"Count={device.count}")
-    return " ".join(words)
+    words = [f"NodeName={fold_in_order(sorted(names, key=natural))}"]
+    if method and device.name == "gpu":
+        words.append(f"AutoDetect={method}")
+    if device.count:
+        words += [f"Name={device.name}", *([f"Type={device.type}"] if device.type else [])]
+        key = "MultipleFiles" if device.is_one else "File"
+        files = ",".join(device.files) if device.is_one else fold_in_order(device.files)
+        words.append(f"{key}={files}" if device.files else f"Count={device.count}")
+    return " ".join([*words, *([f"Cores={device.cores}"] if device.cores else [])])

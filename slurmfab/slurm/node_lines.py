@@ -9,13 +9,14 @@ from itertools import chain
 
 from slurmfab.errors import InputError
 from slurmfab.facts import Hardware
-from slurmfab.slurm.gres import discovered, written
+from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, discovered, written
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.spelling import assignment, fold_in_order, natural
 
 SYSTEM_MEMORY = 256
 """MiB that a margin in percent leaves to the system at least: a small node has a kernel, slurmd and sshd as well."""
 
+_KEYS_OF_GRES_CONF = {key.lower() for key in KEYS_OF_GRES_CONF}
 _LAYOUT = ("Boards", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
 
 
@@ -63,7 +64,8 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
     found["State"] = "UNKNOWN"
     kept = {key: value for key, value in found.items() if key.lower() not in replaced}
     state = {"State": kept.pop("State")} if "State" in kept else {}
-    return {**kept, **{key: str(value) for key, value in node.settings.items()}, **state}
+    said = {key: str(value) for key, value in node.settings.items() if key.lower() not in _KEYS_OF_GRES_CONF}
+    return {**kept, **said, **state}
 
 
 def real_memory(total: int, margin: str) -> int:
