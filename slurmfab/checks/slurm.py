@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import shlex
@@ -20,8 +21,8 @@ from slurmfab.hostlist import fold
 WAIT_SECONDS = 30
 """How long a job of ours may wait for its resources: longer than the end of the job of ours before it takes."""
 
-ALWAYS = ("--input=none", "--mpi=none", "--chdir=/tmp", "--time=2", f"--immediate={WAIT_SECONDS}")
-"""Options of every job of the checks: it starts soon or not at all, and ends soon."""
+ALWAYS = ("--input=none", "--mpi=none", "--chdir=/tmp")
+"""Options of every job of the checks; what bounds it in time comes with them."""
 
 SMALL = ("--ntasks-per-node=1", "--cpus-per-task=1")
 """Options of every job of the checks as well: one task with one CPU on each node."""
@@ -32,6 +33,9 @@ JOB_SECONDS = 90
 SMALL_MEMORY = 50
 """MiB that an ordinary job of ours asks for."""
 
+AS_SLURM = ("runuser", "-u", "slurm", "--")
+"""What runs srun as the slurm user."""
+
 BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority", "Resources")
 """Words with which srun says that others have what the job would need (srun(1), --immediate)."""
 
@@ -40,13 +44,25 @@ class Slurm:
     """Slurm, asked on its controller.
 
     Args:
-        controller: the primary controller.
+        controller: the primary controller, or another host with Slurm's commands.
         cluster: the cluster file.
+        sender: a command that runs the command behind it as somebody, whose jobs they then are.
+        seconds: how long all of a job may take.
     """
 
-    def __init__(self, controller: CheckedHost, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        controller: CheckedHost,
+        cluster: Cluster,
+        *,
+        sender: Sequence[str] = AS_SLURM,
+        seconds: float = JOB_SECONDS,
+    ) -> None:
         self.controller = controller
         self.cluster = cluster
+        self.sender = tuple(sender)
+        self.seconds = seconds
+        self.wait_seconds = min(WAIT_SECONDS, int(seconds))
         self.job_name = f"slurmfab-check-{secrets.token_hex(3)}"
         self.has_run_jobs = False
         self.busy: dict[str, str] = {}
@@ -87,7 +103,7 @@ class Slurm:
         options: Sequence[str] = (),
         under: Sequence[str] = (),
     ) -> CommandResult:
-        """Run a command in a job of one task on each of these nodes, as the slurm user.
+        """Run a command in a job of one task on each of these nodes, as the slurm user or whoever sends the jobs.
 
         Args:
             nodes: their names.
@@ -109,10 +125,11 @@ class Slurm:
         count = len(nodes)
         place = [f"--partition={partition}", f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
         size = [*SMALL, f"--mem={memory}M", *options]
-        words = ["srun", *ALWAYS, f"--job-name={self.job_name}", *place, *size, "sh", "-c", command]
-        line = f"cd /tmp && exec timeout --kill-after=5 {JOB_SECONDS} "
-        line += shlex.join([*under, "runuser", "-u", "slurm", "--", *words])
-        done = self.controller.run(line, seconds=JOB_SECONDS + 10)
+        bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
+        words = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *place, *size, "sh", "-c", command]
+        line = f"cd /tmp && exec timeout --kill-after=5 {self.seconds:.0f} "
+        line += shlex.join([*under, *self.sender, *words])
+        done = self.controller.run(line, seconds=self.seconds + 10)
         self.explain(nodes, done)
         return done
 
@@ -147,10 +164,10 @@ class Slurm:
         )
         if done.rc == 0 or (not refused and done.rc != 124):
             return
-        words = refused[0] if refused else f"no result within {JOB_SECONDS} s"
+        words = refused[0] if refused else f"no result within {self.seconds:.0f} s"
         jobs = self.others_on(nodes)
         if jobs and (not refused or any(word in words for word in BUSY)):
-            reason = f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {WAIT_SECONDS} s."
+            reason = f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {self.wait_seconds} s."
             self.busy.update(dict.fromkeys(nodes, reason))
             pytest.skip(reason)
         raise AssertionError(
