@@ -65,6 +65,7 @@ PHASES = (
     Phase("new nodes", daemons.gate),
     Phase("new slurmd", daemons.new_slurmd),
     Phase("nodes", daemons.nodes),
+    Phase("former scripts", scripts.gone),
     Phase("backups", backups.resources),
     Phase("gpu checks", gpu_checks.resources),
 )

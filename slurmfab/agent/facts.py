@@ -36,16 +36,12 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
-    release = os_release(root)
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
     found = gpus.read(root)
     return {
         "hostname": os.uname().nodename.split(".")[0],
-        "os_id": release.get("ID", ""),
-        "os_like": release.get("ID_LIKE", ""),
-        "codename": release.get("VERSION_CODENAME", ""),
-        "python": "%d.%d.%d" % sys.version_info[:3],
+        **system(root),
         "addresses": network.addresses(),
         "accounts": accounts,
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
@@ -67,6 +63,17 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "mail_program": mail_program(root),
         "programs": names(root + PROGRAMS),
         "clock": time.time(),
+    }
+
+
+def system(root: str) -> Dict[str, str]:
+    """Which distribution this is, and which Python runs here."""
+    release = os_release(root)
+    return {
+        "os_id": release.get("ID", ""),
+        "os_like": release.get("ID_LIKE", ""),
+        "codename": release.get("VERSION_CODENAME", ""),
+        "python": "%d.%d.%d" % sys.version_info[:3],
     }
 
 

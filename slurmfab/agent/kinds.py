@@ -40,6 +40,7 @@ KINDS = {
     "restored-database": "restored_database:RestoredDatabase",
     "restored-files": "restored_state:RestoredFiles",
     "restored-state": "restored_state:RestoredState",
+    "scripts": "scripts:Scripts",
     "service": "service:Service",
     "slurm-files": "slurm_files:SlurmFiles",
     "slurm-nodes": "slurm_nodes:SlurmNodes",

@@ -29,6 +29,9 @@ FEW = 4
 OURS = "slurmfab: "
 """How the reasons begin that slurmfab sets."""
 
+HEALTH = OURS + "health: "
+"""How the reasons begin that a node's own health check sets."""
+
 SLURMS_OWN = (
     "Low ", "gres/", "Duplicate jobid", "Kill task failed", "Prolog error", "batch job complete fail",
     "Not responding", "Node unexpectedly rebooted", "ResumeTimeout reached", "reboot timed out",
@@ -67,6 +70,9 @@ _FOR_CHANGE = re.compile(
     r"(?: : (?:Not responding|Node unexpectedly rebooted).*)?"
 )
 """A reason of a deployment's, also with what Slurm has put behind it if that is over once the node answers."""
+
+_OF_HEALTH = re.compile(re.escape(HEALTH) + r"(?:(?! : ).)*(?: : Not responding.*)?")
+"""Likewise of a health check's."""
 
 
 class NodeState(NamedTuple):
@@ -116,6 +122,11 @@ class NodeState(NamedTuple):
         The reason alone does not tell: from 24.11 it stays when the node is resumed.
         """
         return self.is_drained and bool(_FOR_CHANGE.fullmatch(self.reason))
+
+    @property
+    def is_for_health(self) -> bool:
+        """Whether its own health check has drained it, and nobody has found another reason since."""
+        return self.is_drained and bool(_OF_HEALTH.fullmatch(self.reason))
 
     @property
     def is_somebodys(self) -> bool:

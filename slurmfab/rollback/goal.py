@@ -29,7 +29,7 @@ NODE_STATES = {
 NODE_COMMANDS = ("drain", "reboot")
 """Commands that change nothing else, also where they were cut off."""
 
-KEEPING = {"absent", "block", "file", "munge-key", "munge-key-switch", "restored", "service"}
+KEEPING = {"absent", "block", "file", "munge-key", "munge-key-switch", "restored", "scripts", "service"}
 """Kinds of resources that never change anything of which the host keeps nothing."""
 
 EMPTIED = (

@@ -12,6 +12,7 @@ from slurmfab.facts import Cgroup
 from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_lines import node_lines, node_settings
+from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.preemption import partition_settings, preemption
 from slurmfab.slurm.refusals import explains_refusals
 from slurmfab.slurm.spelling import assignment
@@ -41,6 +42,7 @@ class SlurmConf:
         mail_programs: what sends mail on each controller, empty where nothing could.
         accounting_host: address of slurmdbd's host, empty for a cluster without accounting.
         enforces_limits: whether jobs are held to accounts and limits.
+        programs: those of ours that nodes run.
     """
 
     cluster_name: str
@@ -57,6 +59,7 @@ class SlurmConf:
     mail_programs: tuple[str, ...] = ()
     accounting_host: str = ""
     enforces_limits: bool = False
+    programs: NodePrograms = NodePrograms()
 
     @property
     def mail_program(self) -> str:
@@ -91,6 +94,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "gres_types": ",".join(gres_names(conf.nodes)),
         "accounting_host": conf.accounting_host,
         "enforces_limits": conf.enforces_limits,
+        "programs": conf.programs,
         "tracked_gres": ",".join(tracked_gres(conf.nodes)),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
         "partition_lines": [

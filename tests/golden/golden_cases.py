@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.slurm.node import Node
+from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.render import SlurmConf
 
 VERSIONS = {"22.05": "22.05.8", "23.11": "23.11.4", "24.11": "24.11.5", "25.11": "25.11.2", "26.05": "26.05.5"}
@@ -60,6 +61,7 @@ CASES: Mapping[str, SlurmConf] = {
         enforces_limits=True,
         slurm_conf={"PriorityWeightFairshare": "1000000", "AccountingStorageTRES": "gres/gpu"},
     ),
+    "health": replace(PLAIN, programs=NodePrograms(has_prolog=True, has_epilog=True, health_interval=300)),
     "preemption": replace(
         PLAIN,
         partitions=(

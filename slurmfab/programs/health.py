@@ -1,0 +1,98 @@
+"""The health check of a compute node, which its slurmd runs as root (slurm.conf(5), HealthCheckProgram).
+
+It looks at what nodes die of, and drains its node with a reason of its own while something is wrong. It gives back only
+what it has taken. Slurm kills it after 60 s; it takes 40 at most, and without trouble a small part of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any, Dict, Mapping
+
+from slurmfab.programs import health_looks
+
+MEMORY = "/run/slurmfab/health.json"
+"""What one look leaves for the next; it is touched by each, and gone after a boot."""
+
+AT_MOST = 40.0
+"""Seconds that all of it may take."""
+
+ASK_EVERY = 3600
+"""Seconds after which Slurm is asked for the node's state although nothing is wrong, and nothing was."""
+
+
+def main(settings: str, word: str = "") -> int:
+    """Look, and act on it.
+
+    Args:
+        settings: a JSON file: `node`, its NodeName, and what it must have.
+        word: `look` only prints what is wrong, as JSON; `forget` lets errors of GPUs count no more that were mended
+            without a reboot, and acts on that.
+
+    Returns:
+        The exit code; it is 0 whatever was found, since slurmd would not start otherwise.
+    """
+    deadline = time.monotonic() + AT_MOST
+
+    def left(most: float) -> float:
+        return max(0.1, min(most, deadline - time.monotonic()))
+
+    with open(settings, encoding="utf-8") as file:
+        wanted: Dict[str, Any] = json.load(file)
+    place = wanted.get("state", MEMORY)
+    memory = remembered(place)
+    if word == "forget":
+        forget(wanted, memory)
+    before = json.dumps(memory, sort_keys=True) if word != "forget" else ""
+    now = time.time()
+    causes = health_looks.look(wanted, memory, left, now)
+    if word == "look":
+        print(json.dumps({"causes": causes}, sort_keys=True))  # noqa: T201
+        return 0
+    memory["causes"] = causes
+    hour = int(now // ASK_EVERY)
+    if causes or memory.get("told") or memory.get("well") or memory.get("asked") != hour:
+        from slurmfab.programs import health_node  # noqa: PLC0415 - a healthy node need not know it
+
+        if health_node.act(wanted["node"], causes, memory, left):
+            memory["asked"] = hour
+    after = json.dumps(memory, sort_keys=True)
+    remember(place, after, is_new=after != before)
+    return 0
+
+
+def remembered(path: str) -> Dict[str, Any]:
+    """What the last look has left; nothing where there was none since the boot, or it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def remember(path: str, text: str, *, is_new: bool) -> None:
+    """Leave something for the next look, and say that this one was; a disk that takes nothing is no reason to stop."""
+    try:
+        if not is_new:
+            os.utime(path)
+            return
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+        fresh = "%s.%d" % (path, os.getpid())
+        with open(fresh, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(fresh, path)
+    except OSError as error:
+        print("%s cannot be written: %s" % (path, error.strerror), file=sys.stderr)  # noqa: T201
+
+
+def forget(wanted: Mapping[str, Any], memory: Dict[str, Any]) -> None:
+    """Count no error of a GPU that was up to now."""
+    from slurmfab.programs import health_gpus  # noqa: PLC0415
+
+    memory["xids_after"] = health_gpus.latest(wanted.get("kernel_log", health_gpus.KERNEL_LOG))
+    memory.pop("xids", None)
+    memory.pop("smi", None)

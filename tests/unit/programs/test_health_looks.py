@@ -1,0 +1,154 @@
+"""What the health check looks at, with files and directories in the place of hardware and trouble."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurmfab.programs import health_looks
+from slurmfab.programs.health_looks import full_disks, less_memory, missing_mounts, wanted, wrong_clock
+from slurmfab.programs.health_probe import STUCK, Answer, probe
+
+GIB = 1 << 30
+EMPTY = Answer(0, 1, 50 * GIB, 100 * GIB, 900, 1000)
+
+
+def left(most: float) -> float:
+    return most
+
+
+def test_paths_when_they_are_looked_at_then_each_answers_for_itself(tmp_path: Path) -> None:
+    answers = probe([str(tmp_path), "/proc", f"{tmp_path}/none"], {}, 5, time.monotonic() + 5)
+    assert [answer.error for answer in answers.values()] == [0, 0, errno.ENOENT]
+    assert answers[str(tmp_path)].device == tmp_path.stat().st_dev
+    assert answers[str(tmp_path)].size > answers[str(tmp_path)].free > 0
+
+
+def test_a_path_when_it_never_answers_then_it_is_stuck_and_the_others_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hang_at(monkeypatch, "/hung")
+    begun = time.monotonic()
+    answers = probe(["/", "/hung", "/proc"], {}, 0.2, begun + 30)
+    assert [answer.error for answer in answers.values()] == [0, STUCK, 0]
+    assert time.monotonic() - begun < 10
+
+
+def test_a_path_when_somebody_still_waits_for_it_then_nobody_else_is_sent() -> None:
+    start = health_looks.probe.__globals__["started"](os.getpid())
+    stuck: dict[str, Any] = {"/": [os.getpid(), start], "/proc": [os.getpid(), "1"]}
+    answers = probe(["/", "/proc"], stuck, 5, time.monotonic() + 5)
+    assert {path: answer.error for path, answer in answers.items()} == {"/": STUCK, "/proc": 0}
+    assert list(stuck) == ["/"]
+
+
+def hang_at(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A file system that never answers at this path, in the process that looks."""
+    real = os.statvfs
+
+    def statvfs(asked: str) -> os.statvfs_result:
+        if asked == path:
+            time.sleep(600)
+        return real(asked)
+
+    real_stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda asked, **more: real_stat("/" if asked == path else asked, **more))
+    monkeypatch.setattr(os, "statvfs", statvfs)
+
+
+@pytest.mark.parametrize(
+    ("answer", "causes"),
+    [
+        pytest.param(EMPTY, {}, id="empty"),
+        pytest.param(EMPTY._replace(free=3 * GIB), {}, id="just-enough"),
+        pytest.param(EMPTY._replace(free=2 * GIB), {"full /tmp": "/tmp is full (2 GiB of 100 GiB free)"}, id="full"),
+        pytest.param(
+            EMPTY._replace(inodes_free=5), {"inodes /tmp": "/tmp has no inodes left (5 of 1000 free)"}, id="no-inodes"
+        ),
+        pytest.param(EMPTY._replace(inodes_free=0, inodes=0), {}, id="no-limit-of-inodes"),
+        pytest.param(
+            EMPTY._replace(is_read_only=True), {"read-only /tmp": "/tmp is mounted read-only"}, id="read-only"
+        ),
+        pytest.param(Answer(STUCK), {"disk /tmp": "/tmp does not answer"}, id="stuck"),
+        pytest.param(Answer(errno.EIO), {"disk /tmp": "/tmp does not answer (Input/output error)"}, id="broken"),
+        pytest.param(Answer(errno.ENOENT), {}, id="not-there"),
+    ],
+)
+def test_a_disk_when_something_is_wrong_with_it_then_that_is_a_cause(answer: Answer, causes: dict[str, str]) -> None:
+    assert full_disks({"/tmp": "3%"}, {"/tmp": answer}, {}) == causes
+
+
+def test_a_disk_that_was_full_when_it_has_hardly_more_then_it_still_is() -> None:
+    answers = {"/tmp": EMPTY._replace(free=int(3.5 * GIB))}
+    assert full_disks({"/tmp": "3%"}, answers, {}) == {}
+    assert list(full_disks({"/tmp": "3%"}, answers, {"full /tmp": "as it was"})) == ["full /tmp"]
+    assert full_disks({"/tmp": "3%"}, {"/tmp": EMPTY._replace(free=4 * GIB)}, {"full /tmp": "as it was"}) == {}
+
+
+def test_one_file_system_when_several_paths_lead_there_then_it_is_told_once() -> None:
+    full = EMPTY._replace(free=0)
+    paths = {"/": "3%", "/tmp": "3%", "/var": "3%", "/srv": "1G"}
+    assert list(full_disks(paths, dict.fromkeys(paths, full), {})) == ["full /", "full /srv"]
+
+
+@pytest.mark.parametrize(("amount", "bytes_"), [("3%", 30), ("0.5%", 5), ("2K", 2048), ("1G", GIB)])
+def test_an_amount_is_a_share_or_a_number(amount: str, bytes_: int) -> None:
+    assert wanted(amount, 1000) == bytes_
+
+
+MOUNTINFO = "23 1 8:1 / / rw - ext4 /dev/sda1 rw\n24 23 0:50 / /home rw - nfs4 server:/home rw\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "cause"),
+    [
+        pytest.param("/home", Answer(0), None, id="mounted"),
+        pytest.param("/scratch", Answer(0), "nothing is mounted at /scratch", id="an-empty-directory"),
+        pytest.param("/scratch", Answer(errno.ENOENT), "nothing is mounted at /scratch", id="no-directory"),
+        pytest.param("/home", Answer(STUCK), "/home does not answer", id="hung"),
+        pytest.param("/home", Answer(errno.ESTALE), "/home does not answer (Stale file handle)", id="stale"),
+    ],
+)
+def test_a_mount_when_it_is_missing_or_dead_then_that_is_a_cause(
+    tmp_path: Path, path: str, answer: Answer, cause: str | None
+) -> None:
+    (tmp_path / "mountinfo").write_text(MOUNTINFO)
+    found = missing_mounts([path], {path: answer}, str(tmp_path / "mountinfo"))
+    assert found == ({f"mount {path}": cause} if cause else {})
+
+
+def test_memory_when_it_has_shrunk_then_that_is_a_cause(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:        8388608 kB\nMemFree: 1 kB\n")
+    assert less_memory(8192, str(meminfo)) == {}
+    assert less_memory(0, str(meminfo)) == {}
+    assert less_memory(16000, str(meminfo)) == {"memory": "only 8192 MiB of memory where slurm.conf has 16000"}
+
+
+@pytest.mark.parametrize(
+    ("tracking", "cause"),
+    [
+        pytest.param("0A000001,10.0.0.1,3,1700000000.1,0.000012,0,0,0,0,0,0,0,64.0,Normal", {}, id="right"),
+        pytest.param("0A000001,x,3,1.1,-42.5,0", {"clock": "the clock is 42.5 s off"}, id="slow"),
+        pytest.param("506 Cannot talk to daemon", {}, id="no-chrony"),
+    ],
+)
+def test_a_clock_when_chrony_says_that_it_is_off_then_that_is_a_cause(tracking: str, cause: dict[str, str]) -> None:
+    assert wrong_clock(10, left, ("echo", tracking)) == cause
+    assert wrong_clock(0, left, ("echo", tracking)) == {}
+    assert wrong_clock(10, left, ("no-such-program",)) == {}
+
+
+def test_a_program_when_it_hangs_then_it_is_given_up() -> None:
+    begun = time.monotonic()
+    assert health_looks.said(["sleep", "60"], 0.2) == ""
+    assert time.monotonic() - begun < 10
+
+
+def test_everything_when_nothing_is_asked_for_then_nothing_is_wrong() -> None:
+    assert health_looks.look({}, {}, left, 0) == {}
