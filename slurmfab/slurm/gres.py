@@ -18,6 +18,9 @@ from slurmfab.slurm.spelling import fold_in_order, natural
 SHARED = ("shard", "mps")
 """Parts of GPUs that several jobs share; Slurm wants GPUs on the same node (gres.conf(5), and gres.html, Sharding)."""
 
+PLUGINS = ("gpu", "mps", "shard", "nic", "craynetwork")
+"""Names for which Slurm has a plugin; others are only counted, and it is not to look for one (gres.conf(5), Flags)."""
+
 KEYS_OF_GRES_CONF = ("AutoDetect",)
 """Keys of gres.conf(5) that a group of nodes in the cluster file may have beside those of a NodeName line."""
 
@@ -205,4 +208,6 @@ def _gres_line(device: Device, method: str, names: Iterable[str]) -> str:
         key = "MultipleFiles" if device.is_one else "File"
         files = ",".join(device.files) if device.is_one else fold_in_order(device.files)
         words.append(f"{key}={files}" if device.files else f"Count={device.count}")
+        if device.name not in PLUGINS:
+            words.append("Flags=CountOnly")
     return " ".join([*words, *([f"Cores={device.cores}"] if device.cores else [])])

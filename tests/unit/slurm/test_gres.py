@@ -40,7 +40,7 @@ def test_gres_that_is_only_counted_has_a_count() -> None:
     nodes = [node("n1", gpus=PASCAL, Gres="gpu:pascal:2,nic:3,bandwidth:no_consume:4G,licence")]
     assert gres_lines(nodes)[1:] == (
         "NodeName=n1 Name=nic Count=3",
-        "NodeName=n1 Name=bandwidth Count=4G",
-        "NodeName=n1 Name=licence Count=1",
+        "NodeName=n1 Name=bandwidth Count=4G Flags=CountOnly",
+        "NodeName=n1 Name=licence Count=1 Flags=CountOnly",
     )
     assert gres_names(nodes) == ("bandwidth", "gpu", "licence", "nic")
