@@ -43,14 +43,17 @@ def read(root: str) -> List[Dict[str, Any]]:
 def driver_gpus(root: str) -> List[Dict[str, Any]]:
     """What NVIDIA's driver tells in /proc of the GPUs that it has: `minor`, `model`, `bus`."""
     folder = root + DRIVER + "/gpus"
-    found = []
-    for name in names(folder):
-        lines = read_text("%s/%s/information" % (folder, name)).splitlines()
-        said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-        if said.get("Device Minor", "").isdigit():
-            bus = address(said.get("Bus Location", "")) or address(name)
-            found.append({"minor": int(said["Device Minor"]), "model": said.get("Model", ""), "bus": bus})
-    return found
+    found = (information(name, read_text("%s/%s/information" % (folder, name))) for name in names(folder))
+    return [gpu for gpu in found if gpu]
+
+
+def information(name: str, text: str) -> Dict[str, Any]:
+    """One GPU from the driver's file `information` in the directory of that name; empty where it does not tell."""
+    said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
+    if not said.get("Device Minor", "").isdigit():
+        return {}
+    bus = address(said.get("Bus Location", "")) or address(name)
+    return {"minor": int(said["Device Minor"]), "model": said.get("Model", ""), "bus": bus}
 
 
 def ask(root: str, option: str) -> str:

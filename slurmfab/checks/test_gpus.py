@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.checks.drifted import Drifted
+from slurmfab.checks.gpu_look import question, seen
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import Slurm, job_words
 from slurmfab.checks.wanted import deploy
+from slurmfab.cluster import Cluster
 from slurmfab.lock import Lock
-from slurmfab.plans.kinds_of_drift import OTHER_HARDWARE
+from slurmfab.plans.gpu_changes import changes
+from slurmfab.plans.kinds_of_drift import OTHER_HARDWARE, acceptance
 
 LOOK = (
     'echo "visible=$CUDA_VISIBLE_DEVICES"; for file in {files}; do '
@@ -27,16 +30,17 @@ CLOSED = {DENIED, "No such file or directory"}
 LOGS = "Repair: compare cgroup.conf with what the host has mounted (/var/log/slurm/slurmd.log), then "
 
 
-def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock) -> None:
-    """the node's GPUs are there"""
-    files = gpu_files(lock, gpu_node.name)
-    there = gpu_node.ask(f"for file in {' '.join(files)}; do if test -c $file; then echo $file; fi; done").split()
-    gone = [file for file in files if file not in there]
-    if gone:
+def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock, cluster: Cluster) -> None:
+    """the node's GPUs are there, and are those of the lock"""
+    gpu_files(lock, gpu_node.name)
+    known = lock.hosts[gpu_node.name].gpus
+    found = changes(known, seen(gpu_node.ask(question(known)), known))
+    if found:
         raise Drifted(
             OTHER_HARDWARE,
-            f"gone: {' and '.join(gone)}. Repair: see `nvidia-smi` and `dmesg` there: the driver is not loaded, or the "
-            "GPU has fallen off its bus",
+            f"{'; '.join(change.words for change in found)}. Repair: see `nvidia-smi` and `dmesg` there: the driver is "
+            "not loaded, or the GPU has fallen off its bus; or, if it is meant to be so: "
+            f"{acceptance(cluster.roles(gpu_node.name), gpu_node.name)}",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slurmfab.agent.resource import Change
 from slurmfab.facts import Gpu, Hardware
 from slurmfab.lock import HostLock
+from slurmfab.plans import gpu_changes
 from slurmfab.slurm.node_lines import real_memory
 
 MEMORY_TOLERANCE = 0.01
@@ -31,11 +32,14 @@ def differences(known: HostLock, hardware: Hardware | None, gpus: tuple[Gpu, ...
     memory, left = known.hardware.RealMemory, hardware.RealMemory
     if abs(memory - left) > memory * MEMORY_TOLERANCE or left < real_memory(memory, margin):
         found.append(Change("RealMemory", str(left), str(memory)))
-    if gpus is not None and known.gpus != gpus:
+    if gpus is not None and gpu_changes.changes(known.gpus, gpus):
         found.append(Change("GPUs", in_words(gpus), in_words(known.gpus)))
     return found
 
 
 def in_words(gpus: tuple[Gpu, ...]) -> str:
-    """GPUs with their device files and types."""
-    return ", ".join(f"{gpu.file} {gpu.type}".strip() for gpu in gpus) or "none"
+    """GPUs with their device files, types and slots."""
+    return (
+        ", ".join(f"{gpu.file} {gpu.type}".strip() + (f" in slot {gpu.bus}" if gpu.bus else "") for gpu in gpus)
+        or "none"
+    )

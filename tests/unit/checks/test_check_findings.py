@@ -274,8 +274,8 @@ def test_a_changed_file_an_older_one_and_other_hardware_are_words_of_their_own_i
         test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
     assert older.value.kind == "older file loaded"
     bench.shells["n1"].rules["test -c"] = ""
-    with pytest.raises(Drifted, match="gone: /dev/nvidia0") as gone:
-        test_gpus.test_gpus_are_there(bench.hosts["n1"], bench.known.lock)
+    with pytest.raises(Drifted, match="/dev/nvidia0 is gone") as gone:
+        test_gpus.test_gpus_are_there(bench.hosts["n1"], bench.known.lock, bench.known.cluster)
     assert gone.value.kind == "other hardware"
 
 

@@ -65,7 +65,18 @@ def test_a_node_with_less_hardware_than_it_had_is_grave() -> None:
     pinned = HostLock("n1", hardware=SMALL, gpus=(Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")))
     (words,) = diagnose(Evidence(node(), pinned, less)).grave
     assert words.startswith(
-        "it has only 2 of 4 CPUs and 14000 MiB of memory where slurm.conf promises 15000 and 0 of 2 GPUs. Mend"
+        "it has only 2 of 4 CPUs and 14000 MiB of memory where slurm.conf promises 15000 and 0 of 2 GPUs (/dev/nvidia0 is "
+        "gone, /dev/nvidia1 is gone). Mend"
+    )
+
+
+def test_a_node_on_which_a_gpu_has_fallen_off_its_bus_is_told_with_its_slot() -> None:
+    gpus = tuple(Gpu(f"/dev/nvidia{number}", "a100", f"0000:0{number}:00.0") for number in range(3))
+    left = tuple(Gpu(f"/dev/nvidia{number}", "a100", f"0000:0{number + 1}:00.0") for number in range(2))
+    pinned = HostLock("n1", hardware=SMALL, gpus=gpus)
+    (words,) = diagnose(Evidence(node(), pinned, dataclasses.replace(HEALTHY, gpus=left))).grave
+    assert words.startswith(
+        "it has only 2 of 3 GPUs (the GPU in slot 0000:00:00.0 (/dev/nvidia0) is gone (it was a100)). Mend"
     )
 
 

@@ -1,0 +1,108 @@
+"""GPUs that are not those of the lock, told by slot: which is gone, which is another one, which is new.
+
+A device file's number says little of where a GPU sits: when the first of four falls off its bus before the driver
+starts, it is /dev/nvidia3 that is missing. So GPUs are told apart by their PCI addresses as far as these are known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from slurmfab.facts import Gpu
+
+
+@dataclass(frozen=True)
+class GpuChange:
+    """What has become of one GPU.
+
+    Args:
+        words: what it is, as a part of a sentence.
+        is_loss: whether jobs lack something because of it, so that a GPU which came in addition is none.
+    """
+
+    words: str
+    is_loss: bool = True
+
+
+def changes(known: Sequence[Gpu], now: Sequence[Gpu]) -> tuple[GpuChange, ...]:
+    """How the GPUs of a host differ from those that the lock holds.
+
+    What is not known on one of the two sides is no difference; nor are other PCI addresses alone, which a new card
+    elsewhere in the host can bring about.
+
+    Args:
+        known: of the lock.
+        now: those that are there.
+    """
+    known, now = sorted(known, key=_order), sorted(now, key=_order)
+    if len(known) == len(now) and all(map(_is_same, known, now)):
+        return ()
+    has_slots = all(gpu.bus for gpu in (*known, *now))
+    found = tuple(_by(known, now, (lambda gpu: gpu.bus) if has_slots else (lambda gpu: gpu.file)))
+    return found or (GpuChange(f"they are {_models(now)}, and were {_models(known)}"),)
+
+
+def with_slots(known: tuple[Gpu, ...], now: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The GPUs of a lock with their slots, where an older slurmfab has not written these down."""
+    if any(gpu.bus for gpu in known) or changes(known, now):
+        return known
+    return tuple(replace(gpu, bus=there.bus) for gpu, there in zip(known, now, strict=True))
+
+
+def _order(gpu: Gpu) -> tuple[str, tuple[str, ...]]:
+    """Puts the same GPUs on both sides next to each other, whoever has listed them."""
+    return gpu.file, gpu.with_files
+
+
+def _is_same(known: Gpu, now: Gpu) -> bool:
+    """Whether two GPUs are one and the same to Slurm."""
+    is_alike = not (known.type and now.type) or known.type == now.type
+    return known.file == now.file and known.with_files == now.with_files and is_alike
+
+
+def _by(known: Sequence[Gpu], now: Sequence[Gpu], place: Callable[[Gpu], str]) -> Iterator[GpuChange]:
+    """The changes place by place, where a place is a slot or a device file."""
+    before, after = _at_places(known, place), _at_places(now, place)
+    gone = [gpus for key, gpus in before.items() if key not in after]
+    yield from (GpuChange(f"{gpus[0].slot} is gone{_was(gpus)}") for gpus in gone)
+    for key, gpus in before.items():
+        words = _at_one_place(gpus, after[key]) if key in after else ""
+        if words:
+            yield GpuChange(words)
+        elif key in after and not gone and gpus[0].file != after[key][0].file:
+            yield GpuChange(f"{gpus[0].slot} has the device file {after[key][0].file} now")
+    for key, gpus in after.items():
+        if key not in before:
+            yield GpuChange(f"{gpus[0].slot} is new ({_models(gpus)})", is_loss=False)
+
+
+def _at_one_place(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:
+    """What has changed at one place; empty for nothing that matters."""
+    was_divided, is_divided = (any(gpu.with_files for gpu in gpus) for gpus in (before, after))
+    if was_divided or is_divided:
+        counted = Counter(gpu.type for gpu in before), Counter(gpu.type for gpu in after)
+        has_others = counted[0] != counted[1] or [gpu.with_files for gpu in before] != [gpu.with_files for gpu in after]
+        return f"{before[0].slot} is divided otherwise: {_models(after)}, and was {_models(before)}" * has_others
+    was, now = before[0].type, after[0].type
+    return f"{before[0].slot} is another one: {now}, and was {was}" if was and now and was != now else ""
+
+
+def _at_places(gpus: Sequence[Gpu], place: Callable[[Gpu], str]) -> dict[str, list[Gpu]]:
+    """GPUs by place; several at one are instances of one in MIG mode."""
+    found: dict[str, list[Gpu]] = {}
+    for gpu in gpus:
+        found.setdefault(place(gpu), []).append(gpu)
+    return found
+
+
+def _was(gpus: Sequence[Gpu]) -> str:
+    """What a GPU was, where that is known."""
+    return f" (it was {_models(gpus)})" if any(gpu.type for gpu in gpus) else ""
+
+
+def _models(gpus: Sequence[Gpu]) -> str:
+    """The types of GPUs with their numbers, such as `a100` or `2 x a100_1g.5gb and a100_3g.20gb`."""
+    counted = Counter(gpu.type or "of unknown type" for gpu in gpus)
+    return " and ".join(f"{number} x {kind}" if number > 1 else kind for kind, number in counted.items()) or "none"
