@@ -19,7 +19,15 @@ from slurmfab.ssh.transport import Transport, on_each
 CARED_FOR = {
     "users": ("slurm", "munge"),
     "packages": ("munge", "slurmctld", "slurmdbd", "slurmd", "slurm-client", "mariadb-server"),
-    "services": ("slurmctld", "slurmdbd", "slurmd", "munge", "slurmfab-backup.timer"),
+    "services": (
+        "slurmctld",
+        "slurmdbd",
+        "slurmd",
+        "munge",
+        "slurmfab-backup.timer",
+        "slurmfab-gpu-check.service",
+        "slurmfab-gpu-check.timer",
+    ),
 }
 """What of a host's many users, packages and services a plan depends on."""
 

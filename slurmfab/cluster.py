@@ -16,7 +16,11 @@ from slurmfab import hostlist
 from slurmfab.clusterfile import rules
 from slurmfab.clusterfile.accounting import Account, Database, Qos, User, database_of
 from slurmfab.clusterfile.backups import Backup
+from slurmfab.clusterfile.gpu_checks import GpuChecksOrNot
+from slurmfab.clusterfile.health import HealthOrNot, ScriptsAfter, ScriptsBefore
+from slurmfab.clusterfile.licenses import Licenses
 from slurmfab.clusterfile.model import Model
+from slurmfab.clusterfile.private_tmp import PrivateTmp, private_tmp_of
 from slurmfab.clusterfile.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf, mistakes
 from slurmfab.errors import HostlistError
 
@@ -179,7 +183,13 @@ class Cluster(Model):
         accounts: the tree of accounts, each with its limits.
         users: people: on the hosts, and in the accounts.
         unix_users: whether slurmfab makes the users on the hosts; not where LDAP or SSSD does.
+        licenses: how many jobs may use some software at a time, by its name.
         backup: backups that controller and database host make by themselves; `None` for none.
+        private_tmp: directories that each job has for itself, such as /tmp; `None` for none.
+        gpu_checks: measurements of all GPUs that the controller makes by itself; `None` for none.
+        prolog: directory of the scripts that compute nodes run before each job; `None` for none.
+        epilog: the same, after each job.
+        health: what every compute node looks at again and again; `None` for nothing.
     """
 
     name: Annotated[
@@ -216,9 +226,19 @@ class Cluster(Model):
     unix_users: Annotated[
         bool, Field(description="Whether slurmfab makes the users on the hosts; false where LDAP or SSSD does.")
     ] = True
+    licenses: Annotated[Licenses, Field(description="How many licences of some software there are, by name.")] = {}
     backup: Annotated[
         Backup | None, Field(description="Backups that controller and database host make by themselves.")
     ] = None
+    private_tmp: Annotated[
+        PrivateTmp | None,
+        BeforeValidator(private_tmp_of, json_schema_input_type=PrivateTmp | bool),
+        Field(description="Directories that each job has for itself; true for /tmp and /dev/shm."),
+    ] = None
+    gpu_checks: GpuChecksOrNot = None
+    prolog: ScriptsBefore = None
+    epilog: ScriptsAfter = None
+    health: HealthOrNot = None
 
     @model_validator(mode="after")
     def _check_rules(self) -> Cluster:

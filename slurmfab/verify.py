@@ -35,6 +35,7 @@ ORDER = (
     "ssh",
     "configuration",
     "nodes",
+    "health",
     "cgroups",
     "jobs",
     "database",
@@ -43,6 +44,7 @@ ORDER = (
     "gpus",
     "mail",
     "backups",
+    "performance",
 )
 """The groups of checks, each resting on those before it; a new file goes in here, and the order stays visible."""
 

@@ -7,6 +7,10 @@ What a check may take as arguments:
     backup      the backup controller       account     slurm and munge, in turn
     database    slurmdbd's host             enforcer    the primary controller, where jobs need an account
     mailer      the primary controller, where it sends mail about jobs
+    gpu_checker the primary controller, where it measures GPUs by itself
+    gpus_node   every compute node in turn that shall have two GPUs or more
+    sharing_node, private_node   every compute node in turn whose GPUs are shared, or whose jobs have a /tmp of their own
+    watched     every compute node in turn, where the cluster file has `health`
     with_people, with_local_people   every host in turn, where the cluster file has people, or slurmfab makes them
     controller  the primary controller, as the partner of the host in question, or alone
     slurm       Slurm as the controller sees it, and a way to run jobs (`slurmfab.checks.slurm.Slurm`)
@@ -35,7 +39,7 @@ from slurmfab.checks.foundation import is_foundation
 from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import gpus_of, sends_mail
+from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.inventory import Inventory
 from slurmfab.ssh.transport import FAN_OUT
@@ -225,10 +229,15 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "host": tuple(hosts),
         "node": nodes,
         "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
+        "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
+        "sharing_node": tuple(node for node in nodes if shares_gpus(cluster, node)),
+        "private_node": nodes if cluster.private_tmp else (),
         "other": tuple(host for host in hosts if host != cluster.controller),
         "backup": tuple(host for host in cluster.controllers[1:] if host in hosts),
         "database": tuple(host for host in cluster.database_hosts if host in hosts),
+        "watched": nodes if cluster.health else (),
         "saver": tuple(host for host in cluster.backup_hosts if host in hosts),
+        "gpu_checker": primary if cluster.gpu_checks else (),
         "enforcer": primary if cluster.has_accounts else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "with_people": tuple(hosts) if cluster.users else (),

@@ -6,10 +6,11 @@ import contextlib
 import shlex
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from slurmfab.checks.exchange import Exchange
 from slurmfab.errors import BecomeRefused, HostError, SudoPasswordNeeded, Unreachable
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ SESSIONS = 6
 """How many commands run on one host at a time: sshd allows ten per connection (sshd_config(5), MaxSessions), and counts
 those that have ended for a moment longer than we do."""
 
+LAST_WORDS_SECONDS = 30.0
+"""How long a command that takes long may take to end once the user has had enough."""
+
 PAUSE = 0.02
 """Seconds between two tries to open a session while sshd still counts ended ones."""
 
@@ -30,7 +34,6 @@ ENVIRONMENT = "env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/b
 
 PROMPT = b"[slurmfab check: sudo password]"
 READY = b"[slurmfab check: ready]"
-CHUNK = 65536
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,58 @@ class SshShell:
             SudoPasswordNeeded: sudo asks, and no password is known.
             BecomeRefused: sudo refuses.
         """
-        with self.slots:
+        with self.slots, self._explained(command, seconds):
+            return self._converse(command, stdin, seconds)
+
+    def follow(self, command: str, heard: Callable[[str], None], seconds: float) -> int:
+        """Run a command that takes long, hear each line of its output as it comes, and return its exit code.
+
+        Its input stays open and empty: a command that reads it to the end knows when we are gone. On Ctrl-C the input
+        ends, and there is some time for what the command does then.
+
+        Args:
+            command: for `sh -c`.
+            heard: called with each line.
+            seconds: how long it may take.
+
+        Raises:
+            Unreachable: the connection is lost.
+            NoAnswer: it took too long.
+            KeyboardInterrupt: the user has had enough, and the command has ended.
+        """
+        with self._explained(command, seconds):
+            return self._follow(command, heard, time.monotonic() + seconds)
+
+    def _follow(self, command: str, heard: Callable[[str], None], deadline: float) -> int:
+        """Run the command, answer sudo if it asks, and read line by line."""
+        channel = self._opened(deadline)
+        try:
+            exchange = Exchange(channel, deadline)
+            channel.settimeout(exchange.remaining())
+            channel.exec_command(self._wrapped(command))
+            if self.become:
+                self._become(exchange)
             try:
-                return self._converse(command, stdin, seconds)
-            except TimeoutError as error:
-                raise NoAnswer(self.host, f"`{shortened(command)}` gave no answer within {seconds:.0f} s.") from error
-            except (OSError, EOFError, _ssh_exception()) as error:
-                words = str(error) or type(error).__name__
-                raise Unreachable(self.host, f"the connection was lost ({words}). Is the host still up?") from error
+                exchange.read_lines(heard)
+            except KeyboardInterrupt:
+                channel.shutdown_write()
+                exchange.deadline = time.monotonic() + LAST_WORDS_SECONDS
+                exchange.read_lines(heard)
+                raise
+            return exchange.exit_code()
+        finally:
+            channel.close()
+
+    @contextlib.contextmanager
+    def _explained(self, command: str, seconds: float) -> Iterator[None]:
+        """Turns what can go wrong with a command into an error for people."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise NoAnswer(self.host, f"`{shortened(command)}` gave no answer within {seconds:.0f} s.") from error
+        except (OSError, EOFError, _ssh_exception()) as error:
+            words = str(error) or type(error).__name__
+            raise Unreachable(self.host, f"the connection was lost ({words}). Is the host still up?") from error
 
     def _converse(self, command: str, stdin: str, seconds: float) -> Answer:
         """Run the command, answer sudo if it asks, and read to the end."""
@@ -151,78 +198,6 @@ class SshShell:
                 words = exchange.error.decode(errors="replace").strip().splitlines()
                 raise BecomeRefused(self.host, f"sudo refuses: {words[-1] if words else 'without a word'}.")
         exchange.error = exchange.error.partition(READY)[2]
-
-
-class Exchange:
-    """The output of a running command.
-
-    Nothing here waits by the channel's file descriptor: paramiko can close that pipe while its own thread writes to it,
-    and the byte then goes into whatever file or connection has got the number since.
-
-    Args:
-        channel: of the command.
-        deadline: by `time.monotonic`, for all of it.
-    """
-
-    def __init__(self, channel: paramiko.Channel, deadline: float) -> None:
-        self.channel = channel
-        self.deadline = deadline
-        self.output = b""
-        self.error = b""
-
-    def read_to_the_end(self) -> None:
-        """Read both streams side by side, so that neither can fill up and hold the command.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
-        beside = threading.Thread(target=self.read_errors, name="stderr", daemon=True)
-        beside.start()
-        while data := self.received(self.channel.recv):
-            self.output += data
-        beside.join(self.remaining())
-
-    def read_errors(self) -> None:
-        """Read the error output to its end, or to the deadline; whoever reads the output meets that as well."""
-        with contextlib.suppress(TimeoutError):
-            while self.receive_error():
-                pass
-
-    def receive_error(self) -> bool:
-        """Wait for more error output; false at its end.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
-        data = self.received(self.channel.recv_stderr)
-        self.error += data
-        return bool(data)
-
-    def received(self, receive: Callable[[int], bytes]) -> bytes:
-        """What comes next from a stream; empty at its end."""
-        self.channel.settimeout(self.remaining())
-        return receive(CHUNK)
-
-    def exit_code(self) -> int:
-        """The command's exit code.
-
-        Raises:
-            TimeoutError: the deadline has passed.
-        """
-        if not self.channel.status_event.wait(self.remaining()):
-            raise TimeoutError
-        return int(self.channel.exit_status)
-
-    def remaining(self) -> float:
-        """Seconds until the deadline.
-
-        Raises:
-            TimeoutError: there are none.
-        """
-        seconds = self.deadline - time.monotonic()
-        if seconds <= 0:
-            raise TimeoutError
-        return seconds
 
 
 def with_input(command: str, stdin: bytes) -> str:

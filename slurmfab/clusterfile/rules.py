@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab import hostlist
-from slurmfab.clusterfile import accounting_rules, backup_rules, database_rules, people_rules, preemption_rules
+from slurmfab.clusterfile import (
+    accounting_rules,
+    backup_rules,
+    database_rules,
+    gpu_checks_rules,
+    gres_rules,
+    licenses,
+    people_rules,
+    preemption_rules,
+    private_tmp,
+    script_rules,
+)
 from slurmfab.clusterfile.addresses import is_address
 
 if TYPE_CHECKING:
@@ -138,7 +149,12 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *accounting_rules.RULES,
     *people_rules.RULES,
     *backup_rules.RULES,
+    *gpu_checks_rules.RULES,
+    *private_tmp.RULES,
+    *gres_rules.RULES,
+    *licenses.RULES,
     *preemption_rules.RULES,
+    *script_rules.RULES,
 )
 
 

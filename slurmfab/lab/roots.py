@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurmfab.lab import mounts, standins
+from slurmfab.lab import mounts, nccl_standin, standins
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
 from slurmfab.lab.network import resolver_text
@@ -123,6 +123,12 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
         tool = host.root / "usr/bin/nvidia-smi"
         tool.write_text(standins.NVIDIA_SMI)
         tool.chmod(0o755)
+        measuring = host.root / nccl_standin.PROGRAM.lstrip("/")
+        measuring.write_text(nccl_standin.ALL_REDUCE_PERF)
+        measuring.chmod(0o755)
+        table = host.root / nccl_standin.TABLE_FILE.lstrip("/")
+        table.parent.mkdir()
+        table.write_text(nccl_standin.TABLE)
     if host.name in spec.hanging:
         units = etc / "systemd/system"
         (units / "lab-hanging.socket").write_text(standins.HANGING_SOCKET)

@@ -2,7 +2,7 @@
 
 from invoke.collection import Collection
 
-from slurmfab.tasks import accounts, backup, check, deploy, history, lab, munge, nodes, people, rollback
+from slurmfab.tasks import accounts, backup, check, deploy, history, lab, munge, nodes, people, quickcheck, rollback
 
 namespace = Collection(
     deploy.deploy,
@@ -18,6 +18,8 @@ namespace = Collection(
     munge.rotate_munge_key,
     nodes.status,
     check.check_cluster,
+    check.check_gpus,
+    quickcheck.quickcheck,
     accounts.accounts_export,
     history.history,
     rollback.rollback,
