@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from slurmfab.clusterfile.private_tmp import PrivateTmp
 from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
@@ -16,6 +17,15 @@ VERSIONS = {"22.05": "22.05.8", "23.11": "23.11.4", "24.11": "24.11.5", "25.11":
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 LARGE = Hardware(CPUs=128, Boards=1, SocketsPerBoard=2, CoresPerSocket=32, ThreadsPerCore=2, RealMemory=515000)
 GPUS = tuple(Gpu(f"/dev/nvidia{number}", "a100") for number in range(4))
+NEAR = tuple(replace(gpu, cores="0-31" if number < 2 else "32-63") for number, gpu in enumerate(GPUS))
+AMD = tuple(Gpu(f"/dev/dri/renderD{number}", "mi250x", cores="0-31") for number in range(128, 132))
+INSTANCES = (
+    *(
+        Gpu("/dev/nvidia0", f"a100_{profile}", with_files=(f"/dev/nvidia-caps/nvidia-cap{cap}",))
+        for profile, cap in (("3g.20gb", 31), ("1g.5gb", 85), ("1g.5gb", 94))
+    ),
+    GPUS[1],
+)
 EVERYTHING = Cgroup("v2", ("cpuset", "memory", "devices"), swap=True)
 
 
@@ -47,12 +57,25 @@ CASES: Mapping[str, SlurmConf] = {
         partitions=(("batch", "ALL", {"Default": "YES"}), ("gpu", "gpu[01-02],fast[01-02]", {"MaxTime": "1-00:00:00"})),
         cgroup=replace(EVERYTHING, version="v1", swap=False),
     ),
+    "gpu-kinds": replace(
+        PLAIN,
+        nodes=(
+            *nodes("near", 2, LARGE, NEAR),
+            *nodes("parts", 2, LARGE, INSTANCES),
+            *nodes("amd", 2, LARGE, AMD),
+            *nodes("shards", 2, LARGE, GPUS, Gres="gpu:a100:4,shard:32"),
+            *nodes("servers", 2, LARGE, GPUS, Gres="gpu:a100:4,mps:400"),
+            *nodes("detected", 2, LARGE, GPUS, AutoDetect="nvml"),
+            *nodes("undetected", 2, LARGE, GPUS, AutoDetect="off"),
+        ),
+    ),
     "two-controllers": replace(
         PLAIN,
         controllers=(("mn01", "10.0.0.1"), ("mn02", "10.0.0.2")),
         state_directory="/shared/slurm/state",
     ),
     "no-cgroups": replace(PLAIN, cgroup=Cgroup("none")),
+    "private-tmp": replace(PLAIN, cgroup=Cgroup("none"), private_tmp=PrivateTmp()),
     "accounting": replace(PLAIN, nodes=nodes("cn", 4, SMALL, GPUS), accounting_host="10.0.0.1"),
     "limits": replace(
         PLAIN,

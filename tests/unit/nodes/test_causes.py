@@ -65,8 +65,8 @@ def test_a_node_with_less_hardware_than_it_had_is_grave() -> None:
     pinned = HostLock("n1", hardware=SMALL, gpus=(Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")))
     (words,) = diagnose(Evidence(node(), pinned, less)).grave
     assert words.startswith(
-        "it has only 2 of 4 CPUs and 14000 MiB of memory where slurm.conf promises 15000 and 0 of 2 GPUs (/dev/nvidia0 is "
-        "gone, /dev/nvidia1 is gone). Mend"
+        "it has only 2 of 4 CPUs and 14000 MiB of memory where slurm.conf promises 15000 and 0 of 2 GPUs "
+        "(/dev/nvidia0 is gone, /dev/nvidia1 is gone). Mend"
     )
 
 

@@ -1,0 +1,77 @@
+"""The Gres of nodes, as far as a cluster file alone tells whether it is sound."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support import cluster
+
+from slurmfab.errors import InputError
+
+HEAD = """\
+cluster: lab
+controllers: [c1]
+nodes:
+  - {hosts: n1, SETTINGS}
+"""
+
+
+def parse(settings: str, more: str = "") -> None:
+    cluster(HEAD.replace("SETTINGS", settings) + more)
+
+
+@pytest.mark.parametrize(
+    "gres",
+    [
+        "gpu:4", "gpu:a100:4", "gpu:a100-sxm4-40gb_1g.5gb:2", "gpu:a100:2,gpu:v100:2", "gpu:a100:4,shard:16",
+        "gpu:2,gpu:a100:2,mps:400", "bandwidth:no_consume:4G", "licence", "gpu",
+    ],
+)  # fmt: skip
+def test_gres_when_spelled_as_slurm_does_is_taken(gres: str) -> None:
+    parse(f"Gres: '{gres}'")
+
+
+@pytest.mark.parametrize(
+    ("gres", "words"),
+    [
+        ("gpu=4", '"gpu=4" is no Gres; write NAME:COUNT or NAME:TYPE:COUNT, as in gpu:a100:4'),
+        ("gpu:a100:4,,", '"" is no Gres'),
+        ("gpu:a100:four:4", "is no Gres"),
+        ("gpu:0", '"gpu:0": GPUs are counted one by one, from 1'),
+        ("gpu:1K", "counted one by one"),
+        ("gpu:a100:2,gpu:a100:2", "says again what an earlier entry"),
+        ("gpu:4,shard:8,mps:8", "two ways to share a GPU; Slurm takes one of them on a node"),
+        ("shard:8", "shard is a part of GPUs: say how many there are, as in gpu:a100:4,shard:8"),
+        ("gpu:a100:4,shard:a100:8", '"shard" has no type of its own'),
+        ("gpu:a100:4,shard:6", "shard:6 cannot be dealt evenly over 4 GPUs, .* write a multiple of 4"),
+        ("gpu:a100:2,gpu:v100:1,mps:100", "cannot be dealt evenly over 3 GPUs"),
+        ("gpu:2,shard:0", "cannot be dealt evenly"),
+    ],
+)
+def test_gres_that_slurm_would_not_take_is_refused_at_its_line(gres: str, words: str) -> None:
+    with pytest.raises(InputError, match=r"cluster.yaml:4: nodes\[0\].Gres: .*" + words):
+        parse(f"Gres: '{gres}'")
+
+
+@pytest.mark.parametrize(("types", "shown"), [("gpu", "gpu"), ("null", "null")])
+def test_a_gres_that_the_users_own_gres_types_lack_is_refused(types: str, shown: str) -> None:
+    words = f'nodes[0].Gres: "shard" is not in slurm_conf.GresTypes ({shown}); add it there'
+    with pytest.raises(InputError, match=re.escape(words)):
+        parse("Gres: 'gpu:2,shard:8'", f"slurm_conf: {{GresTypes: {types}}}\n")
+
+
+def test_gres_types_of_the_users_that_have_more_names_are_taken() -> None:
+    parse("Gres: 'gpu:2,shard:8'", "slurm_conf: {GresTypes: 'gpu,shard,nic'}\n")
+
+
+@pytest.mark.parametrize("method", ["nvml", "nvidia", "rsmi", "oneapi", "off", "NVML"])
+def test_ways_to_find_gpus_that_slurm_knows_are_taken(method: str) -> None:
+    parse(f"AutoDetect: '{method}'")
+
+
+def test_a_way_to_find_gpus_that_slurm_does_not_know_is_refused() -> None:
+    with pytest.raises(InputError, match=r"nodes\[0\].AutoDetect: \"cuda\" is no way to find GPUs \(known: nvidia"):
+        parse("AutoDetect: cuda")
+    with pytest.raises(InputError, match="write AutoDetect, as"):
+        parse("Autodetect: nvml")

@@ -1,0 +1,157 @@
+"""GPUs that a cluster file asks for and hosts have not: told of new hosts, refused of known ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import cluster, facts_of, host_facts, prepared, situation
+
+from slurmfab.errors import InputError
+from slurmfab.facts import BareGpu, Gpu
+from slurmfab.gres_fitness import in_words, refuse_unfit, remarks, unfit
+from slurmfab.lock import Lock
+from slurmfab.situation import pin
+
+GPUS = tuple(Gpu(f"/dev/nvidia{number}", "a100-sxm4-40gb") for number in range(2))
+BARE = (BareGpu("0000:3b:00.0", "NVIDIA"), BareGpu("0000:5e:00.0", "NVIDIA"))
+
+FILE = """\
+cluster: lab
+controllers: [c1]
+nodes: [{hosts: n1, SETTINGS}]
+"""
+
+
+def wanting(settings: str) -> Any:
+    """A cluster whose node n1 has these keys."""
+    return cluster(FILE.replace("SETTINGS", settings))
+
+
+def reason(settings: str, **differing: Any) -> str:
+    """Why n1 is unfit when it is met for the first time."""
+    facts = facts_of(wanting(settings)) | {"n1": host_facts("n1", **differing)}
+    return unfit(wanting(settings), Lock(), facts).get("n1", "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "differing", "words"),
+    [
+        (
+            "Gres: 'gpu:a100:4'",
+            {"gpus": GPUS},
+            "the cluster file gives it 4 GPUs, and 2 can be seen there (is the driver",
+        ),
+        (
+            "Gres: 'gpu:a100:2'",
+            {"bare_gpus": BARE},
+            "0 can be seen there (2 NVIDIA GPUs on the PCI bus have no driver (0000:3b:00.0, 0000:5e:00.0): install",
+        ),
+        (
+            "Gres: 'gpu:h100:2'",
+            {"gpus": GPUS},
+            "the cluster file calls its GPUs gpu:h100:2, and they are a100-sxm4-40gb. Write the type that they have",
+        ),
+    ],
+    ids=["too-many", "no-driver", "other-type"],
+)
+def test_a_host_that_is_met_without_the_gpus_of_the_cluster_file_is_left_out_with_the_reason(
+    settings: str, differing: dict[str, Any], words: str
+) -> None:
+    assert words in reason(settings, **differing)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "Weight: 1",
+        "Gres: 'gpu:a100:2'",
+        "Gres: 'gpu:2'",
+        "Gres: 'gpu:volta:2'",
+        "Gres: 'gpu:a100_40gb:1'",
+        "Gres: 'nic:9'",
+    ],
+)
+def test_a_host_with_the_gpus_of_the_cluster_file_is_fit(settings: str) -> None:
+    assert reason(settings, gpus=GPUS) == ""
+
+
+def test_a_host_that_the_lock_knows_is_not_left_out_for_a_gpu_that_it_has_lost() -> None:
+    wanted = wanting("Gres: 'gpu:a100:2'")
+    known = pin(wanted, Lock(), facts_of(wanted, gpus=GPUS))
+    assert unfit(wanted, known, facts_of(wanted, gpus=())) == {}
+    refuse_unfit(situation(wanted, facts_of(wanted, gpus=()), facts_of(wanted, gpus=GPUS)))
+
+
+def test_a_cluster_file_that_asks_for_more_gpus_than_the_lock_knows_is_refused_with_the_way_to_them() -> None:
+    wanted = wanting("Gres: 'gpu:a100:3'")
+    words = (
+        r"^n1: the cluster file gives it 3 GPUs, and the lock knows 2 from when it was met "
+        r"\(/dev/nvidia0, /dev/nvidia1\)\.\nNothing was changed"
+    )
+    with pytest.raises(InputError, match=words):
+        refuse_unfit(situation(wanted, facts_of(wanted, gpus=GPUS)))
+    more = (*GPUS, Gpu("/dev/nvidia2", "a100-sxm4-40gb"))
+    with pytest.raises(InputError, match="There are 3 now; to take them: fab replace-node n1 --accept-hardware"):
+        refuse_unfit(situation(wanted, facts_of(wanted, gpus=more), facts_of(wanted, gpus=GPUS)))
+
+
+@pytest.mark.parametrize(
+    ("method", "slurm", "plugins", "words"),
+    [
+        ("nvml", "24.11.5", ("nvidia",), "needs Slurm's plugin gpu_nvml.so, and Slurm 24.11 there has gpu_nvidia.so"),
+        ("nvidia", "22.05.8", (), "needs Slurm's plugin gpu_nvidia.so, and Slurm 22.05 there has none of its kind"),
+        ("rsmi", "24.11.5", (), r"or install slurm-wlm-rsmi-plugin there\."),
+    ],
+)
+def test_a_way_to_find_gpus_whose_plugin_is_missing_is_refused(
+    method: str, slurm: str, plugins: tuple[str, ...], words: str
+) -> None:
+    wanted = wanting(f"AutoDetect: {method}")
+    packages = {"slurmd": f"{slurm}-1", "slurmctld": f"{slurm}-1"}
+    facts = {host: prepared(host, slurm, packages=packages, gpu_plugins=plugins, gpus=GPUS) for host in wanted.hosts}
+    with pytest.raises(InputError, match=f"n1: AutoDetect: {method} {words}" if "needs" in words else words):
+        refuse_unfit(situation(wanted, facts))
+    there = {host: prepared(host, slurm, packages=packages, gpu_plugins=(method,)) for host in wanted.hosts}
+    refuse_unfit(situation(wanted, there))
+
+
+def test_a_way_to_find_gpus_before_slurm_is_there_is_one_that_its_packages_bring() -> None:
+    for method, is_taken in (("nvidia", True), ("off", True), ("nvml", False)):
+        wanted = wanting(f"AutoDetect: {method}")
+        if is_taken:
+            refuse_unfit(situation(wanted, facts_of(wanted)))
+        else:
+            with pytest.raises(InputError, match="has none of its kind"):
+                refuse_unfit(situation(wanted, facts_of(wanted)))
+
+
+def test_gpus_that_nothing_can_use_are_a_remark_and_stop_nobody() -> None:
+    wanted = wanting("Weight: 1")
+    known = situation(wanted, facts_of(wanted, bare_gpus=BARE))
+    refuse_unfit(known)
+    ((host, words),) = remarks(known, ("n1",))
+    assert host == "n1"
+    assert words.startswith(
+        "2 NVIDIA GPUs on the PCI bus have no driver (0000:3b:00.0, 0000:5e:00.0); Slurm cannot use"
+    )
+    assert words.endswith("fab replace-node n1 --accept-hardware")
+    assert list(remarks(known, ("c1",))) == []
+
+
+def test_a_type_that_a_known_nodes_gpus_are_not_is_a_remark() -> None:
+    wanted = wanting("Gres: 'gpu:h100:2'")
+    ((host, words),) = remarks(situation(wanted, facts_of(wanted, gpus=GPUS)), ("n1",))
+    assert (host, words[:43]) == ("n1", "the cluster file calls its GPUs gpu:h100:2,")
+
+
+@pytest.mark.parametrize(
+    ("driver", "words"),
+    [
+        ("", "1 AMD GPU on the PCI bus has no driver (0000:c1:00.0)"),
+        ("nouveau", "1 AMD GPU on the PCI bus has only the driver nouveau (0000:c1:00.0)"),
+        ("amdgpu", "1 AMD GPU on the PCI bus has the driver amdgpu and no device file (0000:c1:00.0)"),
+    ],
+)
+def test_gpus_without_device_file_are_told_with_what_drives_them(driver: str, words: str) -> None:
+    assert in_words([BareGpu("0000:c1:00.0", "AMD", driver)]) == words
