@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+MARK = "# Made by slurmfab"
+"""How each of our configuration files begins."""
+
+
 @dataclass(frozen=True)
 class Account:
     """An entry of the host's user database, as `getent passwd` knows it."""
@@ -117,7 +121,8 @@ class HostFacts:
         ssh_host_keys: public host keys, base64 by type.
         public_key: the slurm user's SSH public key, empty while there is none.
         munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
-        slurm_conf: the slurm.conf in force there, empty while there is none; `gres_conf`, `cgroup_conf` likewise.
+        slurm_conf: the slurm.conf in force there, empty while there is none; `gres_conf`, `cgroup_conf` and
+            `job_container_conf` likewise.
         services: systemd's ActiveState by unit name, for the daemons that exist.
         boot: what tells the boot that it runs since from others.
         mail_program: what sends mail from a script, empty where nothing does.
@@ -149,6 +154,7 @@ class HostFacts:
     slurm_conf: str = field(default="", repr=False)
     gres_conf: str = field(default="", repr=False)
     cgroup_conf: str = field(default="", repr=False)
+    job_container_conf: str = field(default="", repr=False)
     services: Mapping[str, str] = field(default_factory=dict)
     boot: str = ""
     mail_program: str = ""
@@ -158,6 +164,18 @@ class HostFacts:
     def is_debian(self) -> bool:
         """Whether the host is Debian, Ubuntu or made from one of them."""
         return bool({"debian", "ubuntu"} & {self.os_id, *self.os_like.split()})
+
+    @property
+    def slurm_files(self) -> dict[str, str]:
+        """Slurm's files in force there, empty texts for those that are not; a job_container.conf only if it is ours."""
+        private = {"job_container.conf": self.job_container_conf} if self.has_our_job_container_conf else {}
+        texts = {"slurm.conf": self.slurm_conf, "gres.conf": self.gres_conf, "cgroup.conf": self.cgroup_conf}
+        return {**texts, **private}
+
+    @property
+    def has_our_job_container_conf(self) -> bool:
+        """Whether slurmfab has written the host's job_container.conf, which others may have done as well."""
+        return self.job_container_conf.startswith(MARK)
 
     @property
     def slurm_version(self) -> str:

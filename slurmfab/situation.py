@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from slurmfab.clusterfile.private_tmp import unknown_to
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.lock import HostLock, Lock
 from slurmfab.people import numbers
+from slurmfab.plans.gpu_changes import with_slots
 from slurmfab.promises.conf import SETTING, Difference, differences
 from slurmfab.slurm import cgroups, render
 from slurmfab.slurm.conf_text import ConfText, parse
@@ -94,9 +96,7 @@ class Situation:
 
         None before there is a slurm.conf, since nothing is in force then.
         """
-        facts = self.controller_facts
-        before = {"slurm.conf": facts.slurm_conf, "gres.conf": facts.gres_conf, "cgroup.conf": facts.cgroup_conf}
-        return differences(before, dict(self.files))
+        return differences(self.controller_facts.slurm_files, dict(self.files))
 
     @cached_property
     def other_settings(self) -> tuple[Difference, ...]:
@@ -193,6 +193,7 @@ class Situation:
             {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF},
             {key for partition in cluster.partitions for key in partition.settings},
         )
+        found += unknown_to(cluster.private_tmp, self.slurm_version)
         if found:
             raise InputError("\n".join((*found, "Change that in the cluster file; nothing was changed on any host.")))
 
@@ -239,6 +240,8 @@ class Situation:
             mail_programs=tuple(self.host(name).mail_program for name in controllers),
             accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
             enforces_limits=self.cluster.has_accounts,
+            private_tmp=self.cluster.private_tmp,
+            licenses=self.cluster.licenses,
             programs=NodePrograms.of(self.cluster),
         )
 
@@ -285,7 +288,7 @@ def pin(
             hostname=old.hostname or fact.hostname,
             host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
             hardware=old.hardware or fact.hardware,
-            gpus=old.gpus or fact.gpus if old.hardware is None else old.gpus,
+            gpus=with_slots(old.gpus, fact.gpus) if old.hardware else old.gpus or fact.gpus,
             cgroup=cgroups.kept(old.cgroup, fact.cgroup, may_lose=may_lose),
             public_key=fact.public_key or old.public_key,
             mail_program=fact.mail_program if name in cluster.controllers else "",

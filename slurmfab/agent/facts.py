@@ -21,7 +21,11 @@ MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
 PROGRAMS = "/usr/local/lib/slurmfab"
 AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
 PLUGINS = "/usr/lib/*/slurm-wlm"
-SLURM_FILES = {name: "/etc/slurm/%s" % name.replace("_", ".") for name in ("slurm_conf", "gres_conf", "cgroup_conf")}
+JOB_CONTAINER = "job_container_conf"
+SLURM_FILES = {
+    name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
+    for name in ("slurm_conf", "gres_conf", "cgroup_conf", JOB_CONTAINER)
+}
 
 
 def read(request: Mapping[str, Any]) -> Dict[str, Any]:
@@ -98,9 +102,9 @@ def mail_program(root: str) -> str:
 
 
 def slurm_files(root: str, is_wanted: bool) -> Dict[str, str]:
-    """The texts of Slurm's files, those that are not there or not wanted as empty ones."""
+    """The texts of Slurm's files, those that are not there or not wanted as empty ones; the small last one always."""
     return {
-        name: (read_bytes(root + path) if is_wanted else b"").decode(errors="replace")
+        name: (read_bytes(root + path) if is_wanted or name == JOB_CONTAINER else b"").decode(errors="replace")
         for name, path in SLURM_FILES.items()
     }
 

@@ -9,7 +9,7 @@ What a check may take as arguments:
     mailer      the primary controller, where it sends mail about jobs
     gpu_checker the primary controller, where it measures GPUs by itself
     gpus_node   every compute node in turn that shall have two GPUs or more
-    sharing_node, private_node   every compute node in turn whose GPUs are shared, or whose jobs have a /tmp of their own
+    sharing_node, private_node   every compute node in turn whose GPUs are shared, or whose jobs have their own /tmp
     watched     every compute node in turn, where the cluster file has `health`
     with_people, with_local_people   every host in turn, where the cluster file has people, or slurmfab makes them
     controller  the primary controller, as the partner of the host in question, or alone

@@ -11,11 +11,14 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import need_answer
 from slurmfab.checks.wanted import CONFIGURATION, FILES, deploy, files
 from slurmfab.cluster import Cluster
+from slurmfab.facts import MARK
 from slurmfab.lock import Lock
 from slurmfab.plans.kinds_of_drift import CHANGED_FILE, OLDER_FILE
 
 MAIN = "slurm.conf"
-HASHES = f"cd {CONFIGURATION} && sha256sum {' '.join(FILES)} 2>/dev/null || :"
+PRIVATE = "job_container.conf"
+HASHES = f"cd {CONFIGURATION} && sha256sum {' '.join(FILES)} $(grep -ls '^{MARK}' {PRIVATE}) 2>/dev/null || :"
+"""Prints the hashes of Slurm's files; a job_container.conf of somebody else's is nobody's business here."""
 
 
 def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
@@ -32,7 +35,7 @@ def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) 
     theirs, reference = hashes(other), hashes(controller)
     wrong = [
         f"{name} {'differs from' if name in theirs else 'is missing, other than'} {controller.name}'s"
-        for name in FILES
+        for name in (*FILES, PRIVATE)
         if name in reference and theirs.get(name) != reference[name]
     ]
     wrong += [f"{name} is there, and {controller.name} has none" for name in theirs if name not in reference]

@@ -83,6 +83,12 @@ def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
     return len(lock.hosts[node].gpus) if node in lock.hosts else 0
 
 
+def shares_gpus(cluster: Cluster, node: str) -> bool:
+    """Whether the cluster file has several jobs share a GPU of a node, by Slurm's shards."""
+    entries = setting(cluster.settings_of(node), "Gres").split(",")
+    return any(entry.strip().split(":")[0] == "shard" for entry in entries)
+
+
 def gpu_count(gres: str) -> int:
     """The number of GPUs in a list of generic resources, in the cluster file's or in Slurm's spelling.
 

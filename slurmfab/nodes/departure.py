@@ -9,7 +9,7 @@ from slurmfab.agent.packages_gone import PackagesGone
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
 from slurmfab.phases.munge import KEY
-from slurmfab.phases.slurm_conf import WATCHED
+from slurmfab.phases.slurm_conf import CONFIGURATION, JOB_CONTAINER, WATCHED
 from slurmfab.situation import SLURM_HOME
 from slurmfab.slurm.versions import packages
 
@@ -34,7 +34,7 @@ def cleaned(*, purge: bool) -> tuple[Resource, ...]:
         Service("slurmd", running=False),
         Service("munge", running=False),
         Absent(KEY, secret=True),
-        *(Absent(path) for path in WATCHED),
+        *(Absent(path) for path in (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}")),
         Block(f"{SLURM_HOME}/.ssh/authorized_keys", "slurm keys", ""),
         Absent(f"{SLURM_HOME}/.ssh/id_ed25519", secret=True),
         Absent(f"{SLURM_HOME}/.ssh/id_ed25519.pub"),

@@ -16,7 +16,7 @@ from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_nodes import SlurmNodes
 from slurmfab.hostlist import fold
-from slurmfab.phases.slurm_conf import CONFIGURATION, WATCHED, is_another
+from slurmfab.phases.slurm_conf import CONFIGURATION, JOB_CONTAINER, WATCHED, is_another
 from slurmfab.phases.users import moved
 from slurmfab.promises.needs import Need, need
 from slurmfab.situation import Situation
@@ -28,6 +28,9 @@ AWAITED = ("true",)
 
 A slurmd that is restarted in the very moment in which it hands over to its new self is stuck until systemd kills it.
 """
+
+SLURMD_ALONE = {"cgroup.conf", JOB_CONTAINER}
+"""The files that slurmctld does not read."""
 
 READY_SECONDS = 90
 """How long nodes may take to register: a slurmd that found no controller tries again within half a minute."""
@@ -69,7 +72,7 @@ def renewal(situation: Situation, hosts: Iterable[str]) -> str:
     controllers = f"slurmctld on {fold(situation.cluster.controllers)}"
     if must_stop(situation):
         return f"{controllers} stops, {nodes} restarts, and slurmctld starts again."
-    if files == {"cgroup.conf"}:
+    if files <= SLURMD_ALONE:
         return f"{nodes} restarts."
     if adds_nodes_by_reconfigure(situation.slurm_version):
         return f"scontrol reconfigure renews {controllers} and {nodes}."
@@ -97,12 +100,17 @@ def slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmd with the new files; after a reconfigure it has them already, or is about to."""
     is_member = situation.is_compute_node(host) and not situation.is_on_trial(host)
     reload = AWAITED if is_reconfigured(situation) else ()
-    return (Service("slurmd", watches=WATCHED, reload=reload),) if is_member else ()
+    return (Service("slurmd", watches=read_by_slurmd(situation), reload=reload),) if is_member else ()
+
+
+def read_by_slurmd(situation: Situation) -> tuple[str, ...]:
+    """The files that slurmd reads when it starts."""
+    return (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}") if situation.cluster.private_tmp else WATCHED
 
 
 def is_reconfigured(situation: Situation) -> bool:
     """Whether slurmctld has told every slurmd to take the new files in, when it is slurmd's turn."""
-    told = any(difference.file != "cgroup.conf" for difference in situation.differences)
+    told = any(difference.file not in SLURMD_ALONE for difference in situation.differences)
     runs = runs_slurmctld(situation, situation.cluster.controller)
     return told and runs and adds_nodes_by_reconfigure(situation.slurm_version) and not must_stop(situation)
 
@@ -117,7 +125,7 @@ def gate(situation: Situation, host: str) -> tuple[Resource, ...]:
 
 def new_slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmd on new nodes, once slurmctld knows and keeps them."""
-    return (Service("slurmd", watches=WATCHED),) if situation.is_on_trial(host) else ()
+    return (Service("slurmd", watches=read_by_slurmd(situation)),) if situation.is_on_trial(host) else ()
 
 
 def start(situation: Situation, host: str) -> tuple[Resource, ...]:

@@ -18,6 +18,9 @@ GRES = "gres.conf"
 WATCHED = tuple(f"{CONFIGURATION}/{name}" for name in ("slurm.conf", GRES, "cgroup.conf"))
 """The files that slurmd reads once, when it starts."""
 
+JOB_CONTAINER = "job_container.conf"
+"""The file about directories that each job has for itself; slurmd reads it as well, where slurm.conf asks for them."""
+
 NAME_MARK = "clustername"
 """The file of the state directory in which slurmctld keeps whose state it is."""
 
@@ -28,7 +31,7 @@ LOGS = "/var/log/slurm"
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     """The directories that the host's daemons write to, and the files, parsed by the installed Slurm beforehand.
 
-    A gres.conf that describes nothing any more goes. Job scripts lie in the state directory, so it is the slurm user's
+    A gres.conf that describes nothing any more goes, and so does a job_container.conf of ours. Job scripts lie in the state directory, so it is the slurm user's
     alone; jobs read theirs in the spool directory. The primary brings the state along to another directory. When the
     cluster gets another name, the mark of the old one goes, or slurmctld would refuse to start (slurm.conf(5)). The
     script for jobs is there before the slurm.conf that names it, for slurmctld does not start without it.
@@ -37,16 +40,24 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     is_primary = host == situation.cluster.controller
     roles = situation.cluster.roles(host)
     node = host if situation.is_compute_node(host) else ""
+    private = situation.cluster.private_tmp
     return (
         Directory(LOGS, "slurm", "slurm", 0o755),
         *((Directory(state, "slurm", "slurm", 0o700),) if "controller" in roles else ()),
         *((Directory(SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
+        *((Directory(private.base, "root", "root", 0o755),) if private and "compute" in roles else ()),
         *((SlurmState(state, situation.state_before),) if is_primary and situation.moves_state else ()),
         *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and is_another(situation) else ()),
         *((submit_script(situation),) if "controller" in roles and situation.slurm_conf.explains_refusals else ()),
         SlurmFiles(CONFIGURATION, situation.files, node),
         *(() if GRES in dict(situation.files) else (Absent(f"{CONFIGURATION}/{GRES}"),)),
+        *((Absent(f"{CONFIGURATION}/{JOB_CONTAINER}"),) if not private and had_private_tmp(situation, host) else ()),
     )
+
+
+def had_private_tmp(situation: Situation, host: str) -> bool:
+    """Whether a host has a job_container.conf of ours."""
+    return host in situation.facts and situation.facts[host].has_our_job_container_conf
 
 
 def submit_script(situation: Situation) -> File:

@@ -114,6 +114,12 @@ def setting(name: str, reason: str, hurt: Hurt = all_running) -> Row:
     return Row(name, of_key(name), reason, hurt)
 
 
+PRIVATE = (
+    "Steps that a running job begins afterwards fail, or see another /tmp than the job's, since they look for it where "
+    "the new files say."
+)
+"""What a change of the jobs' own directories does to those that run."""
+
 ROWS = (
     Row(
         "ClusterName",
@@ -148,6 +154,9 @@ ROWS = (
     ),
     setting("ProctrackType", "Running steps are tracked in the way that they began in, and may not be ended cleanly."),
     setting("JobAcctGatherType", "What running steps have used so far is lost or counted wrongly."),
+    setting("JobContainerType", PRIVATE),
+    setting("NamespaceType", PRIVATE),
+    Row("private-tmp-moved", lambda one: (one.file, one.name) == ("job_container.conf", "BasePath"), PRIVATE),
     Row(
         "partition-removed",
         lambda difference: difference.kind == PARTITION_LINE and difference.is_removed,

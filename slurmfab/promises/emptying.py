@@ -30,7 +30,7 @@ RESUME_SECONDS = 60.0
 
 SUBJECTS = {
     "node-removed": "the set of nodes", "node-cores": "its cores", "node-gres": "its Gres",
-    "partition-removed": "partitions",
+    "partition-removed": "partitions", "private-tmp-moved": "where jobs have their /tmp",
 }  # fmt: skip
 """What a danger is a change of, where its name is no key of slurm.conf."""
 

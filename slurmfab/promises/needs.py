@@ -49,6 +49,7 @@ DEFAULTS = {
     "AuthType": "auth/munge",
     "CredType": "cred/munge",
     "JobAcctGatherType": "jobacct_gather/none",
+    "JobContainerType": "job_container/none",
     "ProctrackType": "proctrack/cgroup",
     "SlurmctldPort": "6817",
     "SlurmdPort": "6818",
@@ -142,6 +143,9 @@ ROWS = (
     # A slurmd does not find the job steps of another spool directory, and their processes are nobody's any more;
     # steps that run are tracked and counted in the way that they began in.
     Row(Need.DRAINED, SETTING, ("SlurmdSpoolDir", "ProctrackType", "JobAcctGatherType")),
+    # Steps that begin in a running job look for its directories where the new files say, and fail or see the node's.
+    Row(Need.DRAINED, SETTING, ("JobContainerType", "NamespaceType")),
+    Row(Need.DRAINED, SETTING, ("BasePath",), file="job_container.conf"),
     Row(Need.DRAINED, NODE_LINE, when=is_removed),
     # “Aborting JobId due to change in socket/core configuration”, “… invalid GRES configuration” (read_config.c).
     Row(Need.DRAINED, NODE_LINE, CORES),
@@ -156,8 +160,10 @@ ROWS = (
     # From 24.11 on a slurmdbd that did not number the cluster ends slurmctld: “CLUSTER ID MISMATCH” (controller.c).
     Row(Need.RESTART, SETTING, ("AccountingStorageType", "AccountingStorageHost")),
     # “A restart of slurmctld is required for changes to this parameter to take effect”, up to 23.02.
-    Row(Need.RESTART_SLURMCTLD, SETTING, ("AccountingStorageEnforce", "JobContainerType", "MaxJobCount"), until=REEXEC),
+    Row(Need.RESTART_SLURMCTLD, SETTING, ("AccountingStorageEnforce", "MaxJobCount"), until=REEXEC),
     Row(Need.RESTART_SLURMCTLD, SETTING, ("MaxNodeCount", "PowerPlugin", "SchedulerType"), until=REEXEC),
+    # What is counted for accounts is asked of slurmdbd when slurmctld starts (_init_tres in controller.c of 22.05).
+    Row(Need.RESTART_SLURMCTLD, SETTING, ("AccountingStorageTRES",), until=REEXEC),
     Row(Need.RESTART_SLURMCTLD, SETTING, ("SelectTypeParameters", "SlurmctldHost"), until=REEXEC),
     Row(Need.RESTART_SLURMCTLD, SETTING, ("SchedulerParameters",), until=REEXEC, option="no_backup_scheduling"),
     Row(Need.RESTART_SLURMCTLD, SETTING, ("SlurmctldParameters",), until=REEXEC, option="enable_configless"),

@@ -61,8 +61,7 @@ class Past(Situation):
     @cached_property
     def files(self) -> tuple[tuple[str, str], ...]:
         """Slurm's files as the controller will have them: what it keeps, and what has not changed there."""
-        facts = self.controller_facts
-        texts = {"slurm.conf": facts.slurm_conf, "gres.conf": facts.gres_conf, "cgroup.conf": facts.cgroup_conf}
+        texts = self.controller_facts.slurm_files
         for file in filter(is_slurms, self.kept_by(self.cluster.controller).files):
             texts[posixpath.basename(file.path)] = (file.content or "") if file.existed else ""
         return tuple((name, text) for name, text in texts.items() if text or name == "slurm.conf")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from slurmfab.clusterfile import licenses
+from slurmfab.clusterfile.private_tmp import PrivateTmp
 from slurmfab.facts import Cgroup
 from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
 from slurmfab.slurm.node import Node
@@ -42,6 +44,8 @@ class SlurmConf:
         mail_programs: what sends mail on each controller, empty where nothing could.
         accounting_host: address of slurmdbd's host, empty for a cluster without accounting.
         enforces_limits: whether jobs are held to accounts and limits.
+        private_tmp: directories that each job has for itself; `None` for none.
+        licenses: how many jobs may use some software at a time, by its name.
         programs: those of ours that nodes run.
     """
 
@@ -59,6 +63,8 @@ class SlurmConf:
     mail_programs: tuple[str, ...] = ()
     accounting_host: str = ""
     enforces_limits: bool = False
+    private_tmp: PrivateTmp | None = None
+    licenses: Mapping[str, int] = field(default_factory=dict)
     programs: NodePrograms = NodePrograms()
 
     @property
@@ -73,7 +79,7 @@ class SlurmConf:
 
 
 def render(conf: SlurmConf) -> dict[str, str]:
-    """The files' texts by name: `slurm.conf`, `cgroup.conf`, and `gres.conf` when some node has GPUs or other gres.
+    """The files' texts by name: `slurm.conf`, `cgroup.conf`; where they are needed `gres.conf`, `job_container.conf`.
 
     Raises:
         SlurmfabError: the version is too old or none, the memory margin is none, or a value cannot be written.
@@ -94,8 +100,10 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "gres_types": ",".join(gres_names(conf.nodes)),
         "accounting_host": conf.accounting_host,
         "enforces_limits": conf.enforces_limits,
+        "private_tmp": conf.private_tmp,
+        "licenses": licenses.written(conf.licenses),
         "programs": conf.programs,
-        "tracked_gres": ",".join(tracked_gres(conf.nodes)),
+        "tracked_gres": ",".join((*tracked_gres(conf.nodes), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
         "partition_lines": [
             _partition_line(name, nodes, partition_settings(said, yielding)) for name, nodes, said in conf.partitions
@@ -109,8 +117,13 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "cgroups": cgroups.line,
         "cgroups_rest": cgroups.rest,
     }
-    names = ("slurm.conf", "cgroup.conf", *(("gres.conf",) if gres else ()))
-    return {name: fill(name, context) for name in names}
+    return {name: fill(name, context) for name in _needed(context)}
+
+
+def _needed(context: Mapping[str, object]) -> tuple[str, ...]:
+    """The names of the files that are there to be: some only where there is something to say."""
+    optional = {"gres.conf": "gres_lines", "job_container.conf": "private_tmp"}
+    return ("slurm.conf", "cgroup.conf", *(name for name, key in optional.items() if context[key]))
 
 
 def fill(name: str, context: Mapping[str, object]) -> str:

@@ -91,6 +91,7 @@ def test_a_first_cluster_name_is_no_danger() -> None:
 def test_what_hurts_needs_drained_nodes_or_no_jobs_at_all_but_for_what_a_restart_hurts() -> None:
     differences = [setting(row.name) for row in ROWS if "-" not in row.name]
     differences += [DEBUG, node("n1"), node("n1", "CPUs", "4", "2"), node("n2", "Gres", "gpu:2", "gpu:4")]
+    differences += [Difference("job_container.conf", "setting", "BasePath", actual="/a", wanted="/b")]
     needed = {
         danger.name: need(difference, OLD) for difference in differences for danger in dangers((difference,), OLD, JOBS)
     }

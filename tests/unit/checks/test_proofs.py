@@ -1,0 +1,168 @@
+"""What the checks that are jobs say of what they find: memory, two jobs at once, GPUs, private directories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from _pytest.outcomes import Skipped
+from ruled_shells import Rule
+
+from slurmfab.checks import test_gpus, test_limits
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.shell import Answer
+from slurmfab.checks.slurm import Slurm
+from slurmfab.checks.wanted import shares_gpus
+from slurmfab.clusterfile.private_tmp import PrivateTmp
+from slurmfab.facts import Gpu
+from slurmfab.inventory import Inventory
+from slurmfab.lock import Lock
+
+OOM = b"slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\nsrun: error: n1: task 0: Out Of Memory\n"
+FIRST = "visible=0\n/dev/nvidia0 open\n/dev/nvidia1 Operation not permitted\n"
+SECOND = "visible=1\n/dev/nvidia0 Operation not permitted\n/dev/nvidia1 open\n"
+
+
+@dataclass
+class Bench:
+    """Stand-in hosts, and what is known of them."""
+
+    shells: dict[str, Any]
+    node: CheckedHost
+    slurm: Slurm
+    known: Inventory
+
+    def rule(self, host: str, pattern: str, rule: Rule) -> None:
+        """Let a host answer so; the rules that came last count most."""
+        rules = self.shells[host].rules
+        rest = {known: one for known, one in rules.items() if known != pattern}
+        rules.clear()
+        rules.update({pattern: rule, **rest})
+
+    def answers(self, *texts: str) -> None:
+        """Let the two jobs of a pair print these."""
+        left = list(texts)
+        self.rule("ctl", "srun .*--comment=pair-", lambda _: left.pop(0))
+
+    @property
+    def lock(self) -> Lock:
+        return self.known.lock
+
+
+@pytest.fixture
+def bench(shells: dict[str, Any], known: Inventory) -> Bench:
+    controller = CheckedHost("ctl", shells["ctl"])
+    bench = Bench(shells, CheckedHost("n1", shells["n1"]), Slurm(controller, known.cluster), known)
+    bench.rule("n1", "^systemctl show --property=Id", "MainPID=7\n")
+    return bench
+
+
+def test_memory_when_the_kernel_ends_the_job_and_nothing_else_then_passes(bench: Bench) -> None:
+    bench.rule("ctl", "srun .*/dev/zero", Answer(1, b"0\n", OOM))
+    test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
+
+
+def test_memory_when_the_job_ends_for_another_reason_then_that_is_no_proof(bench: Bench) -> None:
+    bench.rule("ctl", "srun .*/dev/zero", Answer(127, b"", b"sh: 1: head: not found\n"))
+    with pytest.raises(AssertionError, match=r"ended, but not for its memory: sh: 1: head: not found\."):
+        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
+
+
+def test_memory_when_a_daemon_dies_with_the_job_then_it_is_told(bench: Bench) -> None:
+    pids = iter(("MainPID=7\n", "MainPID=8\n"))
+    bench.rule("n1", "^systemctl show --property=Id", lambda _: next(pids))
+    bench.rule("ctl", "srun .*/dev/zero", Answer(1, b"0\n", OOM))
+    with pytest.raises(AssertionError, match="slurmd or munged ended with a job that took too much memory"):
+        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
+
+
+def test_memory_when_the_job_goes_on_in_swap_space_then_that_is_the_cause(bench: Bench) -> None:
+    bench.rule("ctl", "srun .*/dev/zero", f"{400 * 1024 * 1024}\n")
+    bench.rule("n1", "/proc/swaps", "/dev/sda2 partition 976 0 -2\n")
+    with pytest.raises(AssertionError, match=r"got 400 MiB\. Repair: the rest went into the swap space \(/dev/sda2\)"):
+        test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
+
+
+def test_gpus_of_two_jobs_when_each_has_its_own_then_pass(bench: Bench) -> None:
+    bench.answers(FIRST, SECOND)
+    test_gpus.test_gpus_are_kept_apart(bench.node, bench.slurm, bench.lock)
+    lines = [command for command in bench.shells["ctl"].commands if "srun" in command]
+    marks = {word for line in lines for word in line.split() if word.startswith("--comment=pair-")}
+    assert (len(lines), len(marks)) == (2, 1)
+
+
+def test_gpus_of_two_jobs_when_both_have_one_then_it_is_named(bench: Bench) -> None:
+    bench.answers(FIRST, FIRST)
+    with pytest.raises(AssertionError, match="two jobs can open /dev/nvidia0 at once"):
+        test_gpus.test_gpus_are_kept_apart(bench.node, bench.slurm, bench.lock)
+
+
+def test_a_pair_when_one_job_never_sees_the_other_then_is_not_run(bench: Bench) -> None:
+    bench.answers("slurmfab-check-alone\n", SECOND)
+    with pytest.raises(Skipped, match="n1 had no room for two small jobs at once"):
+        test_gpus.test_gpus_are_kept_apart(bench.node, bench.slurm, bench.lock)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("visible=0,1\n/dev/nvidia0 open\n/dev/nvidia1 open\n", ""),
+        ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "asked for two GPUs is told of 1"),
+        (FIRST.replace("=0", "=0,1"), "asked for two GPUs can open /dev/nvidia0 of 2"),
+    ],
+)
+def test_a_job_with_two_gpus_has_both(bench: Bench, answer: str, words: str) -> None:
+    bench.rule("ctl", "srun .*--gres=gpu:2", answer)
+    if words:
+        with pytest.raises(AssertionError, match=words):
+            test_gpus.test_job_has_the_gpus_that_it_asked_for(bench.node, bench.slurm, bench.lock)
+    else:
+        test_gpus.test_job_has_the_gpus_that_it_asked_for(bench.node, bench.slurm, bench.lock)
+
+
+def test_an_instance_counts_as_open_when_all_its_files_are(bench: Bench) -> None:
+    instances = tuple(Gpu("/dev/nvidia0", "a100_1g", with_files=(f"/dev/nvidia-caps/nvidia-cap{n}",)) for n in (12, 21))
+    lock = replace(bench.lock, hosts={"n1": replace(bench.lock.hosts["n1"], gpus=instances)})
+    answer = "visible=MIG-1\n/dev/nvidia0 open\n/dev/nvidia-caps/nvidia-cap12 Operation not permitted\n"
+    bench.rule("ctl", "srun .*--gres=gpu:1", f"{answer}/dev/nvidia-caps/nvidia-cap21 open\n")
+    test_gpus.test_job_has_the_gpu_that_it_asked_for(bench.node, bench.slurm, lock)
+    bench.rule(
+        "ctl",
+        "srun .*--gres=gpu:1",
+        answer.replace("Operation not permitted", "open") + "/dev/nvidia-caps/nvidia-cap21 open\n",
+    )
+    with pytest.raises(
+        AssertionError, match="can open /dev/nvidia-caps/nvidia-cap12 and /dev/nvidia-caps/nvidia-cap21 of 2"
+    ):
+        test_gpus.test_job_has_the_gpu_that_it_asked_for(bench.node, bench.slurm, lock)
+
+
+def test_a_share_is_asked_for_where_the_cluster_file_has_shards(bench: Bench) -> None:
+    bench.rule("ctl", "srun .*--gres=shard:1", FIRST)
+    test_gpus.test_job_with_a_share_has_one_gpu(bench.node, bench.slurm, bench.lock)
+    assert not shares_gpus(bench.known.cluster, "n1")
+
+
+@pytest.mark.parametrize(
+    ("listed", "left", "kept", "words"),
+    [
+        ("/tmp/a.1\n/dev/shm/a.1\n", "", "", ""),
+        ("/tmp/a.1\n/tmp/a.2\n/dev/shm/a.1\n", "", "", "a job sees files of another one in /tmp"),
+        ("/tmp/a.1\n/dev/shm/a.1\n", "/tmp/a.1\n", "", "is on the node, for everybody to see: /tmp/a.1"),
+        ("/tmp/a.1\n/dev/shm/a.1\n", "", "/var/lib/slurm/private/n1/1/a.1\n", "is still there after them"),
+    ],
+)
+def test_private_directories_when_looked_at_from_jobs_and_from_the_node(
+    bench: Bench, listed: str, left: str, kept: str, words: str
+) -> None:
+    private = bench.known.cluster.model_copy(update={"private_tmp": PrivateTmp()})
+    bench.answers(listed, listed)
+    bench.rule("n1", "^for place in .* rm -f", "")
+    bench.rule("n1", "^ls -d", left)
+    bench.rule("n1", "find /var/lib/slurm/private", kept)
+    if words:
+        with pytest.raises(AssertionError, match=words):
+            test_limits.test_tmp_is_the_jobs_own(bench.node, bench.slurm, private)
+    else:
+        test_limits.test_tmp_is_the_jobs_own(bench.node, bench.slurm, private)
