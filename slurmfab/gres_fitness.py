@@ -152,12 +152,12 @@ def _too_many(situation: Situation, node: str, settings: Mapping[str, str]) -> s
         return ""
     seen = situation.facts[node].gpus if node in situation.facts else ()
     bare = situation.facts[node].bare_gpus if node in situation.facts else ()
-    now = f" There are {len(seen)} now; to take them: {acceptance(situation.cluster.roles(node), node)}."
+    way = acceptance(situation.cluster.roles(node), node)
+    now = f" There are {len(seen)} now; to take them: {way}." if len(seen) > len(known) else ""
     return (
         f"the cluster file gives it {wanted} GPUs, and the lock knows {len(known)} from when it was met "
         f"({', '.join(gpu.file for gpu in known) or 'none'})."
-        + (f" {in_words(bare)}." if bare else "")
-        + (now if len(seen) > len(known) else "")
+        + (f" {in_words(bare)}; install the driver, then: {way}." if bare else now or " Write what it has.")
     )
 
 

@@ -19,6 +19,12 @@ STAGE = ".slurmfab-"
 
 MAIN = "slurm.conf"
 
+DEVICE_GONE = (
+    ". A device that the lock has is gone, and slurmd would not start without it: mend the hardware, or accept what is "
+    "there (fab replace-node --accept-hardware)"
+)
+"""What to try where gres.conf names a file that is not there; slurmd ends at that (24.11, gres.c)."""
+
 
 @dataclass(frozen=True)
 class SlurmFiles(Resource):
@@ -115,6 +121,7 @@ class SlurmFiles(Resource):
             done = context.run(["slurmd", "-G", "-N", self.node, "-f", conf], env={"SLURM_CONF": conf})
         if done.returncode != 0:
             words = complaint((done.stderr + b"\n" + done.stdout).decode(errors="replace"), stage, self.directory)
+            words += DEVICE_GONE if "stat gres.conf file" in words else ""
             raise ResourceFailed("the installed Slurm refuses the new files, so nothing was replaced: %s" % words)
 
     def leftovers(self, context: Context) -> List[str]:

@@ -87,7 +87,7 @@ def test_a_cluster_file_that_asks_for_more_gpus_than_the_lock_knows_is_refused_w
     wanted = wanting("Gres: 'gpu:a100:3'")
     words = (
         r"^n1: the cluster file gives it 3 GPUs, and the lock knows 2 from when it was met "
-        r"\(/dev/nvidia0, /dev/nvidia1\)\.\nNothing was changed"
+        r"\(/dev/nvidia0, /dev/nvidia1\)\. Write what it has\.\nNothing was changed"
     )
     with pytest.raises(InputError, match=words):
         refuse_unfit(situation(wanted, facts_of(wanted, gpus=GPUS)))
