@@ -152,11 +152,12 @@ def look(bench: Bench, node: str, count: int, option: str) -> int:
         pytest.skip.Exception: other jobs are in the way.
     """
     lock = bench.known.lock.hosts.get(node)
-    files = " ".join(gpu.file for gpu in lock.gpus if gpu.file) if lock else ""
-    text = bench.run((node,), LOOK.format(files=files or "/dev/null"), options=(option,))
+    known = {gpu.file: gpu.slot for gpu in lock.gpus} if lock else {}
+    text = bench.run((node,), LOOK.format(files=" ".join(known) or "/dev/null"), options=(option,))
     said = re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)
-    gone = [value for name, value in said if name == "gone"]
-    assert not gone, f"{' and '.join(gone)} is gone, and Slurm still counts it. Repair: {HARDWARE} --hosts {node}"
+    gone = [known.get(value, value) for name, value in said if name == "gone"]
+    rest = "is gone, and Slurm still counts it" if len(gone) == 1 else "are gone, and Slurm still counts them"
+    assert not gone, f"{' and '.join(gone)} {rest}. Repair: {HARDWARE} --hosts {node}"
     told = (value.split(",") for name, value in said if name == "visible")
     visible = max((len([word for word in words if word]) for words in told), default=0)
     assert visible == count, (

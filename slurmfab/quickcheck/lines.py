@@ -72,7 +72,7 @@ class Summary:
 
     @property
     def headline(self) -> str:
-        """`titanic: 4 passed, 1 not run in 6.1 s, with jobs of ann from login01.`"""
+        """The last line, as in `titanic: 4 passed, 1 not run in 6.1 s, with jobs of ann from login01`."""
         counts = ((outcome, self.count(outcome)) for outcome in (PASSED, FAILED, NOT_RUN))
         words = ", ".join(f"{number} {outcome}" for outcome, number in counts if number)
         return f"{self.cluster}: {words} in {self.seconds:.1f} s, with jobs of {self.user} from {self.sender}."

@@ -125,23 +125,7 @@ def quickcheck(
     begun = time.monotonic()
     lines = []
     with opener(known, senders(known)) as shells:
-        sender = sender_of(known, shells)
-        who = person(sender, wish.user)
-        bench = Bench(
-            known,
-            sender,
-            who,
-            nodes,
-            opener=opener,
-            seconds=wish.seconds,
-            is_each=bool(wish.hosts),
-            image=wish.image,
-        )
-        if not bench.slurm.answers:
-            raise SlurmfabError(
-                f"slurmctld does not answer on {known.cluster.controller}, so no job can be sent. "
-                "Try fab check-cluster --only daemons, then fab deploy."
-            )
+        bench = ready_bench(known, wish, sender_of(known, shells), nodes, opener)
         try:
             for line in tried(bench, checks):
                 lines.append(line)
@@ -149,7 +133,25 @@ def quickcheck(
         finally:
             with contextlib.suppress(SlurmfabError):
                 bench.slurm.cancel()
-    return Summary(known.cluster.name, who.name, sender.name, tuple(lines), time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    return Summary(known.cluster.name, bench.who.name, bench.sender.name, tuple(lines), seconds)
+
+
+def ready_bench(known: Inventory, wish: Wish, sender: CheckedHost, nodes: tuple[str, ...], opener: Opener) -> Bench:
+    """What the jobs are sent with.
+
+    Raises:
+        InputError: the user does not exist.
+        SlurmfabError: slurmctld does not answer.
+    """
+    who, is_each = person(sender, wish.user), bool(wish.hosts)
+    bench = Bench(known, sender, who, nodes, opener=opener, seconds=wish.seconds, is_each=is_each, image=wish.image)
+    if not bench.slurm.answers:
+        raise SlurmfabError(
+            f"slurmctld does not answer on {known.cluster.controller}, so no job can be sent. "
+            "Try fab check-cluster --only daemons, then fab deploy."
+        )
+    return bench
 
 
 def nodes_of(known: Inventory, hosts: str) -> tuple[str, ...]:

@@ -151,12 +151,28 @@ def test_all_nodes_busy_is_not_run_and_ends_by_itself(cluster: DeployedLab) -> N
 
 MISTAKES = [
     pytest.param(
-        GROUPS.replace(A100, "h100"),
-        "n1: Gres gpu:h100:2",
-        id="a type that no host has",
+        f"gpu:{V100}:2", f"gpu:{V100}:3", "n2: the cluster file gives it 3 GPUs, and the lock knows 2", id="gpus"
     ),
-    pytest.param(GROUPS.replace(f"{V100}:2", f"{V100}:4"), "n2: Gres", id="more than there are"),
+    pytest.param(f"gpu:{V100}:2", f"gpu:{V100}:two", "is no Gres; write NAME:COUNT or NAME:TYPE:COUNT", id="count"),
+    pytest.param("localtmp:800G", "localtmp:800 GB", "is no Gres; write NAME:COUNT or NAME:TYPE:COUNT", id="unit"),
+    pytest.param("comsol: 2", "comsol: 0", "licenses.comsol: it must be at least 1", id="licence"),
 ]
+
+
+@pytest.mark.parametrize(("right", "wrong", "complaint"), MISTAKES)
+def test_a_file_that_cannot_be_is_refused_and_nothing_is_changed(
+    cluster: DeployedLab, right: str, wrong: str, complaint: str
+) -> None:
+    text = cluster.inventory_path.read_text()
+    before = cluster.on("ctl", "cat /etc/slurm/*.conf")
+    cluster.inventory_path.write_text(text.replace(right, wrong))
+    try:
+        done = cluster.slurmfab("deploy")
+    finally:
+        cluster.inventory_path.write_text(text)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert complaint in done.stderr
+    assert cluster.on("ctl", "cat /etc/slurm/*.conf") == before
 
 
 def test_a_gpu_that_is_gone_is_named_and_nothing_of_the_configuration_changes(cluster: DeployedLab) -> None:
@@ -165,7 +181,7 @@ def test_a_gpu_that_is_gone_is_named_and_nothing_of_the_configuration_changes(cl
     try:
         code, lines, shown = quickchecked(cluster, "--hosts", "n2", "--only", "gpus")
         assert code == 1
-        assert "/dev/nvidia1 is gone, and Slurm still counts it." in lines["gpus"][0]["words"], shown
+        assert "(/dev/nvidia1) is gone, and Slurm still counts it." in lines["gpus"][0]["words"], shown
         assert "dmesg" in lines["gpus"][0]["repair"]
         causes = failed(cluster.slurmfab("check-cluster", "--only", "gpus", "--json", "-"))
         assert "/dev/nvidia1" in causes[("n2", "gpus_are_there")]

@@ -159,3 +159,12 @@ def test_an_unsupported_version_is_refused() -> None:
 def test_a_line_break_in_a_value_is_refused() -> None:
     with pytest.raises(InputError, match="MailProg: its value holds a line break"):
         render(with_own(MailProg="/bin/true\nSlurmUser=root"))
+
+
+def test_licences_are_one_line_and_counted_for_accounts_where_there_is_a_database() -> None:
+    licensed = replace(CONF, licenses={"matlab": 10, "comsol": 2})
+    assert slurm_conf(licensed)["Licenses"] == "matlab:10,comsol:2"
+    assert "AccountingStorageTRES" not in slurm_conf(licensed)
+    counted = slurm_conf(replace(licensed, accounting_host="10.0.0.1"))
+    assert counted["AccountingStorageTRES"] == "license/matlab,license/comsol"
+    assert "Licenses" not in slurm_conf(CONF)
