@@ -6,6 +6,7 @@ What frames and lines are is in `slurmfab.agent.lifeline`. Requests of one sessi
     {"op": "apply", ...}    -> {"outcome": {...}} per resource as it ends, {"done": true}
     {"op": "slurm", ...}    -> {"slurm": {...}}, {"done": true}
     {"op": "job-processes"} -> {"job_processes": {...}}, {"done": true}
+    {"op": "node-health"} -> {"node_health": {...}}, {"done": true}
     {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
     {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
     {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
@@ -197,6 +198,7 @@ def stage_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None
 READINGS = {
     "slurm": "slurm_reading",
     "job-processes": "job_processes",
+    "node-health": "node_health",
     "node-jobs": "node_jobs",
     "kept": "kept",
     "munge": "munge_credentials",

@@ -71,8 +71,10 @@ _FOR_CHANGE = re.compile(
 )
 """A reason of a deployment's, also with what Slurm has put behind it if that is over once the node answers."""
 
-_OF_HEALTH = re.compile(re.escape(HEALTH) + r"(?:(?! : ).)*(?: : Not responding.*)?")
-"""Likewise of a health check's."""
+_OF_HEALTH = re.compile(
+    re.escape(HEALTH) + r"(?!.* \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\))(?:(?! : ).)*(?: : Not responding.*)?"
+)
+"""Likewise of a health check's, and not of somebody who has used the same words."""
 
 
 class NodeState(NamedTuple):
@@ -228,6 +230,8 @@ def our_reason(text: str, stamp: str) -> str:
 
 def said(reason: str) -> Tuple[str, str]:
     """What the user said in a reason of ours, and who that was; the reason as it is, and nobody, for others."""
+    if _OF_HEALTH.fullmatch(reason):
+        return reason[len(HEALTH) :].partition(" : ")[0], "health check"
     match = _OUR_REASON.fullmatch(reason)
     return (match[1], match[2] or "") if match else (reason, "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from slurmfab.agent.node_states import HEALTH
 from slurmfab.checks.wanted import deploy
 
 READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}
@@ -87,6 +88,11 @@ def advice(name: str, words: set[str], reason: str, acceptance: str) -> str:
             f"Repair: {deploy(name)}; if that changes nothing, see `journalctl -u slurmd` there",
         ),
         ("UNKNOWN" in words, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
+        (
+            reason.startswith(HEALTH) and bool(words & {"DRAIN", "DRAINED", "DRAINING"}),
+            "Its own health check has drained it. Repair: mend that; it comes back by itself some minutes later, or by "
+            f"fab resume {name}",
+        ),
         ("unexpectedly rebooted" in reason, f"It was restarted while Slurm counted on it. Repair: {resume}"),
         (
             bool(words & {"DRAIN", "DRAINED", "DRAINING"}),

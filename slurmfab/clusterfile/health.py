@@ -1,11 +1,11 @@
-"""The model of the health check that each compute node's slurmd runs."""
+"""What each compute node's slurmd runs for the cluster: the model of its health check, and scripts around jobs."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab.clusterfile.model import Model
 
@@ -70,3 +70,16 @@ class Health(Model):
 def health_of(value: Any) -> Any:
     """`true` as an empty mapping, which means all defaults, and `false` as nothing at all."""
     return ({} if value else None) if isinstance(value, bool) else value
+
+
+HealthOrNot = Annotated[
+    Health | None,
+    BeforeValidator(health_of, json_schema_input_type=Health | bool),
+    Field(description="What every compute node looks at again and again; true for all defaults."),
+]
+ScriptsBefore = Annotated[
+    str | None, Field(min_length=1, description="Directory of scripts that nodes run before each job.")
+]
+ScriptsAfter = Annotated[
+    str | None, Field(min_length=1, description="Directory of scripts that nodes run after each job.")
+]

@@ -10,6 +10,7 @@ from slurmfab.agent.resource import OK, Outcome
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import fold
 from slurmfab.lock import HostLock
+from slurmfab.plans import gpu_changes
 from slurmfab.report import Step
 from slurmfab.status.snapshot import Job, Node
 
@@ -19,15 +20,17 @@ KILL_FAILED = "Kill task failed"
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What jobs have left running on a node.
+    """What else a node tells of itself.
 
     Args:
         steps: job steps with a step daemon there, as `JOB.STEP`.
         hung: names of processes of jobs that no signal reaches.
+        unwell: what its own health check finds there.
     """
 
     steps: tuple[str, ...] = ()
     hung: tuple[str, ...] = ()
+    unwell: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,11 @@ def diagnose(known: Evidence) -> Diagnosis:
     differing = [(step.phase, outcome) for step in known.steps for outcome in step.outcomes if outcome.status != OK]
     ids = {outcome.id for _, outcome in differing}
     mended = tuple(in_words(phase, outcome) for phase, outcome in differing if not follows(outcome, ids))
-    grave = (*shrunk(known.node, known.pinned, known.facts), *hanging(known.node, known.jobs, known.leftovers))
+    grave = (
+        *shrunk(known.node, known.pinned, known.facts),
+        *hanging(known.node, known.jobs, known.leftovers),
+        *unwell(known.leftovers),
+    )
     return Diagnosis(known.node.name, tuple(dict.fromkeys(mended)), grave, settled(known.node.state))
 
 
@@ -114,12 +121,15 @@ def shrunk(node: Node, pinned: HostLock, facts: HostFacts) -> tuple[str, ...]:
         gone.append(f"{now.CPUs} of {was.CPUs} CPUs")
     if now and now.RealMemory < node.memory:
         gone.append(f"{now.RealMemory} MiB of memory where slurm.conf promises {node.memory}")
+    lost = [change.words for change in gpu_changes.changes(pinned.gpus, facts.gpus) if change.is_loss]
     if len(facts.gpus) < len(pinned.gpus):
         gone.append(f"{len(facts.gpus)} of {len(pinned.gpus)} GPUs")
-    if not gone:
+    if not gone and not lost:
         return ()
+    words = f"it has only {' and '.join(gone)}" if gone else "it has other GPUs"
+    which = f" ({', '.join(lost)})" if lost else ""
     return (
-        f"it has only {' and '.join(gone)}. Mend the hardware; if it is meant to be so, remove hardware and gpus "
+        f"{words}{which}. Mend the hardware; if it is meant to be so, remove hardware and gpus "
         f"from {node.name}'s entry in the lock, then: fab deploy",
     )
 
@@ -139,12 +149,21 @@ def hanging(node: Node, jobs: tuple[Job, ...], leftovers: Leftovers) -> tuple[st
     )
 
 
+def unwell(leftovers: Leftovers) -> tuple[str, ...]:
+    """What the node's health check would drain it for, again."""
+    if not leftovers.unwell:
+        return ()
+    found = "; ".join(leftovers.unwell)
+    return (f"its health check finds: {found}. Once that is mended, it comes back by itself",)
+
+
 def settled(state: NodeState) -> str:
     """What took a node out of service on which nothing is wrong any more; empty for one that is in service."""
     reason = state.reason
     has_less = "Low " in reason or "gres/" in reason or bool(state.flags & {"INVAL", "INVALID_REG"})
     rules = (
         (state.is_in_service, ""),
+        (state.is_for_health, f"its health check had found: {said(reason)[0]}; that is over"),
         (state.is_ours and state.is_drained, f"drained by {state.by or 'slurmfab'}: {said(reason)[0]}"),
         (state.is_somebodys, f"{state.words} by {state.by or 'somebody'}: {reason}"),
         ("unexpectedly rebooted" in reason, "it was restarted while Slurm counted on it, and is well now"),

@@ -133,13 +133,15 @@ def diagnose(run: Run, stuck: Stuck) -> list[Diagnosis]:
 
 
 def leftovers(run: Run) -> dict[str, Leftovers]:
-    """What jobs have left running on each host that answers."""
+    """What jobs have left running on each host that answers, and what its health check finds."""
 
     def ask(host: str) -> Leftovers:
-        for line in run.transport.call(host, {"op": "job-processes"}):
-            if "job_processes" in line:
-                return Leftovers(tuple(line["job_processes"]["steps"]), tuple(line["job_processes"]["hung"]))
-        return Leftovers()
+        lines = (*run.transport.call(host, {"op": "job-processes"}), *run.transport.call(host, {"op": "node-health"}))
+        said = {name: value for line in lines for name, value in line.items()}
+        processes, health = said.get("job_processes", {}), said.get("node_health", {})
+        return Leftovers(
+            tuple(processes.get("steps", ())), tuple(processes.get("hung", ())), tuple(health.get("causes", ()))
+        )
 
     found = {}
     for host, answer in on_each(run.well(run.hosts), ask):

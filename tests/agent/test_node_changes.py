@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab.agent import job_processes, node_resume, slurm_reading
+from slurmfab.agent import job_processes, node_health, node_resume, slurm_reading
 from slurmfab.agent.node_drain import NodeDrain
 from slurmfab.agent.node_resume import NodeResume
 from slurmfab.agent.partition_drain import PartitionDrain
@@ -190,6 +190,30 @@ def test_a_node_that_is_out_of_service_when_drained_for_a_change_keeps_its_state
     text = "a change of SelectType needs it empty"
     assert apply(NodeDrain(("n1", "n2"), text, STAMP, for_change=True), slurm).status == "changed"
     assert slurm.updates == [("NodeName=n1", "State=DRAIN", f"Reason={MARK}")]
+
+
+@pytest.mark.parametrize("for_change", [False, True])
+def test_a_node_that_its_health_check_drained_when_drained_by_us_stays_so_when_it_is_well_again(
+    for_change: bool,
+) -> None:
+    slurm = Slurm(nodes={"n1": ("IDLE+DRAIN", "slurmfab: health: new disks", "root")})
+    assert apply(NodeDrain(("n1",), "new disks", STAMP, for_change=for_change), slurm).status == "changed"
+    assert slurm.updates == [("NodeName=n1", "State=DRAIN", f"Reason={OURS}")]
+
+
+def test_the_health_check_when_it_is_asked_tells_its_causes_and_a_host_without_one_none(
+    root: Path, context: Context
+) -> None:
+    assert node_health.read({}, context) == {"causes": []}
+    program = root / "usr/local/lib/slurmfab/health-check"
+    program.parent.mkdir(parents=True)
+    for text, causes in (
+        ('echo \'{"causes": {"b": "two", "a": "one"}}\'', ["one", "two"]),
+        ("echo broken >&2; exit 1", [f"its health check fails: {program} look ended with exit code 1: broken"]),
+    ):
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+        assert node_health.read({}, context) == {"causes": causes}
 
 
 @pytest.mark.parametrize(

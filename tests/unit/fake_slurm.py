@@ -25,6 +25,7 @@ class FakeSlurm(FakeHosts):
         jobs: lines of squeue.
         ping: what `scontrol ping` says.
         processes: steps with a step daemon, by host.
+        unwell: what the health check finds, by host.
         looked: called before each look at Slurm, to alter it.
         ended: lines of squeue for jobs that have ended, for who asks by number.
         closed: partitions that were drained.
@@ -35,6 +36,7 @@ class FakeSlurm(FakeHosts):
     jobs: list[str] = field(default_factory=list)
     ping: str = UP
     processes: dict[str, list[str]] = field(default_factory=dict)
+    unwell: dict[str, list[str]] = field(default_factory=dict)
     looked: Callable[[], None] = lambda: None
     ended: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
@@ -45,6 +47,8 @@ class FakeSlurm(FakeHosts):
     ) -> tuple[Line, ...]:
         if request["op"] == "job-processes":
             return ({"job_processes": {"steps": self.processes.get(host, []), "hung": []}},)
+        if request["op"] == "node-health":
+            return ({"node_health": {"causes": self.unwell.get(host, [])}},)
         if request["op"] != "slurm":
             return super().call(host, request, heard)
         if request.get("numbers"):

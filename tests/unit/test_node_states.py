@@ -74,6 +74,27 @@ def test_a_node_out_of_service_is_somebodys_only_when_a_person_gave_the_reason(
     assert NodeState(flags(state), reason, by).is_somebodys is is_somebodys
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "is_for_health"),
+    [
+        ("IDLE+DRAIN", "slurmfab: health: /tmp is full", True),
+        ("IDLE+DRAIN", "slurmfab: health: /tmp is full : Not responding", True),
+        ("IDLE+DRAIN", "slurmfab: health: /tmp is full : Prolog error", False),
+        ("IDLE+DRAIN", "old fan : slurmfab: health: /tmp is full", False),
+        ("IDLE+DRAIN", our_reason("health: look at its disk", STAMP), False),
+        ("IDLE", "slurmfab: health: /tmp is full", False),
+    ],
+)
+def test_a_node_is_its_health_checks_only_when_nobody_has_said_more(
+    state: str, reason: str, is_for_health: bool
+) -> None:
+    assert NodeState(flags(state), reason, "root").is_for_health is is_for_health
+
+
+def test_a_reason_of_the_health_check_when_read_tells_the_cause_alone() -> None:
+    assert said("slurmfab: health: /tmp is full : Not responding") == ("/tmp is full", "health check")
+
+
 @pytest.mark.parametrize("text", ["new disks", "fan (left) (b@c 2026)", "a : b", "State=IDLE [x@y]"])
 def test_a_reason_of_ours_when_read_again_gives_what_was_said_and_who(text: str) -> None:
     assert said(our_reason(text, STAMP)) == (text, "ann@laptop")

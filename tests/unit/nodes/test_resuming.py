@@ -105,6 +105,26 @@ def test_a_node_with_processes_that_do_not_end_when_resumed_stays_out() -> None:
     assert slurm.nodes["n1"][0] == "IDLE+DRAIN"
 
 
+ILL = ("IDLE+DRAIN", "slurmfab: health: /tmp is full (1 MiB of 9 GiB free)", "root")
+
+
+def test_a_node_that_its_health_check_drained_when_the_cause_is_there_then_it_stays_out_and_the_cause_is_told() -> None:
+    slurm = hosts(n1=ILL)
+    slurm.unwell["n1"] = ["/tmp is full (2 MiB of 9 GiB free)"]
+    run, _ = resumed(slurm, "n1", anybodys=True)
+    assert lost_words(run.lost)["n1"].startswith(
+        "not resumed: its health check finds: /tmp is full (2 MiB of 9 GiB free)."
+    )
+    assert slurm.nodes["n1"] == ILL
+
+
+def test_a_node_that_its_health_check_drained_when_the_cause_is_gone_then_it_is_in_service() -> None:
+    slurm = hosts(n1=ILL)
+    run, told = resumed(slurm, "n1")
+    assert "n1: its health check had found: /tmp is full (1 MiB of 9 GiB free); that is over.\n" in told
+    assert (run.report().exit_code, slurm.nodes["n1"]) == (0, IDLE)
+
+
 @pytest.mark.parametrize("names", [("n1", "n2"), ("n2",)])
 def test_the_report_when_nodes_were_resumed_is_about_all_that_were_named(names: tuple[str, ...]) -> None:
     run, _ = resumed(hosts(n1=SOMEBODYS, n2=OURS), *names)
