@@ -40,8 +40,6 @@ def quickchecked(cluster: DeployedLab, *words: str) -> tuple[int, dict[str, dict
 @pytest.fixture
 def n1_with_podman(deployed_lab: DeployedLab) -> Iterator[DeployedLab]:
     """The lab, with Podman and an image of busybox for the slurm user on n1."""
-    if deployed_lab.lab.suite != "trixie":
-        pytest.skip("one suite shows it.")
     deployed_lab.on("n1", PODMAN)
     yield deployed_lab
     deployed_lab.on("n1", NO_PODMAN, check=False)
