@@ -14,6 +14,7 @@ from slurmfab.people.numbers import names_of
 from slurmfab.report import Step, outcome_from
 from slurmfab.run import Run
 from slurmfab.signature import who
+from slurmfab.slurm.gres import named_files
 from slurmfab.ssh.transport import Transport, on_each
 
 CARED_FOR = {
@@ -106,10 +107,17 @@ def install(run: Run, host: str) -> HostFacts:
     return facts
 
 
-def cared_for(known: Inventory) -> dict[str, tuple[str, ...]]:
-    """What of a host's many users, groups, packages and services a plan for this cluster depends on."""
+def cared_for(known: Inventory, node: str = "") -> dict[str, tuple[str, ...]]:
+    """What of a host's many users, groups, packages and services a plan for this cluster depends on.
+
+    Args:
+        known: the cluster.
+        node: the host, or a compute node that it shall be like; its group may name device files of GPUs.
+    """
     users, groups = names_of(known.cluster, known.lock.ids)
-    return {**CARED_FOR, "users": (*CARED_FOR["users"], *users), "groups": groups}
+    is_node = "compute" in known.cluster.roles(node)
+    files = named_files(known.cluster.settings_of(node)) if is_node else ()
+    return {**CARED_FOR, "users": (*CARED_FOR["users"], *users), "groups": groups, "gpu_files": files}
 
 
 def ask_facts_of(run: Run, host: str) -> HostFacts:
@@ -119,7 +127,7 @@ def ask_facts_of(run: Run, host: str) -> HostFacts:
         HostError: it does not answer.
     """
     is_controller = host == run.controller
-    return ask_facts(run.transport, host, with_secrets=is_controller, names=cared_for(run.inventory))
+    return ask_facts(run.transport, host, with_secrets=is_controller, names=cared_for(run.inventory, host))
 
 
 def ask_facts(

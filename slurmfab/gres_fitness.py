@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from slurmfab.errors import InputError
 from slurmfab.facts import BareGpu, Gpu, HostFacts
 from slurmfab.plans.kinds_of_drift import acceptance
-from slurmfab.slurm.gres import autodetect, finds_itself, gres_value, is_of_type, parsed, written
+from slurmfab.slurm.gres import autodetect, finds_itself, gres_value, is_of_type, named_files, parsed, written
 from slurmfab.slurm.versions import SlurmVersion
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[
         gpus: those that have a device file there.
         bare: those that have none.
     """
-    wanted = wanted_gpus(settings)
+    wanted, missing = wanted_gpus(settings), missing_files(settings, gpus)
+    if missing:
+        return f"the cluster file names {' and '.join(missing)} (File), and there is no such device; no driver?"
     if wanted > len(gpus):
         why = (
             f"{in_words(bare)}: install the driver first"
@@ -96,6 +98,12 @@ def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[
             "out, so that what it has is discovered."
         )
     return _other_types(settings, gpus)
+
+
+def missing_files(settings: Mapping[str, str], gpus: Sequence[Gpu]) -> list[str]:
+    """The device files that the cluster file names for a node and that are not among its GPUs."""
+    there = {gpu.file for gpu in gpus}
+    return [file for file in named_files(settings) if file not in there]
 
 
 def wanted_gpus(settings: Mapping[str, str]) -> int:
@@ -148,6 +156,9 @@ def _other_types(settings: Mapping[str, str], gpus: Sequence[Gpu]) -> str:
 def _too_many(situation: Situation, node: str, settings: Mapping[str, str]) -> str:
     """Why a node cannot have the Gres of the cluster file by what the lock holds of it; empty when it can."""
     wanted, known = wanted_gpus(settings), situation.host(node).gpus
+    missing = missing_files(settings, known)
+    if missing:
+        return f"the cluster file names {' and '.join(missing)} (File), and there was never such a device."
     if wanted <= len(known):
         return ""
     seen = situation.facts[node].gpus if node in situation.facts else ()

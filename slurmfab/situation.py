@@ -12,7 +12,7 @@ from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.lock import HostLock, Lock
 from slurmfab.people import numbers
-from slurmfab.plans.gpu_changes import with_slots
+from slurmfab.plans import gpu_changes
 from slurmfab.promises.conf import SETTING, Difference, differences
 from slurmfab.slurm import cgroups, render
 from slurmfab.slurm.conf_text import ConfText, parse
@@ -288,7 +288,7 @@ def pin(
             hostname=old.hostname or fact.hostname,
             host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
             hardware=old.hardware or fact.hardware,
-            gpus=with_slots(old.gpus, fact.gpus) if old.hardware else old.gpus or fact.gpus,
+            gpus=gpu_changes.pinned(cluster, name, old, fact),
             cgroup=cgroups.kept(old.cgroup, fact.cgroup, may_lose=may_lose),
             public_key=fact.public_key or old.public_key,
             mail_program=fact.mail_program if name in cluster.controllers else "",

@@ -33,8 +33,8 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
 
     Args:
         request: `users` (and `groups`, if others), `packages`, `services`: names that the cluster cares for;
-            `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `root`:
-            where the file system begins.
+            `gpu_files`: device files that are GPUs as well; `with_munge_key`, `with_slurm_conf` (with gres.conf and
+            cgroup.conf): whether to read these files; `root`: where the file system begins.
 
     Returns:
         The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
@@ -42,7 +42,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
-    found = gpus.read(root)
+    found = gpus.read(root, request.get("gpu_files", ()))
     return {
         "hostname": os.uname().nodename.split(".")[0],
         **system(root),

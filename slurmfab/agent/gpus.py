@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterable, List
 
 from slurmfab.agent import amd_gpus, nvidia_gpus, pci
 from slurmfab.agent.gpu_cores import Sockets
+from slurmfab.agent.reading import is_device
+
+FILES = {"/dev/nvidia": "NVIDIA", "/dev/dri/": "AMD"}
+"""How the device files of each maker begin."""
 
 VENDOR_WORDS = {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "radeon"}
 
 
-def read(root: str = "") -> List[Dict[str, Any]]:
+def read(root: str = "", named: Iterable[str] = ()) -> List[Dict[str, Any]]:
     """The GPUs with a device file, NVIDIA's first, in the order of the files' numbers.
 
     Args:
         root: where the file system begins.
+        named: device files that are GPUs as well, of makers that nothing here knows; those that are there count.
 
     Returns:
         The fields of `slurmfab.facts.Gpu`; a MIG instance is one GPU.
     """
     found = [*nvidia_gpus.read(root), *amd_gpus.read(root)]
+    more = [file for file in named if file not in {gpu["file"] for gpu in found} and is_device(root + file)]
+    found += [{"file": file, "model": "", "bus": ""} for file in more]
     sockets = Sockets(root) if found else None
     return [
         {
@@ -42,7 +49,9 @@ def unusable(root: str, usable: List[Dict[str, Any]]) -> List[Dict[str, str]]:
         usable: those that have one; where the address of one of a maker is not known, none of that maker is bare.
     """
     seen = {gpu["bus"] for gpu in usable}
-    unclear = {"AMD" if "/dri/" in gpu["file"] else "NVIDIA" for gpu in usable if not gpu["bus"]}
+    unclear = {
+        maker for gpu in usable if not gpu["bus"] for start, maker in FILES.items() if gpu["file"].startswith(start)
+    }
     return [gpu for gpu in pci.gpus(root) if gpu["bus"] not in seen and gpu["maker"] not in unclear]
 
 

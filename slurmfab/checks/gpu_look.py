@@ -26,6 +26,8 @@ done
 """
 """Prints device files, AMD's devices, and what NVIDIA's driver tells, each GPU's under a line with its address."""
 
+_FOUND = re.compile(r"/dev/(nvidia|dri/renderD)\d+")
+
 DETAILS = "echo '=> details'; timeout 25 nvidia-smi -q; echo '=> listing'; timeout 25 nvidia-smi -L; true\n"
 """Asks NVIDIA's own program, which takes long without persistence mode."""
 
@@ -36,9 +38,11 @@ def question(known: Sequence[Gpu]) -> str:
     Args:
         known: those of the lock: only where one is divided by MIG, or the driver tells nothing, nvidia-smi is asked.
     """
+    more = " ".join(gpu.file for gpu in known if not _FOUND.match(gpu.file))
+    plain = QUESTION.replace(" /dev/dri/renderD*;", f" /dev/dri/renderD* {more};") if more else QUESTION
     if any(gpu.with_files for gpu in known):
-        return QUESTION + DETAILS
-    return f"{QUESTION}if test -c /dev/nvidiactl -a ! -d /proc/driver/nvidia/gpus; then {DETAILS.strip()}; fi\ntrue\n"
+        return plain + DETAILS
+    return f"{plain}if test -c /dev/nvidiactl -a ! -d /proc/driver/nvidia/gpus; then {DETAILS.strip()}; fi\ntrue\n"
 
 
 def seen(text: str, known: Sequence[Gpu]) -> tuple[Gpu, ...]:
@@ -63,7 +67,7 @@ def seen(text: str, known: Sequence[Gpu]) -> tuple[Gpu, ...]:
         whole = Gpu(f"/dev/nvidia{minor}", slurm_type(gpu["model"]), gpu["bus"])
         found += _instances(whole, list(profiles.get(whole.bus, {}).values()), files, known) or [whole]
     amd = dict(re.findall(r"^drm (\S+) (.*)", plain, re.MULTILINE))
-    there = [gpu.file for gpu in known if "/dri/" in gpu.file and gpu.file in files]
+    there = [gpu.file for gpu in known if not gpu.file.startswith("/dev/nvidia") and gpu.file in files]
     return (*found, *(_amd(file, amd.get(file, "")) for file in there))
 
 
@@ -80,6 +84,6 @@ def _instances(whole: Gpu, profiles: Sequence[str], files: set[str], known: Sequ
 
 
 def _amd(file: str, said: str) -> Gpu:
-    """One of AMD's GPUs, from its slot and its device ID."""
+    """One of AMD's GPUs, from its slot and its device ID; of other makers' nothing is said."""
     bus, _, device = said.partition(" ")
     return Gpu(file, slurm_type(MODELS.get(device.strip(), "")), bus)

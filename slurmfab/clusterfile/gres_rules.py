@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from slurmfab.slurm.gres import SHARED, Device, autodetect, finds_itself, gres_value, parsed
+from slurmfab.slurm.gres import SHARED, Device, autodetect, finds_itself, gres_value, named_files, parsed
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
@@ -16,6 +16,7 @@ METHODS = ("nvidia", "nvml", "rsmi", "oneapi", "off")
 """Values of AutoDetect (gres.conf(5), 24.11) that are about GPUs which slurmfab knows."""
 
 _ENTRY = re.compile(r"[A-Za-z_][\w-]*(:[\w.-]+)?(:no_consume)?(:\d+[KMGTP]?)?", re.IGNORECASE)
+_DEVICE = re.compile(r"/dev(/[A-Za-z0-9_][\w.:-]*)+")
 _COUNT = re.compile(r"\d+")
 
 
@@ -87,6 +88,20 @@ def autodetect_is_one_of_slurms(cluster: Cluster) -> Iterator[tuple[Place, str]]
             yield ("nodes", number, "settings", key), "write AutoDetect, as gres.conf(5) does"
 
 
+def named_files_are_device_files(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """`File` lists files below /dev, and slurmd that finds GPUs itself has no use for it."""
+    for number, group in enumerate(cluster.nodes):
+        key = next((key for key in group.settings if key.lower() == "file"), "")
+        place = ("nodes", number, "settings", key)
+        wrong = [file for file in named_files(group.settings) if not _DEVICE.fullmatch(file)]
+        if wrong:
+            yield place, f'"{wrong[0]}" is no device file; write them as in /dev/nvidia[0-3] or /dev/accel/accel0'
+        elif key and finds_itself(group.settings):
+            yield place, f"AutoDetect: {autodetect(group.settings)} finds the device files; leave one of the two out"
+        elif key and key != "File":
+            yield place, "write File, as gres.conf(5) does"
+
+
 def _entries_of(cluster: Cluster) -> Iterator[tuple[Place, list[str]]]:
     """The Gres of each group that has one, with its place."""
     for number, group in enumerate(cluster.nodes):
@@ -101,4 +116,5 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     parts_of_gpus_have_gpus,
     gres_types_name_all,
     autodetect_is_one_of_slurms,
+    named_files_are_device_files,
 )

@@ -64,7 +64,7 @@ def add_node(cluster: str, hosts: str, wish: Wish, accept_new: bool, output: Out
         ask_password=output.asker(),
         progress=progress.line,
         refuse=first_contact.refuse_incomplete,
-        names=asking.cared_for(known),
+        names=asking.cared_for(known, wish.like or ""),
     )
     membership.refuse_unfit(known, meeting.newcomers)
     grown, text = membership.joined(known, meeting.newcomers, wish.like or None, wish.partitions)

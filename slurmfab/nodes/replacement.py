@@ -167,7 +167,7 @@ def greet(known: Inventory, host: str, policy: SeenKey, asker: Callable[[], str]
     way = route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))
     transport = SshTransport({host: way}, {host: policy}, asker)
     try:
-        facts = introduce(transport, host, asking.cared_for(known))
+        facts = introduce(transport, host, asking.cared_for(known, host))
         return Met(facts, policy.seen, transport.password)
     finally:
         transport.close()

@@ -6,11 +6,20 @@ starts, it is /dev/nvidia3 that is missing. So GPUs are told apart by their PCI 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from slurmfab.facts import Gpu
+from slurmfab.facts import Gpu, HostFacts
+from slurmfab.lock import HostLock
+from slurmfab.slurm.gres import named_files
+
+if TYPE_CHECKING:
+    from slurmfab.cluster import Cluster
+
+_FOUND = re.compile(r"/dev/nvidia\d+")
 
 
 @dataclass(frozen=True)
@@ -44,11 +53,33 @@ def changes(known: Sequence[Gpu], now: Sequence[Gpu]) -> tuple[GpuChange, ...]:
     return found or (GpuChange(f"they are {_models(now)}, and were {_models(known)}"),)
 
 
+def pinned(cluster: Cluster, host: str, old: HostLock, fact: HostFacts) -> tuple[Gpu, ...]:
+    """The GPUs that the lock holds of a host from now on: those of its first contact, and device files named since.
+
+    A device file that the cluster file names (`File`) is believed when it is there. One that nothing but the file made
+    a GPU goes again when it is not named any more.
+
+    Args:
+        cluster: the cluster file.
+        host: its name.
+        old: what the lock held of it.
+        fact: what it says now.
+    """
+    if old.hardware is None:
+        return old.gpus or fact.gpus
+    named = named_files(cluster.settings_of(host)) if "compute" in cluster.roles(host) else ()
+    kept = tuple(gpu for gpu in old.gpus if gpu.file in named or gpu.bus or gpu.type or _FOUND.fullmatch(gpu.file))
+    files = {gpu.file for gpu in kept}
+    kept += tuple(gpu for gpu in fact.gpus if gpu.file in named and gpu.file not in files)
+    return with_slots(kept, fact.gpus)
+
+
 def with_slots(known: tuple[Gpu, ...], now: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """The GPUs of a lock with their slots, where an older slurmfab has not written these down."""
     if any(gpu.bus for gpu in known) or changes(known, now):
         return known
-    return tuple(replace(gpu, bus=there.bus) for gpu, there in zip(known, now, strict=True))
+    slots = {_order(gpu): gpu.bus for gpu in now}
+    return tuple(replace(gpu, bus=slots[_order(gpu)]) for gpu in known)
 
 
 def _order(gpu: Gpu) -> tuple[str, tuple[str, ...]]:

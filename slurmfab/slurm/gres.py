@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from slurmfab.facts import Gpu
 from slurmfab.slurm.node import Node
-from slurmfab.slurm.spelling import fold_in_order, natural
+from slurmfab.slurm.spelling import fold_in_order, natural, unfolded
 
 SHARED = ("shard", "mps")
 """Parts of GPUs that several jobs share; Slurm wants GPUs on the same node (gres.conf(5), and gres.html, Sharding)."""
@@ -21,7 +21,7 @@ SHARED = ("shard", "mps")
 PLUGINS = ("gpu", "mps", "shard", "nic", "craynetwork")
 """Names for which Slurm has a plugin; others are only counted, and it is not to look for one (gres.conf(5), Flags)."""
 
-KEYS_OF_GRES_CONF = ("AutoDetect",)
+KEYS_OF_GRES_CONF = ("AutoDetect", "File")
 """Keys of gres.conf(5) that a group of nodes in the cluster file may have beside those of a NodeName line."""
 
 _LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore", "cpus", "procs"}
@@ -86,6 +86,11 @@ def gres_value(settings: Mapping[str, str]) -> str | None:
 def autodetect(settings: Mapping[str, str]) -> str:
     """How slurmd finds a node's GPUs itself, such as `nvml`; `off` where the user wants it off, empty by default."""
     return next((str(value).lower() for key, value in settings.items() if key.lower() == "autodetect"), "")
+
+
+def named_files(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The device files that the cluster file names as GPUs of a node (`File`), beside those that are found."""
+    return next((unfolded(str(value)) for key, value in settings.items() if key.lower() == "file"), ())
 
 
 def finds_itself(settings: Mapping[str, str]) -> bool:

@@ -42,6 +42,25 @@ def fold_in_order(names: Sequence[str]) -> str:
     return ",".join(_bracket(prefix, [digits for _, digits in family]) for prefix, family in families)
 
 
+def unfolded(files: str) -> tuple[str, ...]:
+    """Device files as gres.conf(5) lists them, each by itself; what is no such list is left as it is.
+
+    >>> unfolded("/dev/nvidia[0-1,3],/dev/accel0")
+    ('/dev/nvidia0', '/dev/nvidia1', '/dev/nvidia3', '/dev/accel0')
+    """
+    found: list[str] = []
+    for entry in re.findall(r"(?:\[[^\]]*\]|[^,])+", files):
+        folded = re.fullmatch(r"([^\[\]]*)\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]", entry.strip())
+        if not folded:
+            found.append(entry.strip())
+            continue
+        for part in folded[2].split(","):
+            first, _, last = part.partition("-")
+            numbers = range(int(first), int(last or first) + 1)
+            found += [f"{folded[1]}{number:0{len(first)}}" for number in numbers]
+    return tuple(found)
+
+
 def natural(name: str) -> tuple[str, int, str]:
     """Sorts n2 before n10."""
     prefix, digits = _split(name)

@@ -111,13 +111,13 @@ class Machine:
         self.write("usr/bin/nvidia-smi", f"#!/bin/sh\ncase $1 in\n{cases}esac\n")
         (self.root / "usr/bin/nvidia-smi").chmod(0o755)
 
-    def gpus(self) -> tuple[Gpu, ...]:
+    def gpus(self, *named: str) -> tuple[Gpu, ...]:
         """What facts have of the tree's GPUs."""
-        return self.facts()[0]
+        return self.facts(*named)[0]
 
-    def facts(self) -> tuple[tuple[Gpu, ...], tuple[BareGpu, ...]]:
+    def facts(self, *named: str) -> tuple[tuple[Gpu, ...], tuple[BareGpu, ...]]:
         """GPUs that can be used, and others."""
-        found = gpus.read(str(self.root))
+        found = gpus.read(str(self.root), named)
         answer = {"gpus": found, "bare_gpus": gpus.unusable(str(self.root), found)}
         host = from_answer("n1", {"hostname": "n1", "os_id": "debian", "codename": "trixie", **answer}, 0)
         return host.gpus, host.bare_gpus
@@ -283,6 +283,16 @@ def test_gpus_of_both_makers_are_all_there_nvidias_first(machine: Machine) -> No
 def test_files_when_named_as_gpus_but_no_devices_are_none(machine: Machine) -> None:
     machine.write("dev/nvidia0", "")
     assert machine.gpus() == ()
+
+
+def test_files_that_the_cluster_file_names_are_gpus_where_they_are_devices(machine: Machine) -> None:
+    machine.nvidia(0, "0000:07:00.0")
+    machine.device("dev/accel/accel0")
+    machine.write("dev/accel/accel1", "")
+    machine.card("0000:c1:00.0", vendor=AMD, driver="", kind="0x120000")
+    usable, bare = machine.facts("/dev/accel/accel0", "/dev/accel/accel1", "/dev/nvidia0", "/dev/accel/accel2")
+    assert usable == (Gpu("/dev/nvidia0", "a100-sxm4-40gb", "0000:07:00.0"), Gpu("/dev/accel/accel0"))
+    assert bare == (BareGpu("0000:c1:00.0", "AMD"),)
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,10 @@ def test_a_node_that_has_lost_a_gpu_when_resumed_stays_out_and_is_named(cluster:
     try:
         done = cluster.slurmfab("resume", "n2")
         assert done.returncode == 1
-        assert "n2: not resumed: it has only 1 of 2 GPUs. Mend the hardware" in done.stdout
+        assert (
+            "n2: not resumed: it has only 1 of 2 GPUs (the GPU in slot 0000:02:00.0 (/dev/nvidia1) is gone"
+            in done.stdout
+        )
         assert state(cluster, "n2").startswith("drng|")
     finally:
         cluster.on("n2", "mv /dev/gone /dev/nvidia1")

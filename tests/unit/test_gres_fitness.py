@@ -52,8 +52,9 @@ def reason(settings: str, **differing: Any) -> str:
             {"gpus": GPUS},
             "the cluster file calls its GPUs gpu:h100:2, and they are a100-sxm4-40gb. Write the type that they have",
         ),
+        ("File: '/dev/nvidia[1-2]'", {"gpus": GPUS}, "names /dev/nvidia2 (File), and there is no such device"),
     ],
-    ids=["too-many", "no-driver", "other-type"],
+    ids=["too-many", "no-driver", "other-type", "no-file"],
 )
 def test_a_host_that_is_met_without_the_gpus_of_the_cluster_file_is_left_out_with_the_reason(
     settings: str, differing: dict[str, Any], words: str
@@ -124,6 +125,21 @@ def test_a_way_to_find_gpus_before_slurm_is_there_is_one_that_its_packages_bring
         else:
             with pytest.raises(InputError, match="has none of its kind"):
                 refuse_unfit(situation(wanted, facts_of(wanted)))
+
+
+def test_a_device_file_that_never_was_there_is_refused_and_one_that_is_gone_is_not() -> None:
+    wanted = wanting("File: /dev/accel0")
+    with pytest.raises(InputError, match=r"n1: the cluster file names /dev/accel0 \(File\), and there was never such"):
+        refuse_unfit(situation(wanted, facts_of(wanted)))
+    refuse_unfit(situation(wanted, facts_of(wanted), facts_of(wanted, gpus=(Gpu("/dev/accel0"),))))
+
+
+def test_a_device_file_that_is_named_later_is_taken_into_the_lock_and_leaves_it_with_the_key() -> None:
+    plain, named = wanting("Weight: 1"), wanting("File: /dev/accel0")
+    before = pin(plain, Lock(), facts_of(plain, gpus=GPUS))
+    after = pin(named, before, facts_of(named, gpus=(*GPUS, Gpu("/dev/accel0"))))
+    assert after.hosts["n1"].gpus == (*GPUS, Gpu("/dev/accel0"))
+    assert pin(plain, after, facts_of(plain, gpus=GPUS)).hosts["n1"].gpus == GPUS
 
 
 def test_gpus_that_nothing_can_use_are_a_remark_and_stop_nobody() -> None:

@@ -87,3 +87,9 @@ def test_nvidia_smi_is_asked_where_the_lock_has_instances_or_the_driver_tells_no
     assert "if test -c /dev/nvidiactl" in question((WHOLE,))
     assert "if test -c /dev/nvidiactl" not in question(INSTANCES)
     assert all("nvidia-smi -q" in question(known) for known in ((WHOLE,), INSTANCES))
+
+
+def test_gpus_of_other_makers_are_looked_for_by_the_names_that_the_lock_has() -> None:
+    known = (WHOLE, Gpu("/dev/accel/accel0"))
+    assert "/dev/dri/renderD* /dev/accel/accel0;" in question(known)
+    assert seen("file /dev/accel/accel0\n", known) == (Gpu("/dev/accel/accel0"),)

@@ -75,3 +75,23 @@ def test_a_way_to_find_gpus_that_slurm_does_not_know_is_refused() -> None:
         parse("AutoDetect: cuda")
     with pytest.raises(InputError, match="write AutoDetect, as"):
         parse("Autodetect: nvml")
+
+
+@pytest.mark.parametrize("files", ["/dev/nvidia[0-3,7]", "/dev/accel/accel0,/dev/dri/renderD[128-131]"])
+def test_device_files_of_the_users_are_taken(files: str) -> None:
+    parse(f"File: '{files}'")
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("File: nvidia0", '"nvidia0" is no device file; write them as in'),
+        ("File: '/dev/nvidia[0-]'", "is no device file"),
+        ("File: '/dev/../etc/passwd'", "is no device file"),
+        ("File: /dev/nvidia0, AutoDetect: nvml", "AutoDetect: nvml finds the device files; leave one of the two out"),
+        ("FILE: /dev/nvidia0", "write File, as"),
+    ],
+)
+def test_device_files_that_are_none_or_of_no_use_are_refused(keys: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        parse(keys)

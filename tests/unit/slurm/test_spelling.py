@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.errors import InputError
-from slurmfab.slurm.spelling import assignment, fold_in_order
+from slurmfab.slurm.spelling import assignment, fold_in_order, unfolded
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,15 @@ def test_a_value_with_blanks_is_quoted_once() -> None:
 def test_a_value_with_a_line_break_is_refused() -> None:
     with pytest.raises(InputError, match="Reason: its value holds a line break"):
         assignment("Reason", "one\nSlurmUser=root")
+
+
+@pytest.mark.parametrize(
+    ("files", "each"),
+    [
+        ("/dev/nvidia[0-1,3]", ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia3")),
+        ("/dev/a[08-10], /dev/b", ("/dev/a08", "/dev/a09", "/dev/a10", "/dev/b")),
+        ("/dev/nvidia[0-", ("/dev/nvidia[0-",)),
+    ],
+)
+def test_device_files_unfold_as_slurm_reads_them(files: str, each: tuple[str, ...]) -> None:
+    assert unfolded(files) == each
