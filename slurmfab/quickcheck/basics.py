@@ -80,7 +80,9 @@ def two_nodes(bench: Bench, nodes: tuple[str, ...]) -> str:
         pytest.skip(f"{fold(bench.nodes)} is the only node there is to use.")
     pair = widest_partition(bench.cluster, nodes)[:2]
     if len(pair) < 2:  # noqa: PLR2004 - a pair
-        pytest.skip("no two nodes of one partition have room now.")
+        states = {name: record.get("State", "UNKNOWN") for name, record in bench.records().items() if name not in nodes}
+        others = ", ".join(f"{name} is {state}" for name, state in list(states.items())[:3])
+        pytest.skip(f"no two nodes of one partition have room{f'; {others}' if others else ''}.")
     seen = {line.split(".")[0] for line in bench.run(pair, "uname -n").split()}
     missing = [name for name in pair if hostname(bench.known.lock, name) not in seen]
     assert not missing, (

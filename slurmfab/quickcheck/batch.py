@@ -59,7 +59,7 @@ def allocation(bench: Bench, node: str) -> str:
     )
     assert f"job {number} on {node}" in text, (
         f"job {number} ended well, but its output {output} is not there: {trouble or 'it is empty'}. "
-        f"Repair: {bench.who.home} has to be on {node} and open to {bench.who.name}"
+        f"Repair: {bench.who.name} and {bench.who.home} have to be on {node}; where slurmfab makes users, fab deploy"
     )
     return (
         f"job {number} began after {began:.1f} s and ended after {ended:.1f} s; "
@@ -165,7 +165,10 @@ def read_back(bench: Bench, node: str, output: str) -> tuple[str, str]:
             shell = shells[node]
             if isinstance(shell, HostError):
                 return "", shell.reason
-            there = CheckedHost(node, shell).run(bench.as_person("sh", "-c", f"cat {output} && rm {output}"))
+            host = CheckedHost(node, shell)
+            if host.run("id %s", bench.who.name).rc:
+                return "", f"there is no user {bench.who.name} on {node}"
+            there = host.run(bench.as_person("sh", "-c", f"cat {output} && rm {output}"))
     except HostError as error:
         return "", error.reason
     return str(there.stdout), "" if there.rc == 0 else last_words(there)

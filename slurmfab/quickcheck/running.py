@@ -35,6 +35,9 @@ CHECKS = ("allocation", "environment", "nodes", "gpus", "nccl", "container")
 SECONDS = 90
 """How long each job may take, waiting included, if nothing is said."""
 
+STOPPED = "not even a batch job goes well."
+"""Why nothing else is tried after a batch job that failed."""
+
 LEAST_SECONDS, MOST_SECONDS = 5, 3600
 
 Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
@@ -91,11 +94,12 @@ def check(cluster: str, wish: Wish, output: operations.Output) -> int:
     opener = verify.opener_with(ask, ask() if ask and output.ask_password else "")
 
     def heard(line: Line) -> None:
-        for text in line.text():
+        for text in line.text() if line.words != STOPPED else ():
             print(text, file=out, flush=True)
 
     summary = quickcheck(known, wish, opener=opener, heard=heard)
-    print(summary.headline, file=out)
+    left = [line.check for line in summary.lines if line.words == STOPPED]
+    print(*([f"not run  {', '.join(left)}: {STOPPED}"] if left else []), summary.headline, sep="\n", file=out)
     text = json.dumps(summary.as_json(), indent=2) + "\n"
     if output.json == "-":
         sys.stdout.write(text)
@@ -197,11 +201,12 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
         "allocation": lambda: on_a_free_node(bench, "allocation", allocation),
         "environment": lambda: on_a_free_node(bench, "environment", environment),
         "nodes": lambda: on_two_nodes(bench),
-        "gpus": lambda: on_each_kind(bench, "gpus", gpus),
-        "nccl": lambda: on_each_kind(bench, "nccl", nccl),
+        "gpus": lambda: on_each_kind(bench, "gpus", gpus, sick),
+        "nccl": lambda: on_each_kind(bench, "nccl", nccl, sick),
         "container": lambda: on_a_free_node(bench, "container", container),
     }
     stopped = ""
+    sick: set[str] = set()
     for name in checks:
         if stopped:
             yield Line(name, "", NOT_RUN, stopped)
@@ -209,7 +214,7 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
         for line in works[name]():
             yield line
             if name == "allocation" and line.outcome == FAILED:
-                stopped = "not even a batch job goes well."
+                stopped = STOPPED
 
 
 def on_a_free_node(bench: Bench, name: str, work: Callable[[Bench, str], str]) -> Iterator[Line]:
@@ -223,21 +228,27 @@ def on_two_nodes(bench: Bench) -> Iterator[Line]:
     yield outcome(bench, "nodes", bench.nodes, lambda _: "", lambda *_: two_nodes(bench, bench.free()))
 
 
-def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str]) -> Iterator[Line]:
-    """A line for each kind of GPUs, and last one for each reason for which it was not run."""
-    kinds = nodes_of_each_kind(bench)
-    if not kinds:
+def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str], sick: set[str]) -> Iterator[Line]:
+    """A line for each kind of GPUs, and last one for each reason for which it was not run.
+
+    Kinds that fail come into `sick`, and those that are in it have failed before and are left out.
+    """
+    kinds = {kind: nodes for kind, nodes in nodes_of_each_kind(bench).items() if kind not in sick}
+    if not kinds and not sick:
         yield Line(name, "", NOT_RUN, f"Slurm knows no GPUs on {fold(bench.nodes)}.")
     left_out: dict[str, list[Line]] = {}
-    for nodes in kinds.values():
+    for kind, nodes in kinds.items():
         line = outcome(bench, name, nodes, lambda some: chosen(bench, some), work)
         if line.outcome == NOT_RUN:
             left_out.setdefault(line.words, []).append(line)
-        else:
-            yield line
+            continue
+        sick |= {kind} if line.outcome == FAILED else set()
+        yield line
     for words, lines in left_out.items():
         seconds = sum(line.seconds for line in lines)
         yield Line(name, fold(filter(None, (line.host for line in lines))), NOT_RUN, words, seconds=seconds)
+    if sick - kinds.keys():
+        yield Line(name, "", NOT_RUN, f"GPUs that have failed already ({', '.join(sorted(sick - kinds.keys()))}).")
 
 
 def outcome(

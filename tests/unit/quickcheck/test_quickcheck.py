@@ -74,6 +74,7 @@ def sound() -> dict[str, Rule]:
         "scontrol ping": "Slurmctld(primary) at ctl is UP\n",
         "getent passwd slurm": "slurm:x:64030:64030::/home/slurm:/bin/bash\n",
         "getent passwd": Answer(2),
+        "^id ": "uid=64030(slurm)\n",
         "show nodes": records(n1=A100, n2=A100, n3=IDLE),
         "show node ": lambda command: RECORD.format(name=command.split()[-1], **IDLE),
         "show job": JOB.format(state="COMPLETED", code="0:0"),
@@ -258,7 +259,7 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
             "cat ",
             Answer(1, b"", b"cat: /home/slurm/x.out: No such file or directory\n"),
             "job 7 ended well, but its output /home/slurm/slurmfab-check-",
-            "/home/slurm has to be on n1 and open to slurm",
+            "slurm and /home/slurm have to be on n1",
             id="output",
         ),
     ],
@@ -335,6 +336,35 @@ def test_a_gpu_whose_device_file_is_gone_is_named_with_what_to_do(tiny: Tiny) ->
     assert line.outcome == "failed"
     assert line.words == "/dev/nvidia1 is gone, and Slurm still counts it."
     assert "dmesg" in line.repair
+
+
+def test_nccl_is_left_out_where_the_gpus_have_failed(tiny: Tiny) -> None:
+    tiny.rules["show nodes"] = records(n1=A100, n2={**A100, "gres": "gpu:v100:2"}, n3=IDLE)
+    tiny.rules["srun .*gres=gpu:a100:1 .*CUDA"] = "visible=0\ngone=/dev/nvidia1\n"
+    tiny.rules["srun .*CUDA"] = lambda command: "visible=0,1\n" if ":2" in command else "visible=0\n"
+    summary = tiny.seen(Wish(only="gpus,nccl"))
+    assert [(line.check, line.host, line.outcome) for line in summary.lines] == [
+        ("gpus", "n1", "failed"),
+        ("gpus", "n2", "passed"),
+        ("nccl", "n2", "not run"),
+        ("nccl", "", "not run"),
+    ]
+    assert summary.lines[-1].words == "GPUs that have failed already (2 a100)."
+
+
+def test_a_user_whom_the_node_does_not_know_is_told(tiny: Tiny) -> None:
+    tiny.rules["cat /home/slurm/slurmfab-check"] = Answer(1, b"", b"cat: No such file or directory\n")
+    tiny.shells["n1"].rules["^id "] = Answer(1, b"", b"id: no such user\n")
+    line = one(tiny.seen(Wish(only="allocation")), "allocation")
+    assert "there is no user slurm on n1" in line.words
+
+
+def test_no_two_nodes_says_what_the_others_are(tiny: Tiny) -> None:
+    tiny.rules["show nodes"] = records(
+        n1=IDLE, n2={**IDLE, "state": "DOWN*"}, n3={**IDLE, "used": 4, "state": "ALLOCATED"}
+    )
+    line = one(tiny.seen(Wish(only="nodes")), "nodes")
+    assert line.words == "no two nodes of one partition have room; n2 is DOWN*, n3 is ALLOCATED."
 
 
 def test_fewer_gpus_than_asked_for_fail(tiny: Tiny) -> None:
