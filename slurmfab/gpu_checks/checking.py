@@ -172,8 +172,9 @@ def conversation(
             if entry["nodes"] and "--history" not in words:
                 heard(entry)
 
-    code = ask(" ".join([RUN, *map(shlex.quote, words)]), hear, seconds)
-    if refused or code not in (ALL_WELL, SOME_FALL_SHORT, SOME_NOT_MEASURED):
+    code = ask(" ".join([RUN, *map(shlex.quote, words), "2>&1"]), hear, seconds)
+    has_ended = "--history" in words or any(entry.get("end") for entry in entries)
+    if refused or not has_ended or code not in (ALL_WELL, SOME_FALL_SHORT, SOME_NOT_MEASURED):
         why = refused or noise[-1:] or [f"the program ended with exit code {code}"]
         raise HostFailed(controller, f"the GPUs were not checked: {why[0].rstrip('.')}.")
     return entries, code

@@ -8,7 +8,7 @@ TABLE = """\
 # Of a message of so many bytes: its bus bandwidth in GB/s, out-of-place and in-place, and how many values are wrong.
 # For two nodes and more, lines that begin with the word between. More lines: `seconds N`, how long it takes;
 # `error TEXT`, what it fails with.
-seconds 1
+seconds 0.2
 536870912 176.2 176.5 0
 1073741824 182.4 181.9 0
 2147483648 185.8 186.1 0

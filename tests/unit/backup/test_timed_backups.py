@@ -12,7 +12,7 @@ from slurmfab.agent.file import File
 from slurmfab.agent.resource import Resource
 from slurmfab.clusterfile.backups import Backup
 from slurmfab.errors import ClusterFileError
-from slurmfab.phases.backups import MODULES, SETTINGS, program, resources
+from slurmfab.phases.backups import SETTINGS, resources
 
 BACKUP = "backup: {directory: /srv/saved, when: Sun 03:30, keep: 3}\n"
 APART = CLUSTER_TEXT.replace("database: c1", "database: d1")
@@ -111,13 +111,3 @@ def test_without_the_key_the_timer_goes_and_where_there_is_none_nothing_is_asked
         "absent:/etc/systemd/system/slurmfab-backup.timer",
     ]
     assert planned(CLUSTER_TEXT, "c1") == ()
-
-
-def test_the_program_holds_all_modules_that_it_imports() -> None:
-    imported = {
-        line.split()[1].removeprefix("slurmfab.agent").lstrip(".") or line.split()[3]
-        for name, text in program()
-        for line in text.splitlines()
-        if line.startswith("from slurmfab.agent") and name != "run.py"
-    }
-    assert imported <= set(MODULES)
