@@ -159,11 +159,17 @@ def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:
     return tuple(phase for phase in PHASES if phase.name in names)
 
 
-def situate(run: Run, facts: Mapping[str, HostFacts]) -> Situation:
-    """What a plan is made from: the facts of the hosts that are fit, and the lock with what they add to it."""
+def situate(run: Run, facts: Mapping[str, HostFacts], scripts: job_scripts.Scripts | None = None) -> Situation:
+    """What a plan is made from: the facts of the hosts that are fit, and the lock with what they add to it.
+
+    Args:
+        run: the run.
+        facts: of the hosts that answered.
+        scripts: those that nodes run around jobs; read from beside the cluster file when left out.
+    """
     cluster = run.inventory.cluster
     password = database_password.read(cluster.database)
-    scripts = job_scripts.read(cluster, run.inventory.path.parent)
+    scripts = job_scripts.read(cluster, run.inventory.path.parent) if scripts is None else scripts
     allowed = run.consent.allowed
     lacking = gres_fitness.unfit(cluster, run.inventory.lock, facts)
     losing = cgroups.losing(cluster, run.inventory.lock, facts, allowed)

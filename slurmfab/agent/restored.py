@@ -74,6 +74,7 @@ class Restored(Resource):
             return
         uid, gid, mode = number(context, entry["owner"], uid_of), number(context, entry["group"], gid_of), entry["mode"]
         if "content" in differing:
+            os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
             replace.put(path, self.content(context, entry), uid, gid, int(mode, 8))
         else:
             replace.change_access(path, uid, gid, int(mode, 8))

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from slurmfab.agent.absent import Absent
 from slurmfab.agent.listening import Listening
+from slurmfab.agent.program import Program
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.restored import Restored
 from slurmfab.agent.service import Service
@@ -20,7 +21,7 @@ from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.agent.slurm_state import SlurmState
 from slurmfab.agent.storage import UNIT as MARIADB
 from slurmfab.agent.storage import Storage
-from slurmfab.phases import daemons
+from slurmfab.phases import daemons, scripts
 from slurmfab.phases import database as database_phase
 from slurmfab.phases import munge as munge_phase
 from slurmfab.phases.munge import KEY
@@ -30,6 +31,7 @@ from slurmfab.promises.conf import NODE_LINE, PARTITION_LINE, Difference
 from slurmfab.rollback.kept import Kept, KeptFile
 from slurmfab.situation import Situation
 from slurmfab.slurm.conf_text import parse
+from slurmfab.slurm.node_programs import PROGRAMS
 
 UNITS = {
     "slurmctld": ("controller",),
@@ -123,6 +125,11 @@ def is_mark(file: KeptFile) -> bool:
     return posixpath.basename(file.path) == NAME_MARK
 
 
+def is_run_by_slurmd(file: KeptFile) -> bool:
+    """Whether slurm.conf names a file, or the directory that it is in, for slurmd to run."""
+    return file.path.startswith((f"{PROGRAMS}/", *(f"{scripts.SCRIPTS.format(kind)}/" for kind in scripts.KINDS)))
+
+
 def belongs_to_slurm(file: KeptFile) -> bool:
     """Whether a file changes together with slurm.conf."""
     return is_slurms(file) or is_mark(file)
@@ -142,7 +149,15 @@ def stopping(past: Past, host: str) -> tuple[Resource, ...]:
 def files(past: Past, host: str) -> tuple[Resource, ...]:
     """All files but Slurm's and the munge key, as the host keeps them."""
     others = (file for file in past.kept_by(host).files if file.path != KEY and not belongs_to_slurm(file))
-    return restored(others)
+    back = restored(file for file in others if not is_run_by_slurmd(file) or file.existed)
+    return (*(one for one in scripts.resources(past, host) if isinstance(one, Program)), *back)
+
+
+def former_scripts(past: Past, host: str) -> tuple[Resource, ...]:
+    """What slurmd runs and did not run before, gone once no slurm.conf names it: a prolog that is missing fails."""
+    files = past.kept_by(host).files
+    gone = restored(file for file in files if is_run_by_slurmd(file) and not file.existed)
+    return (*gone, *(one for one in scripts.gone(past, host) if isinstance(one, Program)))
 
 
 def restored(some: Iterable[KeptFile]) -> tuple[Resource, ...]:
@@ -255,6 +270,7 @@ PHASES = (
     phase("slurmctld", slurmctld, controller_first=True),
     phase("slurmd", slurmd),
     phase("slurmctld start", start, controller_first=True),
+    phase("former scripts", former_scripts),
     phase("database stop", database_gone),
     phase("munge stop", munge_gone),
     phase("nodes", nodes),

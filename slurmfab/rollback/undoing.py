@@ -120,7 +120,8 @@ def survey(run: Run, undoing: Undoing) -> tuple[Past, list[Step]]:
     goals.refuse_forgotten(undoing.undone.run, kept, undoing.records)
     for host in goals.emptied(kept, undoing.undone.run, undoing.records):
         run.lose(host, HostFailed(host, goals.EMPTIED))
-    situation = deployment.situate(run, {host: fact for host, fact in facts.items() if host not in run.lost})
+    answering = {host: fact for host, fact in facts.items() if host not in run.lost}
+    situation = deployment.situate(run, answering, scripts={})  # the hosts keep those that they had
     past = Past(
         situation.cluster,
         situation.lock,

@@ -162,6 +162,15 @@ def test_without_the_keys_all_of_it_is_gone_and_jobs_run(ward: Ward) -> None:
     assert ward.on("ctl", "cd /tmp && srun -t1 hostname") == "n1"
 
 
+def test_a_rollback_brings_scripts_back_and_another_takes_them_away_and_jobs_run_meanwhile(ward: Ward) -> None:
+    for left in ("10-a\n20-b", ""):
+        done = ward.lab.slurmfab("rollback")
+        assert done.returncode == 0, words_of(done)
+        assert ward.on("n1", "ls /etc/slurm/prolog.d 2>/dev/null || true") == left
+        assert ward.on("ctl", "cd /tmp && srun -t1 hostname") == "n1"
+    assert ward.lab.deploy()["steps"] == []
+
+
 def test_a_node_that_is_well_is_looked_at_and_stays_in_service(ward: Ward) -> None:
     ward.on("n1", WELL)
     ward.write(HEALTH)

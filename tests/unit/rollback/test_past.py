@@ -143,6 +143,18 @@ def test_other_files_go_back_in_the_order_of_their_names_and_before_all_daemons(
     )
 
 
+def test_what_slurmd_runs_comes_before_slurm_conf_names_it_and_goes_after_that() -> None:
+    back, gone = text("/etc/slurm/prolog.d/10-a", "#!/bin/sh\n"), absent("/usr/local/lib/slurmfab/epilog")
+    wanted = past({"n1": Kept((text(CONF, BEFORE), back, gone, absent("/etc/slurm/epilog.d/10-b")))})
+    phases = planned(wanted, "n1")
+    assert phases["files"] == ["restored:/etc/slurm/prolog.d/10-a"]
+    assert phases["former scripts"] == [
+        "restored:/etc/slurm/epilog.d/10-b", "restored:/usr/local/lib/slurmfab/epilog",
+    ]  # fmt: skip
+    order = list(phases)
+    assert order.index("files") < order.index("slurm.conf") < order.index("slurmd") < order.index("former scripts")
+
+
 def test_a_gres_conf_that_was_not_there_goes_and_is_not_judged() -> None:
     wanted = past({"n1": Kept((text(CONF, BEFORE), absent("/etc/slurm/gres.conf")))})
     assert planned(wanted, "n1")["slurm.conf"] == ["slurm-files:/etc/slurm", "absent:/etc/slurm/gres.conf"]
