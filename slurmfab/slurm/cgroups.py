@@ -147,15 +147,15 @@ def losing(
 
 
 def words(cgroup: Cgroup, version: str) -> str:
-    """What speaks against a host whose control groups can do less than those of the other nodes.
+    """What speaks against a host whose control groups can do less than Slurm counts on.
 
     Args:
         cgroup: what it has.
         version: that the others have.
     """
     return (
-        f"its control groups ({described(cgroup)}) can do less than those of the other nodes, and Slurm has one "
-        f"setting for all: no job would be held to its {_loss(cgroup)} on any node. Change there: "
+        f"its control groups ({described(cgroup)}) can do less than Slurm counts on, which has one setting for all "
+        f"nodes: no job would be held to its {_loss(cgroup)} on any of them. Change there: "
         f"{repair(cgroup, version)}."
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from slurmfab.clusterfile.private_tmp import PrivateTmp
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.slurm.node import Node
@@ -111,8 +112,50 @@ def test_without_usable_cgroups_nothing_asks_for_them(cgroup: Cgroup) -> None:
     assert keys(files["cgroup.conf"]) == {"CgroupPlugin": "disabled"}
 
 
-def test_before_24_05_cgroups_are_left_alone_by_an_empty_file() -> None:
-    assert keys(render(replace(CONF, cgroup=Cgroup("none"), version="23.11.4"))["cgroup.conf"]) == {}
+@pytest.mark.parametrize(
+    "version", ["22.05.8", "23.02.1", "23.11.4", "24.05.1", "24.11.5", "25.05.1", "25.11.2", "26.05.5"]
+)
+@pytest.mark.parametrize(
+    ("cgroup", "private", "flags"),
+    [
+        (Cgroup("v1", CONTROLLERS, swap=True), False, "Alloc,Contain"),
+        (Cgroup("v1", CONTROLLERS), True, "Alloc,Contain"),
+        (Cgroup("v2", CONTROLLERS, swap=True), True, "Alloc,Contain"),
+        (Cgroup("v2", ("devices",)), False, "Alloc"),
+        (Cgroup("v2", ("devices",)), True, "Alloc,Contain"),
+        (Cgroup("hybrid"), False, "Alloc"),
+        (Cgroup("none"), True, "Alloc,Contain"),
+    ],
+)
+def test_each_version_with_each_kind_of_control_groups_starts(
+    version: str, cgroup: Cgroup, private: bool, flags: str
+) -> None:
+    files = render(replace(CONF, cgroup=cgroup, version=version, private_tmp=PrivateTmp() if private else None))
+    slurm, cgroups = keys(files["slurm.conf"]), keys(files["cgroup.conf"])
+    plugins = {slurm[key].partition("/")[2] for key in ("ProctrackType", "JobAcctGatherType")}
+    year, month, *_ = map(int, version.split("."))
+    unused = "disabled" if (year, month) >= (24, 5) else "cgroup/v1"
+    assert plugins == ({"cgroup"} if cgroup.is_usable else {"linuxproc", "linux"})
+    assert cgroups["CgroupPlugin"] == ("autodetect" if cgroup.is_usable else unused)
+    assert [key for key in cgroups if key.startswith("Constrain")] == [
+        f"Constrain{what}"
+        for what in ("Cores", "Devices", "RAMSpace", *(("SwapSpace",) if cgroup.swap else ()))
+        if cgroup.is_usable
+    ]
+    assert slurm["PrologFlags"] == flags
+    kinds = {"JobContainerType": "job_container/tmpfs", "NamespaceType": "namespace/tmpfs"}
+    wanted = ("NamespaceType" if (year, month) >= (25, 11) else "JobContainerType") if private else ""
+    assert {key: slurm[key] for key in kinds if key in slurm} == ({wanted: kinds[wanted]} if wanted else {})
+    assert ("job_container.conf" in files) == private
+
+
+def test_directories_of_jobs_are_named_where_slurm_takes_names() -> None:
+    private = replace(CONF, private_tmp=PrivateTmp(BasePath="/local", Dirs="/tmp,/var/tmp", Shared=True))
+    told = {
+        version: keys(render(replace(private, version=version))["job_container.conf"]) for version in ("22.05", "23.02")
+    }
+    assert told["22.05"] == {"AutoBasePath": "true", "BasePath": "/local"}
+    assert told["23.02"] == {**told["22.05"], "Dirs": "/tmp,/var/tmp", "Shared": "true"}
 
 
 def test_the_users_keys_of_cgroup_conf_are_taken_as_well() -> None:
