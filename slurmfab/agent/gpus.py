@@ -32,7 +32,7 @@ def read(root: str = "", named: Iterable[str] = ()) -> List[Dict[str, Any]]:
     return [
         {
             "file": gpu["file"],
-            "type": "_".join(filter(None, (slurm_type(gpu["model"]), gpu.get("profile", "")))),
+            "type": "_".join(filter(None, (slurm_type(gpu["model"]), slurm_type(gpu.get("profile", ""))))),
             "bus": gpu["bus"],
             "cores": sockets.cores_of(pci.near(root, gpu["bus"])) if sockets else "",
             "with_files": gpu.get("with_files", []),

@@ -76,7 +76,7 @@ def _instances(whole: Gpu, profiles: Sequence[str], files: set[str], known: Sequ
     left = [gpu for gpu in known if gpu.file == whole.file and gpu.with_files and set(gpu.with_files) <= files]
     found = []
     for profile in profiles:
-        kind = f"{whole.type}_{profile}"
+        kind = f"{whole.type}_{slurm_type(profile)}"
         same = next((gpu for gpu in left if gpu.type == kind), None)
         found.append(replace(same, bus=whole.bus) if same else replace(whole, type=kind, with_files=("unknown",)))
         left = [gpu for gpu in left if gpu is not same]

@@ -16,7 +16,7 @@ NVIDIA, AMD = "0x10de", "0x1002"
 
 LISTING = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)
   MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)
-  MIG 1g.5gb      Device  1: (UUID: MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb)
+  MIG 1g.5gb+me   Device  1: (UUID: MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb)
 GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-ad2367dd-a40e-6b86-6fc3-c44a2cc92c7e)
 """
 DETAILS = """
@@ -230,7 +230,7 @@ def test_mig_instances_when_there_are_some_are_gpus_of_their_own_with_their_file
     kind, bus = "a100-sxm4-40gb", "0000:07:00.0"
     assert machine.gpus() == (
         Gpu("/dev/nvidia0", f"{kind}_3g.20gb", bus, with_files=(f"{CAPS}30", f"{CAPS}31")),
-        Gpu("/dev/nvidia0", f"{kind}_1g.5gb", bus, with_files=(f"{CAPS}84", f"{CAPS}85")),
+        Gpu("/dev/nvidia0", f"{kind}_1g.5gbme", bus, with_files=(f"{CAPS}84", f"{CAPS}85")),
         Gpu("/dev/nvidia1", kind, "0000:0a:00.0"),
     )
 

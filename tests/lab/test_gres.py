@@ -94,8 +94,10 @@ def test_shards_are_dealt_over_the_gpus_and_a_job_gets_one(cluster: DeployedLab,
         ("Gres: 'gpu:a100:4'", "n1: the cluster file gives it 4 GPUs, and the lock knows 2"),
         ("Gres: 'gpu:a100:2,shard:7'", "shard:7 cannot be dealt evenly over 2 GPUs"),
         ("AutoDetect: nvml", "n1: AutoDetect: nvml needs Slurm's plugin gpu_nvml.so"),
+        ("File: /dev/accel0", "n1: the cluster file names /dev/accel0 (File), and there was never such a device"),
+        ("Gres: 'gpu:a100:2', File: '/dev/nvidia[0'", '"/dev/nvidia[0" is no device file'),
     ],
-    ids=["too-many", "uneven", "no-plugin"],
+    ids=["too-many", "uneven", "no-plugin", "no-device", "no-list"],
 )
 def test_gres_that_the_node_cannot_have_is_refused_and_nothing_is_changed(
     cluster: DeployedLab, text: str, keys: str, words: str
@@ -107,8 +109,24 @@ def test_gres_that_the_node_cannot_have_is_refused_and_nothing_is_changed(
     assert {host: cluster.on(host, FILES) for host in HOSTS} == before
 
 
+def test_a_device_that_the_cluster_file_names_is_a_gpu_and_is_missed_like_one(cluster: DeployedLab, text: str) -> None:
+    cluster.on("n1", "mknod -m 0666 /dev/accel0 c 195 9")
+    try:
+        cluster.inventory_path.write_text(with_keys(text, "Gres: 'gpu:a100:2,gpu:gaudi:1', File: /dev/accel0"))
+        cluster.deploy()
+        assert seen_by_slurm(cluster)[0] == "n1 gpu:a100:2,gpu:gaudi:1"
+        look = "srun --gres=gpu:gaudi:1 sh -c 'dd if=/dev/accel0 of=/dev/null count=0 2>&1; true'"
+        assert "Operation not permitted" not in cluster.on("ctl", look)
+        cluster.on("n1", "mv /dev/accel0 /dev/gone")
+        assert failed_checks(cluster, "n1") == ["other hardware: /dev/accel0 is gone."]
+    finally:
+        cluster.on("n1", "rm -f /dev/accel0 /dev/gone")
+    cluster.inventory_path.write_text(text)
+    cluster.deploy()
+    assert cluster.on("n1", "grep ^NodeName /etc/slurm/gres.conf") == GRES_CONF
+
+
 def test_a_gpu_that_falls_off_its_bus_is_a_failed_check_that_names_its_slot(cluster: DeployedLab) -> None:
-    assert failed_checks(cluster, "n1") == []
     try:
         cluster.on("n1", "mv /dev/nvidia0 /dev/gone")
         (found,) = failed_checks(cluster, "n1")
