@@ -27,6 +27,7 @@ GROUPS = f"""  - {{hosts: n1, Gres: "gpu:{A100}:2,localtmp:800G"}}
   - {{hosts: n2, Gres: "gpu:{V100}:2"}}
 """
 SUBMIT = "cd /tmp && sbatch --parsable -n1 --mem=50 -o /dev/null {} --wrap 'sleep 60'"
+HEALTH_CHECK = "/usr/local/lib/slurmfab/health-check"
 SEEN = "squeue -h -j {} -o '%T %r'"
 
 
@@ -176,16 +177,25 @@ def test_a_file_that_cannot_be_is_refused_and_nothing_is_changed(
 
 
 def test_a_gpu_that_is_gone_is_named_and_nothing_of_the_configuration_changes(cluster: DeployedLab) -> None:
-    before = cluster.on("ctl", "cat /etc/slurm/slurm.conf /etc/slurm/gres.conf")
+    before = cluster.on("ctl", "cat /etc/slurm/*.conf")
     cluster.on("n2", "rm /dev/nvidia1")
     try:
-        code, lines, shown = quickchecked(cluster, "--hosts", "n2", "--only", "gpus")
-        assert code == 1
+        code, lines, shown = quickchecked(cluster, "--hosts", "n2", "--only", "gpus,nccl")
+        assert (code, [line["outcome"] for line in lines["nccl"]]) == (1, ["not run"]), shown
         assert "(/dev/nvidia1) is gone, and Slurm still counts it." in lines["gpus"][0]["words"], shown
         assert "dmesg" in lines["gpus"][0]["repair"]
         causes = failed(cluster.slurmfab("check-cluster", "--only", "gpus", "--json", "-"))
         assert "/dev/nvidia1" in causes[("n2", "gpus_are_there")]
         cluster.slurmfab("deploy")
-        assert cluster.on("ctl", "cat /etc/slurm/slurm.conf /etc/slurm/gres.conf") == before
+        assert cluster.on("ctl", "cat /etc/slurm/*.conf") == before
+        cluster.on("n2", HEALTH_CHECK)
+        cluster.until("ctl", "sinfo -h -n n2 -o %t", "drain")
+        code, lines, shown = quickchecked(cluster)
+        assert code == 1
+        assert [(line["host"], line["outcome"]) for line in lines["gpus"]] == [("n1", "passed"), ("", "failed")], shown
+        assert "/dev/nvidia1 is gone" in lines["gpus"][1]["words"], shown
     finally:
         cluster.on("n2", "mknod -m 666 /dev/nvidia1 c 195 1")
+    cluster.on("n2", f"{HEALTH_CHECK}; {HEALTH_CHECK}")
+    cluster.until("ctl", "sinfo -h -n n2 -o %t", "idle")
+    assert quickchecked(cluster, "--hosts", "n2", "--only", "gpus")[0] == 0
