@@ -33,15 +33,17 @@ def main(settings: str, word: str = "") -> int:
             without a reboot, and acts on that.
 
     Returns:
-        The exit code; it is 0 whatever was found, since slurmd would not start otherwise.
+        The exit code: 0 whatever was found; slurmd logs any other as an error, and what was printed.
     """
     deadline = time.monotonic() + AT_MOST
 
     def left(most: float) -> float:
         return max(0.1, min(most, deadline - time.monotonic()))
 
-    with open(settings, encoding="utf-8") as file:
-        wanted: Dict[str, Any] = json.load(file)
+    wanted = remembered(settings)
+    if "node" not in wanted:
+        print("%s cannot be read, or says nothing of a node: fab deploy" % settings, file=sys.stderr)  # noqa: T201
+        return 1
     place = wanted.get("state", MEMORY)
     memory = remembered(place)
     if word == "forget":
@@ -65,7 +67,7 @@ def main(settings: str, word: str = "") -> int:
 
 
 def remembered(path: str) -> Dict[str, Any]:
-    """What the last look has left; nothing where there was none since the boot, or it cannot be read."""
+    """What a JSON file holds, such as what the last look has left; nothing where there is none that can be read."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)

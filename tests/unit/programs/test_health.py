@@ -174,6 +174,15 @@ def test_errors_of_a_gpu_when_somebody_has_them_forgotten_then_the_node_comes_ba
     assert bed.node == "MIXED"
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
+def test_settings_when_they_cannot_be_used_then_that_is_said_without_a_traceback(bed: Bed, text: str) -> None:
+    bed.put("settings", text)
+    done = bed.run()
+    assert (done.returncode, done.stderr) == (
+        1, f"{bed.place}/settings cannot be read, or says nothing of a node: fab deploy\n",
+    )  # fmt: skip
+
+
 def test_the_program_as_it_stays_on_a_host_needs_nothing_but_itself(bed: Bed) -> None:
     argv = [sys.executable, "-E", "-S", "-s", "-B", f"{bed.place}/program/run.py", f"{bed.place}/settings", "look"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
