@@ -18,6 +18,7 @@ from slurmfab.agent.reading import names, read_text
 TOP = "/sys/fs/cgroup"
 CONTROLLERS = ("cpuset", "memory", "devices")
 BUS = "/run/dbus/system_bus_socket"
+NO_BUS = "no system bus"
 MEMSW = "memory/memory.memsw.limit_in_bytes"
 
 
@@ -59,8 +60,9 @@ def judged(  # noqa: PLR0917 - the raw material, each piece from a place of its 
         version, troubles = "hybrid", ["hybrid"]
     else:
         version, troubles = "none", ["no systemd" if kind == "tmpfs" else "nothing mounted"]
-    bad = {words.partition(" ")[0] for words in troubles}
-    is_hopeless = bool(troubles) and not bad <= set(CONTROLLERS)
+    # The bus comes with a package, so it is no reason to do without control groups.
+    bad = {words.partition(" ")[0] for words in troubles if words != NO_BUS}
+    is_hopeless = not bad <= set(CONTROLLERS)
     usable = [] if is_hopeless else [name for name in CONTROLLERS if name not in bad]
     return {
         "version": version,
@@ -88,7 +90,7 @@ def v2_troubles(
     """What is in the way on the unified tree; devices are limited by eBPF there, without a controller of that name."""
     if not is_writable:
         return ["read-only"]
-    troubles = ["no system bus"] if lacks_bus else []
+    troubles = [NO_BUS] if lacks_bus else []
     for name in CONTROLLERS[:2]:
         hierarchy, enabled = known.get(name, ("0", "1"))
         if name not in there:

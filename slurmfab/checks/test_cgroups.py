@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.agent.cgroups import BUS, CONTROLLERS, MEMSW, TOP, judged
+from slurmfab.agent.cgroups import BUS, CONTROLLERS, MEMSW, NO_BUS, TOP, judged
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import conf, files
 from slurmfab.cluster import Cluster
@@ -31,7 +31,8 @@ def test_node_has_usable_control_groups(node: CheckedHost, cluster: Cluster, loc
     others = cgroups.others(cluster, lock, node.name)
     repair = cgroups.repair(now, cgroups.like(others))
     if any("cgroup" in settings.get(key, "") for key in ON_CGROUPS):
-        assert now.is_usable, (
+        is_ready = now.is_usable and NO_BUS not in now.troubles
+        assert is_ready, (
             f"slurm.conf counts on control groups, and here Slurm cannot use them: {cgroups.described(now)}. "
             f"Repair: {repair}"
         )

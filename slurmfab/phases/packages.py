@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from slurmfab.agent.cgroups import NO_BUS
 from slurmfab.agent.packages import Packages
 from slurmfab.agent.resource import Resource
 from slurmfab.phases import people
 from slurmfab.situation import Situation
 from slurmfab.slurm.versions import DATABASE_SERVER, packages
+
+BUS = "dbus"
+"""The system bus, over which slurmd asks systemd for a place of its own among control groups of version 2."""
 
 
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
@@ -16,4 +20,10 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     if database and host == database.host and not database.external:
         names |= set(DATABASE_SERVER)
     names |= set(people.packages(situation, host))
+    names |= {BUS} if "compute" in situation.cluster.roles(host) and lacks_bus(situation, host) else set()
     return (Packages(tuple(sorted(names))),)
+
+
+def lacks_bus(situation: Situation, host: str) -> bool:
+    """Whether a host has no system bus, and needs one; then Slurm could not use its control groups."""
+    return host in situation.facts and NO_BUS in situation.facts[host].cgroup.troubles

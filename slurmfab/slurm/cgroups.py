@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from slurmfab.agent.cgroups import NO_BUS
 from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.hostlist import fold
 from slurmfab.promises.dangers import LOST_LIMITS
@@ -31,7 +32,7 @@ ABOUT_ALL = {
     "nothing mounted": "nothing is mounted at /sys/fs/cgroup",
     "no systemd": "version 1 without /sys/fs/cgroup/systemd, by which Slurm knows it",
     "read-only": "version 2, mounted read-only",
-    "no system bus": "version 2, and no D-Bus system bus, over which Slurm asks systemd for its place",
+    NO_BUS: "version 2, and no D-Bus system bus, over which Slurm asks systemd for its place",
 }
 """What is the matter where it is not a matter of single controllers."""
 
@@ -47,7 +48,7 @@ OF_ONE = {
 
 def described(cgroup: Cgroup) -> str:
     """What a host has, as far as it is of no use to Slurm: `version 2 with cpuset and memory taken by version 1`."""
-    about_all = [ABOUT_ALL[words] for words in cgroup.troubles if words in ABOUT_ALL]
+    about_all = [ABOUT_ALL[words] for words in _worst(cgroup) if words in ABOUT_ALL]
     if about_all:
         return "; ".join(about_all)
     if cgroup.version not in ("v1", "v2"):
@@ -75,7 +76,7 @@ def repair(cgroup: Cgroup, like: str = "") -> str:
         places = " ".join(f"/sys/fs/cgroup/{name}" for name in whys.get("read-only", ())) or "/sys/fs/cgroup"
         mounts = "; ".join(f"mount -o remount,rw {place}" for place in places.split())
         return f"{mounts} (in a container, have its manager mount it writable)"
-    if "no system bus" in cgroup.troubles:
+    if _worst(cgroup) == (NO_BUS,):
         return "apt-get install dbus && systemctl start dbus.socket"
     if "off" in whys:
         arguments = " ".join(f"cgroup_enable={name}" for name in whys["off"])
@@ -190,6 +191,10 @@ def remarks(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], versio
         cost = "" if wanted.is_usable else f" So no node holds its jobs to {_loss(cgroup)}; slurm.conf is one for all."
         change = repair(cgroup, most) + (f"; the other nodes have version {most.removeprefix('v')}" if most else "")
         yield f"{hosts}: no control groups that Slurm can use: {described(cgroup)}.{cost} Change there: {change}."
+    busless = [name for name, cgroup in nodes.items() if cgroup.is_usable and NO_BUS in cgroup.troubles]
+    if busless:
+        cgroup = nodes[busless[0]]
+        yield f"{fold(busless)}: {described(cgroup)}. A deployment installs dbus, which has to run then."
     swapless = {name: cgroup for name, cgroup in nodes.items() if cgroup.is_usable and not cgroup.swap}
     if not poor and len(swapless) < len(nodes):
         for hosts, cgroup in _alike(swapless):
@@ -222,10 +227,15 @@ def _loss(cgroup: Cgroup) -> str:
     return "swap space" if cgroup.is_usable else "cores, memory and devices"
 
 
+def _worst(cgroup: Cgroup) -> tuple[str, ...]:
+    """What is in the way; the bus, which is a package away, only where there is nothing worse."""
+    return tuple(words for words in cgroup.troubles if words != NO_BUS) or cgroup.troubles
+
+
 def _by_trouble(cgroup: Cgroup) -> dict[str, list[str]]:
     """The controllers that have something the matter with them, by what it is."""
     found: dict[str, list[str]] = {}
-    for text in cgroup.troubles:
+    for text in _worst(cgroup):
         name, _, why = text.partition(" ")
         if text not in ABOUT_ALL:
             found.setdefault(why, []).append(name)

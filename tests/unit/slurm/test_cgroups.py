@@ -68,7 +68,6 @@ PLACES = ["", "cpuset", "memory", "devices"]
             "version 2 with memory missing from /sys/fs/cgroup/cgroup.controllers", "cgroup.subtree_control",
         ),
         (UNIFIED, "cpuset memory", "", [], False, "version 2, mounted read-only", "mount -o remount,rw /sys/fs/"),
-        (UNIFIED, "cpuset memory", "", [""], True, "no D-Bus system bus", "apt-get install dbus"),
         ("proc /proc proc rw 0 0\n", "", "", [], False, "nothing is mounted at /sys/fs/cgroup", "hierarchy=1"),
     ],
 )  # fmt: skip
@@ -79,6 +78,19 @@ def test_what_a_host_has_when_it_is_judged_then_it_is_told_with_what_to_change( 
     assert found.is_usable == (not repair)
     assert described in cgroups.described(found)
     assert repair in (cgroups.repair(found) if repair else "")
+
+
+def test_a_missing_bus_is_told_and_a_package_away() -> None:
+    found = cgroup_from(judged(UNIFIED, "cpuset memory", "", [""], True, True))
+    assert found.is_usable
+    assert "no D-Bus system bus" in cgroups.described(found)
+    assert cgroups.repair(found).startswith("apt-get install dbus")
+    (line,) = remarks(n1=found, n2=USABLE)
+    assert line.startswith("n1: version 2, and no D-Bus system bus")
+    worse = cgroup_from(judged(UNIFIED, "cpuset", KNOWN.format(0, 0), [""], True, True))
+    assert (worse.is_usable, worse.troubles) == (False, ("no system bus", "memory off"))
+    assert cgroups.described(worse) == "version 2 with memory switched off at boot"
+    assert cgroups.repair(worse).startswith("cgroup_enable=memory")
 
 
 def test_the_kernel_argument_is_the_one_for_what_the_other_nodes_have() -> None:
