@@ -31,7 +31,7 @@ def quickcheck(  # noqa: PLR0917 - each argument is an option of the command lin
     json: str = "",
     ask_sudo_password: bool = False,
 ) -> int:
-    """Try the cluster with small jobs, up to GPUs and a container.
+    """Try the cluster with small jobs, GPUs included.
 
     A line for each thing that is tried, with its time: a batch job, its environment, two nodes, GPUs of each kind, NCCL
     between them, a container. What is left of the jobs is cancelled. Exit codes: 0 nothing failed, 1 something
