@@ -61,16 +61,8 @@ def remarks(situation: Situation, hosts: Collection[str]) -> Iterator[tuple[str,
     for node in situation.compute_nodes:
         if node not in hosts or node not in situation.facts:
             continue
-        bare = situation.facts[node].bare_gpus
-        if bare:
-            yield (
-                node,
-                (
-                    f"{in_words(bare)}; Slurm cannot use what has no device file. Install the driver (nvidia-smi or "
-                    "rocm-smi shows whether it works), then accept the hardware: "
-                    f"{acceptance(situation.cluster.roles(node), node)}"
-                ),
-            )
+        if situation.facts[node].bare_gpus:
+            yield node, _of_bare(situation, node)
         other = _other_types(situation.cluster.settings_of(node), situation.host(node).gpus)
         if other:
             yield node, other
@@ -125,6 +117,18 @@ def in_words(bare: Sequence[BareGpu]) -> str:
         f"{len(slots)} {maker} GPU{'s' if len(slots) > 1 else ''} on the PCI bus "
         f"{'have' if len(slots) > 1 else 'has'} {_driver_in_words(driver)} ({', '.join(slots)})"
         for (maker, driver), slots in groups.items()
+    )
+
+
+def _of_bare(situation: Situation, node: str) -> str:
+    """What to do about GPUs without a device file: those that the lock knows need no more than their driver."""
+    bare = situation.facts[node].bare_gpus
+    if {gpu.bus for gpu in bare} <= {gpu.bus for gpu in situation.host(node).gpus}:
+        return f"{in_words(bare)}, and the lock has them: load the driver again (see `dmesg` there)"
+    way = acceptance(situation.cluster.roles(node), node)
+    return (
+        f"{in_words(bare)}; Slurm cannot use what has no device file. Install the driver (nvidia-smi or rocm-smi shows "
+        f"whether it works), then accept the hardware: {way}"
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from slurmfab.agent.node_states import NodeState, said
 from slurmfab.agent.resource import OK, Outcome
 from slurmfab.facts import HostFacts
+from slurmfab.gres_fitness import in_words as bare_in_words
 from slurmfab.hostlist import fold
 from slurmfab.lock import HostLock
 from slurmfab.plans import gpu_changes
@@ -127,7 +128,8 @@ def shrunk(node: Node, pinned: HostLock, facts: HostFacts) -> tuple[str, ...]:
     if not gone and not lost:
         return ()
     words = f"it has only {' and '.join(gone)}" if gone else "it has other GPUs"
-    which = f" ({', '.join(lost)})" if lost else ""
+    bare = [bare_in_words(facts.bare_gpus)] if lost and facts.bare_gpus else []
+    which = f" ({', '.join([*lost, *bare])})" if lost else ""
     return (
         f"{words}{which}. Mend the hardware; if it is meant to be so, remove hardware and gpus "
         f"from {node.name}'s entry in the lock, then: fab deploy",

@@ -155,6 +155,15 @@ def test_gpus_that_nothing_can_use_are_a_remark_and_stop_nobody() -> None:
     assert list(remarks(known, ("c1",))) == []
 
 
+def test_gpus_that_the_lock_has_and_whose_driver_is_gone_need_it_back_and_no_more() -> None:
+    wanted = wanting("Weight: 1")
+    before = facts_of(wanted, gpus=(Gpu("/dev/nvidia0", "a100", BARE[0].bus), Gpu("/dev/nvidia1", "a100", BARE[1].bus)))
+    ((_, words),) = remarks(situation(wanted, facts_of(wanted, bare_gpus=BARE), before), ("n1",))
+    assert words.endswith(
+        "(0000:3b:00.0, 0000:5e:00.0), and the lock has them: load the driver again (see `dmesg` there)"
+    )
+
+
 def test_a_type_that_a_known_nodes_gpus_are_not_is_a_remark() -> None:
     wanted = wanting("Gres: 'gpu:h100:2'")
     ((host, words),) = remarks(situation(wanted, facts_of(wanted, gpus=GPUS)), ("n1",))

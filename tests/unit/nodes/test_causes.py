@@ -9,7 +9,7 @@ from support import SMALL, prepared
 
 from slurmfab.agent.node_states import NodeState, flags, our_reason
 from slurmfab.agent.resource import Change, Outcome
-from slurmfab.facts import Gpu
+from slurmfab.facts import BareGpu, Gpu
 from slurmfab.lock import HostLock
 from slurmfab.nodes.causes import Evidence, Leftovers, diagnose, told
 from slurmfab.report import Step
@@ -78,6 +78,9 @@ def test_a_node_on_which_a_gpu_has_fallen_off_its_bus_is_told_with_its_slot() ->
     assert words.startswith(
         "it has only 2 of 3 GPUs (the GPU in slot 0000:00:00.0 (/dev/nvidia0) is gone (it was a100)). Mend"
     )
+    bare = (BareGpu("0000:00:00.0", "NVIDIA"),)
+    (words,) = diagnose(Evidence(node(), pinned, dataclasses.replace(HEALTHY, gpus=left, bare_gpus=bare))).grave
+    assert "(it was a100), 1 NVIDIA GPU on the PCI bus has no driver (0000:00:00.0)). Mend" in words
 
 
 def test_processes_of_a_job_that_slurm_has_given_up_are_grave() -> None:
