@@ -65,32 +65,37 @@ def around_jobs(situation: Situation, kind: str) -> tuple[Resource, ...]:
     directory = SCRIPTS.format(kind)
     return (
         Scripts(directory, situation.scripts.get(kind, ())),
-        File(f"{PROGRAMS}/{kind}", fill(kind, {"directory": directory}), mode=0o755),
+        File(f"{PROGRAMS}/{kind}", filled(kind, directory=directory), mode=0o755),
     )
 
 
 def health_check(situation: Situation, host: str, health: Health) -> tuple[Resource, ...]:
     """The program, what it is told, and what slurmd starts."""
-    context = {"program": HEALTH_PROGRAM, "settings": HEALTH_SETTINGS}
     return (
         Program(HEALTH_PROGRAM, programs.files("programs.health", HEALTH_MODULES)),
         File(HEALTH_SETTINGS, settings(situation, host, health)),
-        File(HEALTH_CHECK, fill("health-check", context), mode=0o755),
+        File(HEALTH_CHECK, filled("health-check", program=HEALTH_PROGRAM, settings=HEALTH_SETTINGS), mode=0o755),
     )
+
+
+@functools.cache
+def filled(name: str, **context: str) -> str:
+    """The text of a file that is the same on all nodes, however many there are."""
+    return fill(name, context)
 
 
 def settings(situation: Situation, host: str, health: Health) -> str:
     """What the program is told: the node's name, and what it must have."""
-    memory = node_settings(situation.node(host), situation.cluster.memory_margin).get("RealMemory", "")
-    said = {key.lower(): value for key, value in situation.cluster.settings_of(host).items()}
-    memory = said.get("realmemory", memory)
+    line = node_settings(situation.node(host), situation.cluster.memory_margin)
+    promised = {key.lower(): str(value) for key, value in line.items()}
+    memory, gres = promised.get("realmemory", ""), promised.get("gres", "")
     found = {
         "node": host,
         "interval": health.interval,
         "mounts": list(health.mounts),
         "disk": dict(health.disk),
         "memory": int(memory) if health.memory and memory.isdigit() else 0,
-        "gpus": list(gpu_files(situation, host)) if health.gpus else [],
+        "gpus": list(gpu_files(situation, host)) if health.gpus and "gpu" in gres else [],
         "clock": health.clock,
         "daemons": list(health.daemons),
     }
@@ -109,10 +114,11 @@ def files_by_node(gres_conf: str) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for line in gres_conf.splitlines():
         words = dict(re.findall(r"(\w+)=(\S+)", line.partition("#")[0]))
-        if words.get("Name") == "gpu" and "File" in words and "NodeName" in words:
-            files = tuple(devices(words["File"]))
+        said = words.get("File") or words.get("MultipleFiles")
+        if words.get("Name") == "gpu" and said and "NodeName" in words:
+            files = tuple(devices(said))
             for node in expand(words["NodeName"]):
-                found[node] = (*found.get(node, ()), *files)
+                found[node] = tuple(dict.fromkeys((*found.get(node, ()), *files)))
     return found
 
 
