@@ -126,8 +126,10 @@ def tell(entry: Mapping[str, Any]) -> None:
 def line_of(entry: Mapping[str, Any]) -> str:
     """One entry as a line: nodes, GPUs, figure, threshold, and what was done."""
     wanted: Optional[float] = entry.get("wanted")
-    figure = "%.1f GB/s" % entry["busbw"] if "busbw" in entry else ""
-    if figure and wanted is not None:
+    figure = ""
+    if "busbw" in entry:
+        figure = "%.1f GB/s" % entry["busbw"] if entry["busbw"] else "no bus between GPUs"
+    if entry.get("busbw") and wanted is not None:
         figure += " (wanted %.1f)" % wanted
     told = entry["why"] or figure
     names = "-".join(entry["nodes"]) if len(entry["nodes"]) == A_PAIR else ",".join(entry["nodes"])

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Callable, Deque, Iterable, List, Mapping, Optional, Set
+from typing import Any, Callable, Deque, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from slurmfab.agent.resource import SYSTEM_PATH, Context, ResourceFailed
 from slurmfab.programs.gpu_check_nodes import RESERVATION, idle_in
@@ -81,6 +81,7 @@ class Runner:
         self.stop = stop
         self.deadline = time.monotonic() + wait_seconds
         self.attempts: List[Attempt] = []
+        self.idle_nodes: Dict[str, int] = {}
 
     def measure(self, wishes: Iterable[Wish], heard: Callable[[Result], None]) -> None:
         """Make all of these measurements, those that fall short twice; nothing is left in the queue in the end.
@@ -141,6 +142,7 @@ class Runner:
             return
         states = {job.name: job.state for job in jobs if job.is_ours}
         others = waiting(jobs)
+        self.idle_nodes = {}
         now = time.monotonic()
         for one in self.attempts:
             if states.get(one.wish.job_name) == "PENDING":
@@ -163,14 +165,18 @@ class Runner:
         wish = attempt.wish
         partitions = frozenset(name for node in wish.nodes for name in node.partitions)
         for job in others.values():
-            if not job.could_use(wish.names, partitions, self.context):
-                continue
-            if job.number not in attempt.others:
-                return job
-            idle = max((idle_in(self.context, name) for name in job.partitions), default=0) if job.nodes > 1 else 0
-            if job.nodes > 1 and job.nodes <= idle + len(wish.nodes):
+            is_new = job.number not in attempt.others
+            may_start = is_new or (job.nodes > 1 and job.nodes <= self.idle(job.partitions) + len(wish.nodes))
+            if may_start and job.could_use(wish.names, partitions, self.context):
                 return job
         return None
+
+    def idle(self, partitions: Tuple[str, ...]) -> int:
+        """The idle nodes of that partition which has most, counted once for each look at the queue."""
+        for name in partitions:
+            if name not in self.idle_nodes:
+                self.idle_nodes[name] = idle_in(self.context, name)
+        return max((self.idle_nodes[name] for name in partitions), default=0)
 
     def end(self, attempt: Attempt, why: str) -> None:
         """End a job; its srun then ends by itself, or is ended."""

@@ -16,8 +16,9 @@ import pytest
 from slurmfab.agent.resource import Context
 from slurmfab.programs import gpu_check_history as history
 from slurmfab.programs.gpu_check import line_of, main
-from slurmfab.programs.gpu_check_jobs import arguments
+from slurmfab.programs.gpu_check_jobs import Attempt, Runner, arguments
 from slurmfab.programs.gpu_check_nodes import gpu_nodes
+from slurmfab.programs.gpu_check_queue import jobs_in, waiting
 from slurmfab.programs.gpu_check_results import Result, Wish, judged
 from slurmfab.programs.gpu_check_run import Check
 from slurmfab.programs.nccl_output import Measurement
@@ -36,6 +37,7 @@ class Slurm(Context):
 
     nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
     reserved: bool = False
+    idle: int = 0
     asked: list[str] = field(default_factory=list)
 
     def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
@@ -50,7 +52,7 @@ class Slurm(Context):
         elif "show reservation" in words:
             said, code = ("ReservationName=slurmfab_gpu_check", 0) if self.reserved else ("", 1)
         elif argv[0] == "sinfo":
-            said = "main|up\n"
+            said = f"{self.idle}\n" if "idle" in argv else "main|up\n"
         elif "update" in argv:
             self.asked.append(words)
             for name in argv[2].partition("=")[2].split(","):
@@ -199,6 +201,33 @@ def test_within_a_node_one_process_has_all_gpus_and_between_nodes_there_is_one_f
     assert {"--nodelist=n1,n2", "--ntasks=8", "--ntasks-per-node=4", "--mpi=pmix"} <= set(pair)
     assert "--reservation=slurmfab_gpu_check" in pair
     assert pair[-2:] == ["-g", "1"]
+
+
+WAITS = "{number}|PENDING|ann|{partition}|{nodes}|{needs}|Resources|train\n"
+
+
+@pytest.mark.parametrize(
+    ("waited_before", "job", "gives_way"),
+    [
+        (False, {}, True),
+        (True, {}, False),
+        (False, {"partition": "cpu"}, False),
+        (False, {"needs": "n9"}, False),
+        (False, {"needs": "n1"}, True),
+        (True, {"nodes": 3}, True),
+        (True, {"nodes": 4}, False),
+    ],
+    ids=["new", "could not use it", "elsewhere", "another node", "this node", "fits by now", "does not fit"],
+)
+def test_a_measurement_gives_way_to_a_job_that_could_start_without_it(
+    waited_before: bool, job: dict[str, Any], gives_way: bool
+) -> None:
+    slurm = Slurm(idle=2)
+    runner = Runner(slurm, SETTINGS, threading.Event(), 60)
+    others = waiting(jobs_in(WAITS.format(**{"number": "7", "partition": "main", "nodes": 1, "needs": "", **job})))
+    before = set(others) if waited_before else set()
+    attempt = Attempt(wish("n1"), None, None, 0.0, before)  # type: ignore[arg-type]
+    assert (runner.heir(attempt, others) is not None) is gives_way
 
 
 @pytest.mark.parametrize(
