@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,7 @@ def quickcheck(
     with opener(known, senders(known)) as shells:
         bench = ready_bench(known, wish, sender_of(known, shells), nodes, opener)
         try:
-            for line in tried(bench, checks):
+            for line in chain(silent_logins(known, shells), tried(bench, checks)):
                 lines.append(line)
                 heard(line)
         finally:
@@ -186,13 +187,21 @@ def sender_of(known: Inventory, shells: Shells) -> CheckedHost:
     Raises:
         HostError: none can.
     """
-    reasons: list[HostError] = []
+    errors: list[HostError] = []
     for name in senders(known):
         shell: Shell | HostError = shells[name]
         if not isinstance(shell, HostError):
             return CheckedHost(name, shell)
-        reasons.append(shell)
-    raise reasons[-1]
+        errors.append(shell)
+    raise errors[-1]
+
+
+def silent_logins(known: Inventory, shells: Shells) -> Iterator[Line]:
+    """A line for each login host that cannot be reached: nobody gets in there."""
+    for name in known.cluster.login:
+        shell = shells[name]
+        if isinstance(shell, HostError):
+            yield Line("login", name, FAILED, shell.reason)
 
 
 def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:

@@ -155,8 +155,11 @@ def test_a_cluster_that_works_passes_line_by_line_and_exits_0(tiny: Tiny) -> Non
 
 def test_jobs_come_from_the_login_host_and_else_from_the_controller(tiny: Tiny) -> None:
     assert tiny.seen().sender == "login"
-    tiny.shells["login"] = Unreachable("login", "no answer.")
-    assert tiny.seen().sender == "ctl"
+    tiny.shells["login"], tiny.shells["ctl"] = Unreachable("login", "no answer."), tiny.login
+    summary = tiny.seen()
+    assert (summary.sender, summary.exit_code) == ("ctl", 1)
+    assert (summary.lines[0].host, summary.lines[0].words) == ("login", "no answer.")
+    assert one(summary, "allocation").outcome == "passed"
 
 
 def test_nobody_to_send_jobs_from_is_one_error_with_its_host(tiny: Tiny) -> None:
