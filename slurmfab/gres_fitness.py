@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from slurmfab.errors import InputError
 from slurmfab.facts import BareGpu, Gpu, HostFacts
 from slurmfab.plans.kinds_of_drift import acceptance
-from slurmfab.slurm.gres import autodetect, finds_itself, gres_value, is_of_type, named_files, parsed, written
+from slurmfab.slurm.gres import Device, autodetect, finds_itself, gres_value, is_of_type, named_files, parsed, written
 from slurmfab.slurm.versions import SlurmVersion
 
 if TYPE_CHECKING:
@@ -63,9 +63,14 @@ def remarks(situation: Situation, hosts: Collection[str]) -> Iterator[tuple[str,
             continue
         if situation.facts[node].bare_gpus:
             yield node, _of_bare(situation, node)
-        other = _other_types(situation.cluster.settings_of(node), situation.host(node).gpus)
+        settings, known = situation.cluster.settings_of(node), situation.host(node).gpus
+        other = _other_types(settings, known)
         if other:
             yield node, other
+        if known and gres_value(settings) and not wanted_gpus(settings):
+            all_of_them = written(Device("gpu", known[0].type, str(len(known))))
+            said = f"its Gres, {gres_value(settings)}, names none of its {len(known)} GPUs, so jobs get none"
+            yield node, f"{said}; if they shall, add {all_of_them} to it"
 
 
 def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[BareGpu]) -> str:
