@@ -22,6 +22,7 @@ pytestmark = pytest.mark.lab
 V1_AS_N1 = "systemd.unified_cgroup_hierarchy=0 on the kernel's command line"
 SHOWN = "scontrol show config | awk '$1 == \"{}\" {{print $3}}'"
 READ_ONLY, WRITABLE = (f"mount -o remount,bind,{mode} /sys/fs/cgroup/memory" for mode in ("ro", "rw"))
+OPEN = "a job that asked for one GPU can open /dev/nvidia0 and /dev/nvidia1 of 2."
 DAEMONS = "systemctl is-active slurmd"
 
 
@@ -104,6 +105,25 @@ def test_when_the_node_that_differs_has_left_then_the_limits_come_and_hold(mixed
     assert {one["check"]: one["outcome"] for one in found.values() if one["outcome"] != "passed"} == {}
     assert found["memory_is_limited", "n1"]["title"].startswith("a job that takes more memory")
     assert ("gpus_are_kept_apart", "n1") in found
+
+
+def test_limits_that_do_not_hold_on_one_node_are_found_there_with_the_numbers(mixed: Mixed) -> None:
+    mixed.lab.on("n1", "sed -i s/=yes/=no/ /etc/slurm/cgroup.conf && systemctl restart slurmd")
+    mixed.lab.until("ctl", "sinfo -h -N -n n1 -o %t", "idle")
+    found = mixed.checks("limits", "gpus")
+    causes = {
+        check: one["cause"] for (check, host), one in found.items() if host == "n1" and one["outcome"] == "failed"
+    }
+    assert causes == {
+        "memory_is_limited": "a job that asked for 200 MiB got 400 MiB.",
+        "cores_are_limited": causes["cores_are_limited"],
+        "job_has_the_gpu_that_it_asked_for": OPEN,
+        "gpus_are_kept_apart": OPEN,
+        "job_without_gpus_has_none": "a job that asked for no GPU can open /dev/nvidia0 and /dev/nvidia1.",
+    }
+    assert causes["cores_are_limited"].startswith("a job that asked for one CPU can use ")
+    mixed.lab.deploy()
+    assert not [one for one in mixed.checks("limits", "gpus").values() if one["outcome"] != "passed"]
 
 
 def test_a_host_without_usable_control_groups_when_it_wants_to_join_then_is_refused_with_what_to_change(
