@@ -155,6 +155,9 @@ def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tupl
             wanted = entries[number]
             missing = int(re.sub(r"\D", "", wanted.count)) - len(taken)
             fitting = [gpu for gpu in left if any_type or is_of_type(gpu.type, wanted.type)]
+            # Who names no profile means whole GPUs first.
+            whole_first = "g." not in wanted.type
+            fitting = sorted(fitting, key=lambda gpu: whole_first and bool(gpu.with_files))
             mine[number] = [*taken, *fitting[:missing]]
             left = [gpu for gpu in left if gpu not in mine[number]]
     return {number: tuple(gpu for gpu in gpus if gpu in taken) for number, taken in mine.items()}

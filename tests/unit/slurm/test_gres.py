@@ -109,6 +109,13 @@ def test_instances_of_a_gpu_are_gpus_with_several_files_each() -> None:
     assert node_settings(node("n1", gpus=gpus), "3%")["Gres"] == "gpu:a100_3g.20gb:1,gpu:a100_1g.5gb:2,gpu:a100:1"
 
 
+def test_whole_gpus_go_before_instances_where_no_profile_is_named() -> None:
+    gpus = (instance("1g.5gb", 85), instance("1g.5gb", 94), gpu(1))
+    (whole, part) = gres_lines([node("n1", gpus=gpus, Gres="gpu:a100:1,gpu:1g.5gb:1")])
+    assert whole.endswith("Type=a100 File=/dev/nvidia1")
+    assert part.endswith("Type=1g.5gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap85")
+
+
 def test_shards_are_counted_and_slurm_deals_them_over_the_gpus() -> None:
     shared = node("n1", gpus=PASCAL, Gres="gpu:pascal:2,shard:8")
     assert gres_lines([shared])[1] == "NodeName=n1 Name=shard Count=8"
