@@ -91,10 +91,11 @@ def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[
             else "is the driver installed, and are there /dev/nvidia files?"
         )
         return (
-            f"the cluster file gives it {wanted} GPUs, and {len(gpus)} can be seen there ({why}). Or leave its Gres "
+            f"the cluster file gives it {counted(wanted)}, and {len(gpus)} can be seen there ({why}). Or leave its Gres "
             "out, so that what it has is discovered."
         )
-    return _other_types(settings, gpus)
+    other = _other_types(settings, gpus)
+    return f"{other}." if other else ""
 
 
 def missing_files(settings: Mapping[str, str], gpus: Sequence[Gpu]) -> list[str]:
@@ -109,6 +110,11 @@ def wanted_gpus(settings: Mapping[str, str]) -> int:
     return sum(int(re.sub(r"\D", "", entry.count)) for entry in entries if entry.name == "gpu")
 
 
+def counted(number: int) -> str:
+    """A number of GPUs in words."""
+    return f"{number} GPU{'s' if number != 1 else ''}"
+
+
 def in_words(bare: Sequence[BareGpu]) -> str:
     """GPUs without a device file as a sentence.
 
@@ -119,7 +125,7 @@ def in_words(bare: Sequence[BareGpu]) -> str:
     for gpu in bare:
         groups.setdefault((gpu.maker, gpu.driver), []).append(gpu.bus)
     return " and ".join(
-        f"{len(slots)} {maker} GPU{'s' if len(slots) > 1 else ''} on the PCI bus "
+        f"{counted(len(slots)).replace('GPU', f'{maker} GPU')} on the PCI bus "
         f"{'have' if len(slots) > 1 else 'has'} {_driver_in_words(driver)} ({', '.join(slots)})"
         for (maker, driver), slots in groups.items()
     )
@@ -175,7 +181,7 @@ def _too_many(situation: Situation, node: str, settings: Mapping[str, str]) -> s
     way = acceptance(situation.cluster.roles(node), node)
     now = f" There are {len(seen)} now; to take them: {way}." if len(seen) > len(known) else ""
     return (
-        f"the cluster file gives it {wanted} GPUs, and the lock knows {len(known)} from when it was met "
+        f"the cluster file gives it {counted(wanted)}, and the lock knows {len(known)} from when it was met "
         f"({', '.join(gpu.file for gpu in known) or 'none'})."
         + (f" {in_words(bare)}; install the driver, then: {way}." if bare else now or " Write what it has.")
     )
