@@ -91,8 +91,8 @@ def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[
             else "is the driver installed, and are there /dev/nvidia files?"
         )
         return (
-            f"the cluster file gives it {counted(wanted)}, and {len(gpus)} can be seen there ({why}). Or leave its Gres "
-            "out, so that what it has is discovered."
+            f"the cluster file gives it {counted(wanted)}, and {len(gpus)} can be seen there ({why}). Or leave its "
+            "Gres out, so that what it has is discovered."
         )
     other = _other_types(settings, gpus)
     return f"{other}." if other else ""

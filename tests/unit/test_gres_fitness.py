@@ -37,6 +37,7 @@ def reason(settings: str, **differing: Any) -> str:
 @pytest.mark.parametrize(
     ("settings", "differing", "words"),
     [
+        ("Gres: 'gpu:a100:1'", {}, "gives it 1 GPU, and 0 can be seen there"),
         (
             "Gres: 'gpu:a100:4'",
             {"gpus": GPUS},
@@ -54,7 +55,7 @@ def reason(settings: str, **differing: Any) -> str:
         ),
         ("File: '/dev/nvidia[1-2]'", {"gpus": GPUS}, "names /dev/nvidia2 (File), and there is no such device"),
     ],
-    ids=["too-many", "no-driver", "other-type", "no-file"],
+    ids=["one", "too-many", "no-driver", "other-type", "no-file"],
 )
 def test_a_host_that_is_met_without_the_gpus_of_the_cluster_file_is_left_out_with_the_reason(
     settings: str, differing: dict[str, Any], words: str
