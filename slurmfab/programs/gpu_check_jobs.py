@@ -5,6 +5,7 @@ Each is an `srun` of its own, which brings its output here.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import tempfile
 import threading
@@ -23,8 +24,8 @@ AT_ONCE = 64
 
 POLL_SECONDS = 3.0
 TICK_SECONDS = 0.2
-NICE = 10_000
-"""How far their priority is below that of other jobs (srun(1), --nice)."""
+NICE = 1_000_000_000
+"""How far their priority is below that of other jobs (srun(1), --nice): beyond what any weights add up to."""
 
 GRACE_SECONDS = 90.0
 """How long a job may take beyond its time limit: Slurm ends it within a minute, and KillWait."""
@@ -81,6 +82,7 @@ class Runner:
         self.stop = stop
         self.deadline = time.monotonic() + wait_seconds
         self.attempts: List[Attempt] = []
+        self.next_look = 0.0
         self.idle_nodes: Dict[str, int] = {}
 
     def measure(self, wishes: Iterable[Wish], heard: Callable[[Result], None]) -> None:
@@ -123,23 +125,27 @@ class Runner:
             return set()
 
     def results(self) -> List[Result]:
-        """Wait for something to end, and return its results; when nothing does, look after all."""
-        until = time.monotonic() + POLL_SECONDS
-        while time.monotonic() < until and not self.stop.wait(TICK_SECONDS):
+        """Wait until something ends or it is time to look after all, and return what has ended."""
+        while not self.stop.wait(TICK_SECONDS):
             ended = [one for one in self.attempts if one.process.poll() is not None]
-            if ended:
-                self.attempts = [one for one in self.attempts if one not in ended]
+            self.attempts = [one for one in self.attempts if one not in ended]
+            is_time = time.monotonic() >= self.next_look
+            if is_time:
+                # Where slurmctld is away for a moment, the next look asks again.
+                with contextlib.suppress(ResourceFailed):
+                    self.look_after()
+                self.next_look = time.monotonic() + POLL_SECONDS
+            if ended or is_time:
                 return [result_of(one, self.settings["minutes"]) for one in ended]
-        if not self.stop.is_set():
-            self.look_after()
         return []
 
     def look_after(self) -> None:
-        """End the jobs that others wait for, that wait too long themselves, or that do not end."""
-        try:
-            jobs = queue(self.context)
-        except ResourceFailed:
-            return
+        """End the jobs that others wait for, that wait too long themselves, or that do not end.
+
+        Raises:
+            ResourceFailed: slurmctld does not answer.
+        """
+        jobs = queue(self.context)
         states = {job.name: job.state for job in jobs if job.is_ours}
         others = waiting(jobs)
         self.idle_nodes = {}
@@ -181,7 +187,7 @@ class Runner:
     def end(self, attempt: Attempt, why: str) -> None:
         """End a job; its srun then ends by itself, or is ended."""
         attempt.ended_by = attempt.ended_by or why
-        self.context.run(["scancel", "--quiet", "--user=" + SLURM, "--name=" + attempt.wish.job_name])
+        self.cancel(attempt)
         try:
             attempt.process.wait(2)
         except subprocess.TimeoutExpired:
@@ -196,9 +202,14 @@ class Runner:
                 one.process.wait(10)
             except subprocess.TimeoutExpired:
                 one.process.kill()
-            self.context.run(["scancel", "--quiet", "--user=" + SLURM, "--name=" + one.wish.job_name])
+            self.cancel(one)
             one.output.close()
         self.attempts = []
+
+    def cancel(self, attempt: Attempt) -> None:
+        """Have Slurm end a job; where it does not answer, the next check does."""
+        with contextlib.suppress(ResourceFailed):
+            self.context.run(["scancel", "--quiet", "--user=" + SLURM, "--name=" + attempt.wish.job_name])
 
 
 def arguments(wish: Wish, settings: Mapping[str, Any]) -> List[str]:

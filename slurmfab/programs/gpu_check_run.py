@@ -98,7 +98,9 @@ class Check:
         for node in sorted(found, key=lambda node: "IDLE" not in node.state.flags):
             partition = nodes_of.partition_for((node,), up, self.settings.get("partition") or "")
             is_shut = node.is_shut_by_us and self.drains
-            if not node.state.is_in_service and not is_shut:
+            # A node that is powered down to save energy is not started for this.
+            is_away = not node.state.is_in_service or "POWERED_DOWN" in node.state.flags
+            if is_away and not is_shut:
                 why = "%s: %s" % (node.state.words, node.state.reason) if node.state.is_drained else node.state.words
                 self.note((node.name,), NOT_MEASURED, node.words, why=why)
             elif not partition:
@@ -195,7 +197,10 @@ class Check:
     def shut_for_pair(self, name: str, partner: str, result: Result) -> None:
         """Drain a node that falls short with several partners."""
         text = "all_reduce with %s %s (%s)" % (partner, result.why, result.wish.nodes[0].words)
-        complaint = nodes_of.drain(self.context, name, text)
+        try:
+            complaint = nodes_of.drain(self.context, name, text)
+        except ResourceFailed as error:
+            complaint = str(error)
         self.note((name,), SHORT, result.wish.nodes[0].words, why="falls short with several partners",
                   action="" if complaint else DRAINED, remark=complaint)  # fmt: skip
 

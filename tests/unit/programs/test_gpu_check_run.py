@@ -196,7 +196,7 @@ def wish(*names: str, **more: Any) -> Wish:
 
 def test_within_a_node_one_process_has_all_gpus_and_between_nodes_there_is_one_for_each() -> None:
     alone, pair = arguments(wish("n1"), SETTINGS), arguments(wish("n1", "n2", is_reserved=True), SETTINGS)
-    assert {"--ntasks=1", "--gres=gpu:4", "--nice=10000", "--exclusive", "--mpi=none", "--time=15"} <= set(alone)
+    assert {"--ntasks=1", "--gres=gpu:4", "--nice=1000000000", "--exclusive", "--mpi=none", "--time=15"} <= set(alone)
     assert alone[-3:] == ["2", "-g", "4"]
     assert {"--nodelist=n1,n2", "--ntasks=8", "--ntasks-per-node=4", "--mpi=pmix"} <= set(pair)
     assert "--reservation=slurmfab_gpu_check" in pair
