@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -27,16 +27,21 @@ class Gpus:
 
     Args:
         counts: how many, by type; an untyped one has an empty type.
-        used: how many of them jobs have.
+        taken: how many of them jobs have, by type.
     """
 
     counts: Mapping[str, int]
-    used: int = 0
+    taken: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
         """All of them."""
         return sum(self.counts.values())
+
+    @property
+    def used(self) -> int:
+        """Those that jobs have."""
+        return sum(self.taken.values())
 
     @property
     def free(self) -> int:
@@ -56,7 +61,7 @@ def gpus_in(record: Mapping[str, str]) -> Gpus:
     3
     """
     counts = counted(record.get("Gres", ""))
-    return Gpus(counts, sum(counted(record.get("GresUsed", "")).values()))
+    return Gpus(counts, counted(record.get("GresUsed", "")))
 
 
 def counted(gres: str) -> dict[str, int]:
@@ -119,15 +124,24 @@ def gpus(bench: Bench, node: str) -> str:
         pytest.skip.Exception: other jobs are in the way.
     """
     there = gpus_in(bench.records()[node])
-    for kind in there.counts:
-        look(bench, node, 1, f"--gres=gpu:{kind}:1" if kind else "--gres=gpu:1")
-    each = f"one {' and one '.join(kind or 'GPU' for kind in there.counts)} in a job"
-    if there.total == 1:
-        return each
+    tried = []
+    for kind, count in there.counts.items():
+        if there.taken.get(kind, 0) < count:
+            look(bench, node, 1, f"--gres=gpu:{kind}:1" if kind else "--gres=gpu:1")
+            tried.append(f"one {kind or 'GPU'}")
     if there.used:
-        return f"{each}; not all {there.total} at once, since jobs have {there.used}"
+        return f"{in_jobs(tried)}; not with all {there.total}, for jobs have {there.used}"
+    if there.total == 1:
+        return in_jobs(tried)
     listed = look(bench, node, there.total, f"--gres={asked(there)}")
-    return f"{each}, then all {there.total} at once" + (f"; nvidia-smi lists {listed}" if listed else "")
+    return in_jobs([*tried, f"all {there.total}"]) + (f"; nvidia-smi lists {listed}" if listed else "")
+
+
+def in_jobs(tried: Sequence[str]) -> str:
+    """What jobs had, as in `jobs with one a100, one l4 and all 2`."""
+    if len(tried) == 1:
+        return f"a job with {tried[0]}"
+    return f"jobs with {', '.join(tried[:-1])} and {tried[-1]}"
 
 
 def asked(there: Gpus) -> str:

@@ -85,8 +85,8 @@ def test_quickcheck_passes_with_a_line_for_each_type_of_gpu(cluster: DeployedLab
     for check in ("allocation", "environment", "nodes"):
         assert [line["outcome"] for line in lines[check]] == ["passed"], shown
     assert {line["host"]: line["words"] for line in lines["gpus"]} == {
-        "n1": f"one {A100} in a job, then all 2 at once; nvidia-smi lists 2",
-        "n2": f"one {V100} in a job, then all 2 at once; nvidia-smi lists 2",
+        "n1": f"jobs with one {A100} and all 2; nvidia-smi lists 2",
+        "n2": f"jobs with one {V100} and all 2; nvidia-smi lists 2",
     }
     assert [line["outcome"] for line in lines["nccl"]] == ["passed", "passed"], shown
     assert "GB/s bus bandwidth" in lines["nccl"][0]["words"]

@@ -149,7 +149,7 @@ def test_a_cluster_that_works_passes_line_by_line_and_exits_0(tiny: Tiny) -> Non
     }
     assert summary.exit_code == 0
     assert "job 7 began after" in one(summary, "allocation").words
-    assert one(summary, "gpus").words == "one a100 in a job, then all 2 at once; nvidia-smi lists 2"
+    assert one(summary, "gpus").words == "jobs with one a100 and all 2; nvidia-smi lists 2"
     assert one(summary, "container").words == "podman ran a shell in localhost/tiny:latest"
 
 
@@ -380,7 +380,7 @@ def test_gpus_that_jobs_have_are_left_to_them(tiny: Tiny) -> None:
     part, all_of = ({**A100, "gres_used": f"gpu:a100:{used}(IDX:0)"} for used in (1, 2))
     tiny.rules["show nodes"] = records(n1=part, n2=all_of, n3=IDLE)
     words = one(tiny.seen(Wish(only="gpus")), "gpus").words
-    assert words == "one a100 in a job; not all 2 at once, since jobs have 1"
+    assert words == "a job with one a100; not with all 2, for jobs have 1"
     tiny.rules["show nodes"] = records(n1=all_of, n2=all_of, n3=IDLE)
     line = one(tiny.seen(Wish(only="gpus")), "gpus")
     assert (line.outcome, line.words) == ("not run", "other jobs have all GPUs of n1.")
