@@ -122,7 +122,7 @@ def latest(path: str = KERNEL_LOG) -> int:
 
 
 def asked(memory: Dict[str, Any], now: float, left: Left, program: str = NVIDIA_SMI) -> Causes:
-    """What nvidia-smi says, which is asked once in a while and may hang.
+    """What nvidia-smi says, which is asked once in a while and may hang; a node is ill when it does so twice in a row.
 
     Args:
         memory: keeps in `smi` when it was asked and what it said, and a process that hangs.
@@ -132,7 +132,7 @@ def asked(memory: Dict[str, Any], now: float, left: Left, program: str = NVIDIA_
     """
     last: Dict[str, Any] = memory.get("smi", {})
     if last.get("stuck") and is_alive(*last["stuck"]):
-        return dict(last["causes"])
+        return {"smi": "nvidia-smi does not answer"}
     if last and not last.get("stuck") and 0 <= now - last["at"] < SMI_EVERY:
         return dict(last["causes"])
     fresh: Dict[str, Any] = {"at": int(now), "causes": {}}
@@ -144,7 +144,7 @@ def asked(memory: Dict[str, Any], now: float, left: Left, program: str = NVIDIA_
         pass
     except Hangs as error:
         fresh["stuck"] = [error.pid, started(error.pid)]
-        fresh["causes"] = {"smi": "nvidia-smi does not answer"}
+        fresh["causes"] = {"smi": "nvidia-smi does not answer"} if last.get("stuck") else {}
     except Fails as error:
         fresh["causes"] = {"smi": "nvidia-smi: %s" % error}
     memory["smi"] = fresh

@@ -7,10 +7,10 @@ import os
 import time
 from typing import Any, Callable, Dict, Mapping, Sequence
 
-from slurmfab.programs.health_probe import STUCK, Answer, probe
+from slurmfab.programs.health_probe import LATE, STUCK, Answer, probe
 
-PATH_SECONDS = 2.0
-PROBE_SECONDS = 10.0
+PATH_SECONDS = 5.0
+PROBE_SECONDS = 15.0
 """How long one path may take, and all of them."""
 
 EASE = 1.25
@@ -70,12 +70,12 @@ def missing_mounts(paths: Sequence[str], answers: Mapping[str, Answer], mountinf
     """Paths at which nothing is mounted, or nothing that answers."""
     found, mounted = {}, mount_points(mountinfo) if paths else set()
     for path in paths:
-        error = answers[path].error if path in answers else STUCK
+        error = answers[path].error
         if error == STUCK:
             found["mount " + path] = "%s does not answer" % path
         elif error == errno.ENOENT or path not in mounted:
             found["mount " + path] = "nothing is mounted at %s" % path
-        elif error:
+        elif error not in (0, LATE):
             found["mount " + path] = "%s does not answer (%s)" % (path, os.strerror(error))
     return found
 
@@ -97,8 +97,8 @@ def full_disks(disk: Mapping[str, str], answers: Mapping[str, Answer], before: M
     found: Causes = {}
     seen = set()
     for path, amount in disk.items():
-        answer = answers.get(path, Answer(STUCK))
-        if answer.error == errno.ENOENT:
+        answer = answers[path]
+        if answer.error in (errno.ENOENT, LATE):
             continue
         if answer.error:
             why = "" if answer.error == STUCK else " (%s)" % os.strerror(answer.error)

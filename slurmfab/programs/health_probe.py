@@ -10,14 +10,17 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 STUCK = -1
-"""The error of a path that did not answer in time."""
+"""The error of a path that did not answer in time, twice in a row."""
+
+LATE = -2
+"""The error of a path that has not answered this time, as on a busy node; the next look tells."""
 
 
 class Answer(NamedTuple):
     """What a path had to say.
 
     Args:
-        error: of errno(3), 0 for none, or `STUCK`.
+        error: of errno(3), 0 for none, or `STUCK` or `LATE`.
         device: number of its file system.
         free: bytes that users may still write, of `size`.
         inodes_free: files that users may still make, of `inodes`; file systems without such a limit have 0.
@@ -38,28 +41,24 @@ def probe(paths: Sequence[str], stuck: Dict[str, Any], seconds: float, deadline:
 
     Args:
         paths: absolute.
-        stuck: by path, PID and start of a child that has not come back from it; kept up to date. While that child is
-            there, nobody else is sent.
+        stuck: by path that was late the last time, PID and start of the child that did not come back; kept up to
+            date. While that child is there, nobody else is sent.
         seconds: how long each may take.
-        deadline: of the monotonic clock, at which all of it ends; what was not looked at by then has no answer.
+        deadline: of the monotonic clock, at which all of it ends; what was not looked at by then is late.
     """
-    found: Dict[str, Answer] = {}
-    waiting = []
-    for path in dict.fromkeys(paths):
-        if path in stuck and is_alive(*stuck[path]):
-            found[path] = Answer(STUCK)
-        else:
-            stuck.pop(path, None)
-            waiting.append(path)
+    hung = [path for path in paths if path in stuck and is_alive(*stuck[path])]
+    found: Dict[str, Answer] = {path: Answer(STUCK if path in hung else LATE) for path in paths}
+    waiting = [path for path in found if path not in hung]
     while waiting and time.monotonic() < deadline:
         pid, answers = send(waiting, seconds, deadline)
         for path, answer in zip(waiting, answers):  # noqa: B905 - zip(strict=) is Python 3.10's
             found[path] = answer
+            stuck.pop(path, None)
         waiting = waiting[len(answers) :]
         if waiting:
-            found[waiting[0]] = Answer(STUCK)
-            stuck[waiting[0]] = [pid, started(pid)]
-            waiting = waiting[1:]
+            late = waiting.pop(0)
+            found[late] = Answer(STUCK if late in stuck else LATE)
+            stuck[late] = [pid, started(pid)]
     return found
 
 

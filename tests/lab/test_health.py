@@ -22,6 +22,8 @@ pytestmark = pytest.mark.lab
 STATE = "scontrol -o show node n1 | grep -o ' State=[^ ]*' | grep -oE 'IDLE|MIXED|DOWN|DRAIN' | paste -sd+"
 REASON = "scontrol -o show node n1 | grep -o 'Reason=.*' | sed 's/Reason=//; s/ \\[.*//'"
 LOOKED = "stat --format=%Y.%y /run/slurmfab/health.json"
+SHOWN = "scontrol -o show node n1; squeue"
+LAST = "date; tail -n 9 /var/log/slurm/slurmd.log; ls -l --time-style=full-iso /run/slurmfab; cat /run/slurmfab/*.json"
 DAEMONS = "systemctl show --property=MainPID --value slurmd"
 OURS = "slurmfab: health: "
 
@@ -80,7 +82,11 @@ class Ward:
         return path
 
     def until(self, script: str, expected: str, host: str = "ctl") -> None:
-        self.lab.until(host, script, expected, 30)
+        try:
+            self.lab.until(host, script, expected, 60)
+        except AssertionError as error:
+            seen = f"{self.on('ctl', SHOWN)}\n{self.on('n1', LAST)}"
+            raise AssertionError(f"{error}\n{seen}") from None
 
     def look(self, times: int = 3) -> None:
         """Wait until the node has been looked at so many times more."""
@@ -197,9 +203,11 @@ def test_a_look_takes_a_small_part_of_a_second(ward: Ward) -> None:
 def test_a_node_with_trouble_is_drained_with_the_cause_and_given_back_when_it_is_gone(ward: Ward, trouble: str) -> None:
     bring, mend, words = TROUBLES[trouble]
     ward.on("n1", bring)
-    ward.until(STATE, "MIXED+DRAIN")
-    assert (ward.reason.startswith(OURS), words in ward.reason) == (True, True), ward.reason
-    ward.on("n1", mend)
+    try:
+        ward.until(STATE, "MIXED+DRAIN")
+        assert (ward.reason.startswith(OURS), words in ward.reason) == (True, True), ward.reason
+    finally:
+        ward.on("n1", mend)
     ward.until(STATE, "MIXED")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from slurmfab.programs import health_looks
 from slurmfab.programs.health_looks import full_disks, less_memory, missing_mounts, wanted, wrong_clock
-from slurmfab.programs.health_probe import STUCK, Answer, probe
+from slurmfab.programs.health_probe import LATE, STUCK, Answer, probe
 
 GIB = 1 << 30
 EMPTY = Answer(0, 1, 50 * GIB, 100 * GIB, 900, 1000)
@@ -29,14 +29,29 @@ def test_paths_when_they_are_looked_at_then_each_answers_for_itself(tmp_path: Pa
     assert answers[str(tmp_path)].size > answers[str(tmp_path)].free > 0
 
 
-def test_a_path_when_it_never_answers_then_it_is_stuck_and_the_others_are_looked_at(
+def test_a_path_when_it_never_answers_then_it_is_late_once_and_stuck_then_and_the_others_are_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hang_at(monkeypatch, "/hung")
     begun = time.monotonic()
-    answers = probe(["/", "/hung", "/proc"], {}, 0.2, begun + 30)
-    assert [answer.error for answer in answers.values()] == [0, STUCK, 0]
-    assert time.monotonic() - begun < 10
+    stuck: dict[str, Any] = {}
+    looks = [probe(["/", "/hung", "/proc"], stuck, 0.2, begun + 30) for _ in range(3)]
+    assert [[answer.error for answer in look.values()] for look in looks] == [
+        [0, LATE, 0],
+        [0, STUCK, 0],
+        [0, STUCK, 0],
+    ]
+    assert time.monotonic() - begun < 20
+
+
+def test_a_path_when_it_was_late_once_and_answers_again_then_that_is_forgotten() -> None:
+    stuck: dict[str, Any] = {"/": [1, "0"]}
+    assert probe(["/"], stuck, 5, time.monotonic() + 5)["/"].error == 0
+    assert stuck == {}
+
+
+def test_paths_when_there_is_no_time_for_them_then_they_are_late_and_not_lost() -> None:
+    assert probe(["/"], {}, 5, time.monotonic()) == {"/": Answer(LATE)}
 
 
 def test_a_path_when_somebody_still_waits_for_it_then_nobody_else_is_sent() -> None:
@@ -75,6 +90,7 @@ def hang_at(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
             EMPTY._replace(is_read_only=True), {"read-only /tmp": "/tmp is mounted read-only"}, id="read-only"
         ),
         pytest.param(Answer(STUCK), {"disk /tmp": "/tmp does not answer"}, id="stuck"),
+        pytest.param(Answer(LATE), {}, id="late"),
         pytest.param(Answer(errno.EIO), {"disk /tmp": "/tmp does not answer (Input/output error)"}, id="broken"),
         pytest.param(Answer(errno.ENOENT), {}, id="not-there"),
     ],
@@ -111,6 +127,7 @@ MOUNTINFO = "23 1 8:1 / / rw - ext4 /dev/sda1 rw\n24 23 0:50 / /home rw - nfs4 s
         pytest.param("/scratch", Answer(0), "nothing is mounted at /scratch", id="an-empty-directory"),
         pytest.param("/scratch", Answer(errno.ENOENT), "nothing is mounted at /scratch", id="no-directory"),
         pytest.param("/home", Answer(STUCK), "/home does not answer", id="hung"),
+        pytest.param("/home", Answer(LATE), None, id="late"),
         pytest.param("/home", Answer(errno.ESTALE), "/home does not answer (Stale file handle)", id="stale"),
     ],
 )
