@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
 MARK = "# Made by slurmfab"
 """How each of our configuration files begins."""
 

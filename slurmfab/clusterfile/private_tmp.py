@@ -83,7 +83,7 @@ def nothing_else_says_so(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 
 
 def unknown_to(private: PrivateTmp | None, version: SlurmVersion) -> tuple[str, ...]:
-    """What an installed Slurm cannot be told of it: up to 22.05 it is always /tmp and /dev/shm (RELEASE_NOTES 23.02)."""
+    """What an installed Slurm cannot be told of it: up to 22.05 it is always /tmp and /dev/shm (its 23.02 notes)."""
     if private is None or version >= SINCE:
         return ()
     wanted = {"Dirs": set(private.directories) != set(ALWAYS), "Shared": private.shared}

@@ -31,10 +31,11 @@ LOGS = "/var/log/slurm"
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     """The directories that the host's daemons write to, and the files, parsed by the installed Slurm beforehand.
 
-    A gres.conf that describes nothing any more goes, and so does a job_container.conf of ours. Job scripts lie in the state directory, so it is the slurm user's
-    alone; jobs read theirs in the spool directory. The primary brings the state along to another directory. When the
-    cluster gets another name, the mark of the old one goes, or slurmctld would refuse to start (slurm.conf(5)). The
-    script for jobs is there before the slurm.conf that names it, for slurmctld does not start without it.
+    A gres.conf that describes nothing any more goes, and so does a job_container.conf of ours. Job scripts lie in the
+    state directory, so it is the slurm user's alone; jobs read theirs in the spool directory. The primary brings the
+    state along to another directory. When the cluster gets another name, the mark of the old one goes, or slurmctld
+    would refuse to start (slurm.conf(5)). The script for jobs is there before the slurm.conf that names it, for
+    slurmctld does not start without it.
     """
     state = situation.cluster.state_directory
     is_primary = host == situation.cluster.controller

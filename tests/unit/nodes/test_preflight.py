@@ -33,7 +33,7 @@ def settings(text: str) -> str:
         (GROWN, host_facts("n3", ssh_host_keys={"ssh-ed25519": "host+key+of+n1"}), "the SSH host key of n1"),
         (GROWN, host_facts("n3", hostname="n2"), "it calls itself n2, as n2 does"),
         (GROWN, host_facts("n3", services={"slurmd": "active"}), "slurmd runs there"),
-        (GROWN, host_facts("n3", cgroup=Cgroup("v2", ("memory",))), "its control groups (version 2 with memory alone) can do less"),
+        (GROWN, host_facts("n3", cgroup=Cgroup("v2", ("memory",))), "(version 2 with memory alone) can do less"),
         (settings("RealMemory: 64000"), host_facts("n3"), "gives it RealMemory=64000, and it has 16000"),
         (settings("CPUs: 8"), host_facts("n3"), "gives it CPUs=8, and it has 4"),
         (settings("Gres: 'gpu:a100:2'"), host_facts("n3", gpus=(Gpu("/dev/nvidia0"),)), "2 GPUs, and 1 can be seen"),
@@ -63,3 +63,12 @@ def test_a_free_host_when_it_wants_to_join_then_nothing_speaks_against_it(fact: 
 
 def test_a_host_in_its_own_place_when_it_is_looked_at_then_it_is_no_twin_of_itself() -> None:
     assert unsuited(known(), cluster(), "n2", prepared("n2")) == ""
+
+
+def test_a_host_that_takes_the_limits_from_all_may_join_when_that_is_allowed_and_for_nothing_else() -> None:
+    poor = host_facts("n3", cgroup=Cgroup("v2", ("devices",), troubles=("memory off",)))
+    with pytest.raises(SlurmfabError, match=r"switched off at boot.*cgroup_enable=memory.*--allow lost-limits"):
+        refuse_unsuited(known(), cluster(GROWN), {"n3": poor}, {"ClusterName"})
+    refuse_unsuited(known(), cluster(GROWN), {"n3": poor}, {"lost-limits"})
+    busy = dataclasses.replace(poor, services={"slurmd": "active"})
+    assert "slurmd runs there" in unsuited(known(), cluster(GROWN), "n3", busy, {"lost-limits"})
