@@ -6,6 +6,7 @@ what it has taken. Slurm kills it after 60 s; it takes 40 at most, and without t
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -45,6 +46,8 @@ def main(settings: str, word: str = "") -> int:
         print("%s cannot be read, or says nothing of a node: fab deploy" % settings, file=sys.stderr)  # noqa: T201
         return 1
     place = wanted.get("state", MEMORY)
+    if word != "look" and not alone(place, waits=word == "forget"):
+        return 0
     memory = remembered(place)
     if word == "forget":
         forget(wanted, memory)
@@ -54,9 +57,12 @@ def main(settings: str, word: str = "") -> int:
     if word == "look":
         print(json.dumps({"causes": causes}, sort_keys=True))  # noqa: T201
         return 0
+    was_ill = bool(memory.get("causes"))
     memory["causes"] = causes
+    if causes and not was_ill:
+        remember(place, json.dumps(memory, sort_keys=True), is_new=True)  # should this be killed, the next look asks
     hour = int(now // ASK_EVERY)
-    if causes or memory.get("told") or memory.get("well") or memory.get("asked") != hour:
+    if causes or was_ill or memory.get("told") or memory.get("well") or memory.get("asked") != hour:
         from slurmfab.programs import health_node  # noqa: PLC0415 - a healthy node need not know it
 
         if health_node.act(wanted["node"], causes, memory, left):
@@ -64,6 +70,23 @@ def main(settings: str, word: str = "") -> int:
     after = json.dumps(memory, sort_keys=True)
     remember(place, after, is_new=after != before)
     return 0
+
+
+def alone(path: str, *, waits: bool = False) -> bool:
+    """Whether no other look is under way; on a busy node, one may take longer than the time between two.
+
+    The lock goes with the process. Two at once could undo each other's work: one that has found something drains the
+    node when the other, which has not, has just given it back.
+    """
+    try:
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+        descriptor = os.open(path + ".lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def remembered(path: str) -> Dict[str, Any]:

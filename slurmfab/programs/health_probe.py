@@ -12,6 +12,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 STUCK = -1
 """The error of a path that did not answer in time, twice in a row."""
 
+MOST_OPEN = 256
+"""More files than the program ever has open."""
+
 LATE = -2
 """The error of a path that has not answered this time, as on a busy node; the next look tells."""
 
@@ -93,8 +96,10 @@ def send(paths: Sequence[str], seconds: float, deadline: float) -> "tuple[int, L
 
 
 def look(paths: Sequence[str], writing: int) -> None:
-    """What the child does; it holds nothing of slurmd's, which waits for the ends of what it reads from."""
+    """What the child does; it may stay for good, so it keeps nothing open that slurmd reads from, and no lock."""
     os.setsid()
+    os.closerange(3, writing)
+    os.closerange(writing + 1, MOST_OPEN)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)

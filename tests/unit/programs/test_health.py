@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -171,6 +172,28 @@ def test_errors_of_a_gpu_when_somebody_has_them_forgotten_then_the_node_comes_ba
     assert "Xid 79" in bed.node
     assert bed.run("forget").returncode == 0
     bed.look()
+    assert bed.node == "MIXED"
+
+
+def test_two_looks_when_one_is_still_under_way_then_the_other_does_nothing(bed: Bed) -> None:
+    bed.look()
+    bed.fall_ill()
+    with (bed.place / "run/health.json.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        bed.look()
+        assert (bed.node, bed.memory["causes"]) == ("MIXED", {})
+        assert "nothing is mounted" in bed.run("look").stdout
+    bed.look()
+    assert bed.node == DRAINED
+
+
+def test_a_look_when_it_was_killed_after_it_had_drained_the_node_then_the_next_ones_give_it_back(bed: Bed) -> None:
+    bed.look()
+    hour = bed.memory["asked"]
+    bed.put("node", DRAINED)
+    (bed.place / "run/health.json").write_text(json.dumps({"asked": hour, "causes": {"mount /": "as it was"}}))
+    for _ in range(2):
+        bed.look()
     assert bed.node == "MIXED"
 
 

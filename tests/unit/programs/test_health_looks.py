@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from slurmfab.programs import health_looks
 from slurmfab.programs.health_looks import full_disks, less_memory, missing_mounts, wanted, wrong_clock
-from slurmfab.programs.health_probe import LATE, STUCK, Answer, probe
+from slurmfab.programs.health_probe import LATE, STUCK, Answer, is_alive, probe
 
 GIB = 1 << 30
 EMPTY = Answer(0, 1, 50 * GIB, 100 * GIB, 900, 1000)
@@ -169,3 +171,21 @@ def test_a_program_when_it_hangs_then_it_is_given_up() -> None:
 
 def test_everything_when_nothing_is_asked_for_then_nothing_is_wrong() -> None:
     assert health_looks.look({}, {}, left, 0) == {}
+
+
+def test_who_looks_and_never_comes_back_keeps_no_lock_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hang_at(monkeypatch, "/hung")
+    monkeypatch.setattr(os, "kill", lambda *_: None)  # as if it waited in the kernel
+    stuck: dict[str, Any] = {}
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        probe(["/hung"], stuck, 0.2, time.monotonic() + 5)
+    monkeypatch.undo()
+    pid, start = stuck["/hung"]
+    try:
+        assert is_alive(pid, start)
+        with (tmp_path / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
