@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from slurmfab import gres_fitness, ids, job_scripts, moving, remarks, shared_state
-from slurmfab.accounting import fitness as account_fitness
+from slurmfab import ids, job_scripts, moving, remarks, shared_state
 from slurmfab.accounting import password as database_password
 from slurmfab.accounting.slurmdbd import require_slurmdbd
 from slurmfab.agent.resource import Outcome
 from slurmfab.asking import claim, gather, request_apply, require_claim
 from slurmfab.errors import HostFailed, SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.fitness import unfit
-from slurmfab.gpu_checks import fitness as gpu_fitness
+from slurmfab.fitness import judging
 from slurmfab.people import numbers
 from slurmfab.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.plans import drift
@@ -26,7 +24,6 @@ from slurmfab.report import Report, Step
 from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.situation import Situation, pin
-from slurmfab.slurm import cgroups
 from slurmfab.ssh.transport import on_each
 
 AnySituation = TypeVar("AnySituation", bound=Situation)
@@ -75,9 +72,8 @@ def go_through(run: Run, promise: Promise) -> None:
     """
     situation, steps = survey_until_safe(run, promise, lambda: survey(run, may_prepare=True))
     moving.announce(run, steps)
-    remarks.tell(run, steps)
-    remarks.tell_cgroups(run, situation)
-    remarks.tell_gpus(run, situation)
+    remarks.tell(run, situation, steps)
+    remarks.tell_of_other_hardware(run, situation)
     if differing(steps):
         shared_state.require(
             run.inventory.cluster,
@@ -125,9 +121,7 @@ def look(run: Run) -> Report:
     situation, steps = survey(run, may_prepare=False)
     promise = Promise(run)
     promise.foresee(situation, steps)
-    remarks.tell(run, steps)
-    remarks.tell_cgroups(run, situation)
-    remarks.tell_gpus(run, situation)
+    remarks.tell(run, situation, steps)
     run.steps = drift.told(situation, steps)
     promise.remind()
     run.progress.end()
@@ -171,9 +165,7 @@ def situate(run: Run, facts: Mapping[str, HostFacts], scripts: job_scripts.Scrip
     password = database_password.read(cluster.database)
     scripts = job_scripts.read(cluster, run.inventory.path.parent) if scripts is None else scripts
     allowed = run.consent.allowed
-    lacking = gres_fitness.unfit(cluster, run.inventory.lock, facts)
-    losing = cgroups.losing(cluster, run.inventory.lock, facts, allowed)
-    for host, reason in {**losing, **lacking, **unfit(cluster, facts)}.items():
+    for host, reason in judging.left_out(cluster, run.inventory.lock, facts, allowed).items():
         run.lose(host, HostFailed(host, reason))
     run.require_controller()
     fit = {host: fact for host, fact in facts.items() if host not in run.lost}
@@ -185,12 +177,7 @@ def situate(run: Run, facts: Mapping[str, HostFacts], scripts: job_scripts.Scrip
     if may_move:
         ids.refuse_partial_move(run.hosts, cluster.hosts, before, run.inventory.lock.ids, fit)
     situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune, password, scripts)
-    situation.refuse_other_cluster(allowed)
-    situation.refuse_unknown_keys()
-    account_fitness.refuse_unfit(situation)
-    gres_fitness.refuse_unfit(situation)
-    gpu_fitness.refuse_unfit(situation)
-    situation.refuse_uneven_files(run.hosts)
+    judging.refuse_unfit(situation, run.hosts, allowed)
     require_slurmdbd(run, situation)
     return situation
 

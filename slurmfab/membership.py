@@ -11,7 +11,7 @@ from slurmfab import inventory
 from slurmfab import lock as locks
 from slurmfab.clusterfile import writing
 from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.fitness import unfit_newcomers
+from slurmfab.fitness.hosts import unfit_newcomers
 from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock, Lock

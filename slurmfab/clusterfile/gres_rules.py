@@ -1,4 +1,4 @@
-"""What must hold in the Gres of nodes, as far as the file alone tells; what hosts have, `gres_fitness` compares."""
+"""What must hold in the Gres of nodes, as far as the file alone tells; what hosts have, `fitness.gres` compares."""
 
 from __future__ import annotations
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from slurmfab.agent.node_states import NodeState, said
 from slurmfab.agent.resource import OK, Outcome
 from slurmfab.facts import HostFacts
-from slurmfab.gres_fitness import in_words as bare_in_words
+from slurmfab.fitness.gres import in_words as bare_in_words
 from slurmfab.hostlist import fold
 from slurmfab.lock import HostLock
 from slurmfab.plans import gpu_changes
+from slurmfab.plans.kinds_of_drift import acceptance
 from slurmfab.report import Step
 from slurmfab.status.snapshot import Job, Node
 
@@ -67,6 +68,7 @@ class Evidence:
         steps: the comparison of the host with its plan.
         jobs: those that hold it, in Slurm's eyes.
         leftovers: what runs there of jobs.
+        roles: of the host, as `Cluster.roles` has them.
     """
 
     node: Node
@@ -75,6 +77,7 @@ class Evidence:
     steps: tuple[Step, ...] = ()
     jobs: tuple[Job, ...] = ()
     leftovers: Leftovers = Leftovers()
+    roles: tuple[str, ...] = ("compute",)
 
 
 def diagnose(known: Evidence) -> Diagnosis:
@@ -83,7 +86,7 @@ def diagnose(known: Evidence) -> Diagnosis:
     ids = {outcome.id for _, outcome in differing}
     mended = tuple(in_words(phase, outcome) for phase, outcome in differing if not follows(outcome, ids))
     grave = (
-        *shrunk(known.node, known.pinned, known.facts),
+        *shrunk(known),
         *hanging(known.node, known.jobs, known.leftovers),
         *unwell(known.leftovers),
     )
@@ -114,8 +117,9 @@ def in_words(phase: str, outcome: Outcome) -> str:
     return f"{phase}: {outcome.id} is not as wanted" + (f" ({outcome.message})" if outcome.message else "")
 
 
-def shrunk(node: Node, pinned: HostLock, facts: HostFacts) -> tuple[str, ...]:
+def shrunk(known: Evidence) -> tuple[str, ...]:
     """What of a node's hardware is gone; Slurm would only take it out of service again."""
+    node, pinned, facts = known.node, known.pinned, known.facts
     was, now = pinned.hardware, facts.hardware
     gone = []
     if was and now and now.CPUs < was.CPUs:
@@ -130,10 +134,7 @@ def shrunk(node: Node, pinned: HostLock, facts: HostFacts) -> tuple[str, ...]:
     words = f"it has only {' and '.join(gone)}" if gone else "it has other GPUs"
     bare = [bare_in_words(facts.bare_gpus)] if lost and facts.bare_gpus else []
     which = f" ({', '.join([*lost, *bare])})" if lost else ""
-    return (
-        f"{words}{which}. Mend the hardware; if it is meant to be so, remove hardware and gpus "
-        f"from {node.name}'s entry in the lock, then: fab deploy",
-    )
+    return (f"{words}{which}. Mend the hardware; if it is meant to be so: {acceptance(known.roles, node.name)}",)
 
 
 def hanging(node: Node, jobs: tuple[Job, ...], leftovers: Leftovers) -> tuple[str, ...]:

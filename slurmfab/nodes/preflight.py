@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import Cgroup, HostFacts, weakest
-from slurmfab.gres_fitness import wrong_gpus
+from slurmfab.fitness.gres import wrong_gpus
 from slurmfab.promises.dangers import LOST_LIMITS
 from slurmfab.slurm import cgroups
 from slurmfab.slurm.node import Node

@@ -16,7 +16,7 @@ from slurmfab.clusterfile import cuts
 from slurmfab.consent import NOTHING, Consent
 from slurmfab.errors import HostKeyChanged, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.fitness import unfit
+from slurmfab.fitness.hosts import unfit
 from slurmfab.hostlist import fold
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock

@@ -126,6 +126,7 @@ def diagnose(run: Run, stuck: Stuck) -> list[Diagnosis]:
                 steps=tuple(steps.get(name, ())),
                 jobs=jobs.get(name, ()),
                 leftovers=found.get(name, Leftovers()),
+                roles=stuck.situation.cluster.roles(name),
             )
         )
         for name in run.well(run.hosts)

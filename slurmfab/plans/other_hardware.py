@@ -12,6 +12,10 @@ MEMORY_TOLERANCE = 0.01
 """By how much of its memory a node may differ and be the same hardware: each kernel keeps another part for itself."""
 
 
+GPUS = "GPUs"
+"""How the difference in GPUs is called."""
+
+
 def differences(known: HostLock, hardware: Hardware | None, gpus: tuple[Gpu, ...] | None, margin: str) -> list[Change]:
     """What differs between a node's hardware as it is now and as the lock holds it; the lock's is the wanted one.
 
@@ -33,7 +37,7 @@ def differences(known: HostLock, hardware: Hardware | None, gpus: tuple[Gpu, ...
     if abs(memory - left) > memory * MEMORY_TOLERANCE or left < real_memory(memory, margin):
         found.append(Change("RealMemory", str(left), str(memory)))
     if gpus is not None and gpu_changes.changes(known.gpus, gpus):
-        found.append(Change("GPUs", in_words(gpus), in_words(known.gpus)))
+        found.append(Change(GPUS, in_words(gpus), in_words(known.gpus)))
     return found
 
 

@@ -65,7 +65,7 @@ class SlurmConf:
     enforces_limits: bool = False
     private_tmp: PrivateTmp | None = None
     licenses: Mapping[str, int] = field(default_factory=dict)
-    programs: NodePrograms = NodePrograms()
+    programs: NodePrograms = field(default_factory=NodePrograms)
 
     @property
     def mail_program(self) -> str:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.lab
 V1_AS_N1 = "systemd.unified_cgroup_hierarchy=0 on the kernel's command line"
 SHOWN = "scontrol show config | awk '$1 == \"{}\" {{print $3}}'"
 READ_ONLY, WRITABLE = (f"mount -o remount,bind,{mode} /sys/fs/cgroup/memory" for mode in ("ro", "rw"))
-OPEN = "a job that asked for one GPU can open /dev/nvidia0 and /dev/nvidia1 of 2."
+OPEN = "a job that asked for one GPU can open /dev/nvidia0 and /dev/nvidia1 of the node's 2."
 DAEMONS = "systemctl is-active slurmd"
 
 

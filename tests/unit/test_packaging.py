@@ -30,5 +30,8 @@ def test_the_templates_are_package_data() -> None:
 def test_every_template_says_where_it_goes_and_who_watches_it() -> None:
     for path in (TOP / "templates").iterdir():
         first = path.read_text().splitlines()[0]
-        assert re.match(r"{#- /(etc|usr/local/lib/slurmfab)/\S+ on (every (host|controller|compute node)|the database's host)", first), path
+        assert re.match(
+            r"{#- /(etc|usr/local/lib/slurmfab)/\S+ on (every (host|controller|compute node)|the database's host)",
+            first,
+        ), path
         assert re.search("watched by (slurm|mariadb|systemd)|slurm(ctld|d) reads it anew", first), path

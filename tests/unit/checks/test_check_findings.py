@@ -364,10 +364,10 @@ def test_cores_are_held_when_a_job_gets_one_core_at_most(
         ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 Operation not permitted\n", ""),
         ("visible=0\n/dev/nvidia0 Operation not permitted\n/dev/nvidia1 No such device or address\n", ""),
         ("visible=0,1\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "is told of 2"),
-        ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "can open /dev/nvidia0 and /dev/nvidia1 of 2"),
+        ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "can open /dev/nvidia0 and /dev/nvidia1 of the node's 2"),
         (
             "visible=0\n/dev/nvidia0 Operation not permitted\n/dev/nvidia1 Operation not permitted\n",
-            "can open none of 2",
+            "can open none of the node's 2",
         ),
         (
             "visible=0\n/dev/nvidia0 Permission denied\n/dev/nvidia1 Operation not permitted\n",

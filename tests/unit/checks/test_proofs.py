@@ -109,7 +109,7 @@ def test_a_pair_when_one_job_never_sees_the_other_then_is_not_run(bench: Bench) 
     [
         ("visible=0,1\n/dev/nvidia0 open\n/dev/nvidia1 open\n", ""),
         ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "asked for two GPUs is told of 1"),
-        (FIRST.replace("=0", "=0,1"), "asked for two GPUs can open /dev/nvidia0 of 2"),
+        (FIRST.replace("=0", "=0,1"), "asked for two GPUs can open /dev/nvidia0 of the node's 2"),
     ],
 )
 def test_a_job_with_two_gpus_has_both(bench: Bench, answer: str, words: str) -> None:
@@ -118,6 +118,12 @@ def test_a_job_with_two_gpus_has_both(bench: Bench, answer: str, words: str) -> 
         with pytest.raises(AssertionError, match=words):
             test_gpus.test_job_has_the_gpus_that_it_asked_for(bench.node, bench.slurm, bench.lock)
     else:
+        test_gpus.test_job_has_the_gpus_that_it_asked_for(bench.node, bench.slurm, bench.lock)
+
+
+def test_a_job_that_misses_a_gpu_which_is_gone_proves_nothing(bench: Bench) -> None:
+    bench.rule("ctl", "srun .*--gres=gpu:2", "visible=0,1\n/dev/nvidia0 open\n/dev/nvidia1 No such file or directory\n")
+    with pytest.raises(Skipped, match="/dev/nvidia1 of n1 is gone, which a check of its own tells"):
         test_gpus.test_job_has_the_gpus_that_it_asked_for(bench.node, bench.slurm, bench.lock)
 
 
@@ -133,7 +139,7 @@ def test_an_instance_counts_as_open_when_all_its_files_are(bench: Bench) -> None
         answer.replace("Operation not permitted", "open") + "/dev/nvidia-caps/nvidia-cap21 open\n",
     )
     with pytest.raises(
-        AssertionError, match="can open /dev/nvidia-caps/nvidia-cap12 and /dev/nvidia-caps/nvidia-cap21 of 2"
+        AssertionError, match="can open /dev/nvidia-caps/nvidia-cap12 and /dev/nvidia-caps/nvidia-cap21 of the node's 2"
     ):
         test_gpus.test_job_has_the_gpu_that_it_asked_for(bench.node, bench.slurm, lock)
 

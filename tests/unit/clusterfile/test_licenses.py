@@ -44,6 +44,6 @@ def test_what_slurm_would_not_take_is_refused_with_its_line(said: str, complaint
 
 
 def test_licences_in_two_places_are_refused() -> None:
-    with pytest.raises(InputError, match="slurm_conf.LICENSES: the key licenses at the top says this already"):
+    with pytest.raises(InputError, match=r"slurm_conf\.LICENSES: the key licenses at the top says this already"):
         cluster(f"{HEAD}licenses: {{matlab: 1}}\nslurm_conf: {{LICENSES: 'comsol:1'}}\n")
     assert cluster(f"{HEAD}slurm_conf: {{Licenses: 'comsol:1'}}\n").slurm_conf == {"Licenses": "comsol:1"}

@@ -12,7 +12,7 @@ from slurmfab.agent.file import File
 from slurmfab.agent.resource import Resource
 from slurmfab.errors import ClusterFileError, InputError
 from slurmfab.facts import Gpu
-from slurmfab.gpu_checks.fitness import refuse_unfit
+from slurmfab.fitness.gpu_checks import refuse_unfit
 from slurmfab.phases.gpu_checks import SETTINGS, resources
 
 HOSTS = """\

@@ -81,6 +81,7 @@ def test_a_node_on_which_a_gpu_has_fallen_off_its_bus_is_told_with_its_slot() ->
     bare = (BareGpu("0000:00:00.0", "NVIDIA"),)
     (words,) = diagnose(Evidence(node(), pinned, dataclasses.replace(HEALTHY, gpus=left, bare_gpus=bare))).grave
     assert "(it was a100), 1 NVIDIA GPU on the PCI bus has no driver (0000:00:00.0)). Mend" in words
+    assert words.endswith("if it is meant to be so: fab replace-node n1 --accept-hardware")
 
 
 def test_processes_of_a_job_that_slurm_has_given_up_are_grave() -> None:

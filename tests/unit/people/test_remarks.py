@@ -22,7 +22,7 @@ def told(*steps: Step, consent: Consent | None = None) -> list[str]:
     run = run_over(FakeHosts({}), wanted, consent=consent or Consent())
     out = io.StringIO()
     run.progress = Progress(out)
-    remarks.tell(run, steps)
+    remarks.tell_of_resources(run, steps)
     return out.getvalue().splitlines()
 
 

@@ -6,9 +6,9 @@ import pytest
 from account_trees import HEAD
 from support import cluster, facts_of, prepared, situation
 
-from slurmfab.accounting.fitness import refuse_unfit
 from slurmfab.errors import InputError
 from slurmfab.facts import Account
+from slurmfab.fitness.accounts import refuse_unfit
 from slurmfab.situation import Situation
 
 

@@ -9,7 +9,7 @@ from support import cluster, facts_of, host_facts, prepared, situation
 
 from slurmfab.errors import InputError
 from slurmfab.facts import BareGpu, Gpu
-from slurmfab.gres_fitness import in_words, refuse_unfit, remarks, unfit
+from slurmfab.fitness.gres import in_words, refuse_unfit, remarks, unfit
 from slurmfab.lock import Lock
 from slurmfab.situation import pin
 

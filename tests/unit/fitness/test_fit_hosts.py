@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support import cluster, facts_of, host_facts, prepared
 
-from slurmfab.fitness import CLOCK_SECONDS, unfit
+from slurmfab.fitness.hosts import CLOCK_SECONDS, unfit
 
 
 def reason(**differing: Any) -> str:

@@ -1,0 +1,1 @@
+"""Whether hosts can have what the cluster file gives them: found out from facts, before anything is changed."""
