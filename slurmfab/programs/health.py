@@ -61,15 +61,19 @@ def main(settings: str, word: str = "") -> int:
     memory["causes"] = causes
     if causes and not was_ill:
         remember(place, json.dumps(memory, sort_keys=True), is_new=True)  # should this be killed, the next look asks
-    hour = int(now // ASK_EVERY)
-    if causes or was_ill or memory.get("told") or memory.get("well") or memory.get("asked") != hour:
+    if was_ill or is_worth_asking(memory, now):
         from slurmfab.programs import health_node  # noqa: PLC0415 - a healthy node need not know it
 
         if health_node.act(wanted["node"], causes, memory, left):
-            memory["asked"] = hour
+            memory["asked"] = int(now // ASK_EVERY)
     after = json.dumps(memory, sort_keys=True)
     remember(place, after, is_new=after != before)
     return 0
+
+
+def is_worth_asking(memory: Mapping[str, Any], now: float) -> bool:
+    """Whether Slurm has to be asked for the node's state: something is wrong, or was; or it is long ago."""
+    return bool(memory["causes"] or memory.get("told") or memory.get("well")) or memory.get("asked") != now // ASK_EVERY
 
 
 def alone(path: str, *, waits: bool = False) -> bool:
