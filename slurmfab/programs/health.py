@@ -52,8 +52,7 @@ def main(settings: str, word: str = "") -> int:
     if word == "forget":
         forget(wanted, memory)
     before = json.dumps(memory, sort_keys=True) if word != "forget" else ""
-    now = time.time()
-    causes = health_looks.look(wanted, memory, left, now)
+    causes = health_looks.look(wanted, memory, left, time.time())
     if word == "look":
         print(json.dumps({"causes": causes}, sort_keys=True))  # noqa: T201
         return 0
@@ -61,19 +60,19 @@ def main(settings: str, word: str = "") -> int:
     memory["causes"] = causes
     if causes and not was_ill:
         remember(place, json.dumps(memory, sort_keys=True), is_new=True)  # should this be killed, the next look asks
-    if was_ill or is_worth_asking(memory, now):
+    if was_ill or is_worth_asking(memory):
         from slurmfab.programs import health_node  # noqa: PLC0415 - a healthy node need not know it
 
         if health_node.act(wanted["node"], causes, memory, left):
-            memory["asked"] = int(now // ASK_EVERY)
-    after = json.dumps(memory, sort_keys=True)
-    remember(place, after, is_new=after != before)
+            memory["asked"] = time.time() // ASK_EVERY
+    remember(place, after := json.dumps(memory, sort_keys=True), is_new=after != before)
     return 0
 
 
-def is_worth_asking(memory: Mapping[str, Any], now: float) -> bool:
+def is_worth_asking(memory: Mapping[str, Any]) -> bool:
     """Whether Slurm has to be asked for the node's state: something is wrong, or was; or it is long ago."""
-    return bool(memory["causes"] or memory.get("told") or memory.get("well")) or memory.get("asked") != now // ASK_EVERY
+    is_due = memory.get("asked") != time.time() // ASK_EVERY
+    return is_due or bool(memory["causes"] or memory.get("told") or memory.get("well"))
 
 
 def alone(path: str, *, waits: bool = False) -> bool:
