@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Dict, Mapping
+from typing import Any, Callable, Dict, Mapping
 
 from slurmfab.programs import health_looks
 
@@ -36,11 +36,7 @@ def main(settings: str, word: str = "") -> int:
     Returns:
         The exit code: 0 whatever was found; slurmd logs any other as an error, and what was printed.
     """
-    deadline = time.monotonic() + AT_MOST
-
-    def left(most: float) -> float:
-        return max(0.1, min(most, deadline - time.monotonic()))
-
+    left = counted_down(time.monotonic() + AT_MOST)
     wanted = remembered(settings)
     if "node" not in wanted:
         print("%s cannot be read, or says nothing of a node: fab deploy" % settings, file=sys.stderr)  # noqa: T201
@@ -49,9 +45,9 @@ def main(settings: str, word: str = "") -> int:
     if word != "look" and not alone(place, waits=word == "forget"):
         return 0
     memory = remembered(place)
+    before = json.dumps(memory, sort_keys=True)
     if word == "forget":
         forget(wanted, memory)
-    before = json.dumps(memory, sort_keys=True) if word != "forget" else ""
     causes = health_looks.look(wanted, memory, left, time.time())
     if word == "look":
         print(json.dumps({"causes": causes}, sort_keys=True))  # noqa: T201
@@ -67,6 +63,11 @@ def main(settings: str, word: str = "") -> int:
             memory["asked"] = time.time() // ASK_EVERY
     remember(place, after := json.dumps(memory, sort_keys=True), is_new=after != before)
     return 0
+
+
+def counted_down(deadline: float) -> Callable[[float], float]:
+    """The seconds that are left until then for something that would like to have so many."""
+    return lambda most: max(0.1, min(most, deadline - time.monotonic()))
 
 
 def is_worth_asking(memory: Mapping[str, Any]) -> bool:
