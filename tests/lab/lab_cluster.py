@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from slurmfab import lab
 from slurmfab.lab import Lab
 
@@ -65,11 +67,12 @@ def report(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return told
 
 
-def eventually(condition: Callable[[], bool], what: str, patience: float = 60) -> None:
-    """Wait for a condition, and fail with its name when it does not come true."""
+def eventually(condition: Callable[[], bool], what: str | Callable[[], str], patience: float = 60) -> None:
+    """Wait for a condition, and fail with its name, or with what is so in the end, when it does not come true."""
     deadline = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < deadline, f"not within {patience:.0f} s: {what}"
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {patience:.0f} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.1)
 
 

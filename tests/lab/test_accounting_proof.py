@@ -100,7 +100,18 @@ class Proof:
 
     def until(self, job: str, state: str, patience: float = 60) -> None:
         """Wait for a state of a job, with its reason: `PENDING Priority`, `RUNNING None`."""
-        eventually(lambda: self.seen(job) == state, f"job {job} is {state}, not {self.seen(job)}", patience)
+        eventually(
+            lambda: self.seen(job) == state,
+            lambda: f"job {job} is {state}: {self.on(f'scontrol show job {job}; sinfo -N', check=False)}",
+            patience,
+        )
+
+    def at_work(self, user: str, options: str) -> str:
+        """A job of a user's whose script has begun: one that is RUNNING may still be on its way to the node."""
+        job = self.submit(user, options, "touch /tmp/begun-$SLURM_JOB_ID; sleep 600")
+        self.until(job, "RUNNING None")
+        self.lab.until("n1", f"ls /tmp/begun-{job}", f"/tmp/begun-{job}")
+        return job
 
     def until_pending(self, job: str) -> None:
         """Wait until a job waits, for whatever reason."""
@@ -212,30 +223,28 @@ def test_a_mistake_in_the_script_for_jobs_holds_up_nobody(proof: Proof, mistake:
 
 
 def test_a_job_of_a_low_partition_gives_way_and_comes_back(proof: Proof) -> None:
-    low = proof.submit("ada", f"-p spare {proof.all_cpus}")
-    proof.until(low, "RUNNING None")
-    high = proof.submit("bob", f"-p main {proof.all_cpus}")
-    proof.until(high, "RUNNING None")
+    low = proof.at_work("ada", f"-p spare {proof.all_cpus}")
+    high = proof.at_work("bob", f"-p main {proof.all_cpus}")
     proof.until_pending(low)
-    proof.on(f"scancel {high}; scontrol update JobId={low} StartTime=now")
+    proof.on(f"scancel {high}")
+    proof.lab.until("ctl", f"squeue -h -j {high}", "")
+    # Slurm lets a requeued job wait for two minutes: begun again while its first run is cleared away, it would fail.
+    proof.on(f"scontrol update JobId={low} StartTime=now")
     proof.until(low, "RUNNING None", patience=150)
     assert "Restarts=1" in proof.on(f"scontrol show job {low}")
 
 
 def test_a_job_that_is_suspended_goes_on_when_the_other_ends(proof: Proof) -> None:
-    low = proof.submit("ada", f"-p pause {proof.all_cpus}")
-    proof.until(low, "RUNNING None")
-    high = proof.submit("bob", f"-p main {proof.all_cpus}")
-    proof.until(high, "RUNNING None")
+    low = proof.at_work("ada", f"-p pause {proof.all_cpus}")
+    high = proof.at_work("bob", f"-p main {proof.all_cpus}")
     assert proof.seen(low) == "SUSPENDED None"
     proof.on(f"scancel {high}")
     proof.until(low, "RUNNING None")
 
 
 def test_a_job_that_is_cancelled_for_another_is_on_record_as_preempted(proof: Proof) -> None:
-    low = proof.submit("ada", f"-p cheap {proof.all_cpus}")
-    proof.until(low, "RUNNING None")
-    proof.until(proof.submit("bob", f"-p main {proof.all_cpus}"), "RUNNING None")
+    low = proof.at_work("ada", f"-p cheap {proof.all_cpus}")
+    proof.at_work("bob", f"-p main {proof.all_cpus}")
     proof.lab.until("ctl", f"sacct -nPX -j {low} -o State", "PREEMPTED")
 
 
