@@ -22,13 +22,12 @@ from slurmfab.clusterfile.licenses import Licenses
 from slurmfab.clusterfile.model import Model
 from slurmfab.clusterfile.private_tmp import PrivateTmp, private_tmp_of
 from slurmfab.clusterfile.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf, mistakes
+from slurmfab.clusterfile.values import amount, directory
 from slurmfab.errors import HostlistError
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
-_DIRECTORY = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+-]+)+")
-_MARGIN = re.compile(r"\d{1,2}(\.\d+)?%|\d+[KMGT]")
 
 
 def _host_names(value: Any) -> tuple[str, ...]:
@@ -57,18 +56,6 @@ def _check_partition_name(name: str) -> str:
     if not _PARTITION_NAME.fullmatch(name) or name.upper() == "DEFAULT":
         raise ValueError(f'"{name}" is no name for a partition: letters, digits, - and _, and not DEFAULT')
     return name
-
-
-def _check_margin(margin: str) -> str:
-    if not _MARGIN.fullmatch(margin):
-        raise ValueError(f'"{margin}" is neither a percentage such as 3% nor an amount such as 2048M')
-    return margin
-
-
-def _check_directory(directory: str) -> str:
-    if not _DIRECTORY.fullmatch(directory):
-        raise ValueError(f'"{directory}" is no absolute path of plain letters, such as /shared/slurm/state')
-    return directory
 
 
 def _check_user(user: str | None) -> str | None:
@@ -209,11 +196,13 @@ class Cluster(Model):
     cgroup_conf: Annotated[CgroupConf, Field(description="Further keys of cgroup.conf; null drops slurmfab's.")] = {}
     ids: Annotated[dict[str, int], Field(description="UID, and GID, of slurm and munge.")] = {}
     memory_margin: Annotated[
-        str, AfterValidator(_check_margin), Field(description="Memory left to the system: 3% or 2048M.")
+        str, AfterValidator(amount("2048M")), Field(description="Memory left to the system: 3% or 2048M.")
     ] = "3%"
     hosts_file: Annotated[bool, Field(description="Whether slurmfab keeps a block of /etc/hosts.")] = True
     state_directory: Annotated[
-        str, AfterValidator(_check_directory), Field(description="Where slurmctld keeps its state (StateSaveLocation).")
+        str,
+        AfterValidator(directory("/shared/slurm/state")),
+        Field(description="Where slurmctld keeps its state (StateSaveLocation)."),
     ] = "/var/lib/slurm/slurmctld"
     database: Annotated[
         Database | None,

@@ -17,6 +17,8 @@ import tarfile
 import time
 from typing import Any, Dict, Mapping, Optional
 
+from slurmfab.agent.replace import sync
+
 FORMAT = 1
 """The version of the format, as the manifest has it."""
 
@@ -153,15 +155,6 @@ def sweep(directory: str) -> None:
             with contextlib.suppress(OSError), open(os.path.join(directory, name), "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(file.name)
-
-
-def sync(directory: str) -> None:
-    """See the names in a directory on the disk."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def header(name: str, size: int, when: float) -> bytes:

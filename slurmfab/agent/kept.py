@@ -103,7 +103,7 @@ def opened(context: Context) -> str:
     replace.change_access(base, os.geteuid(), os.getegid(), 0o700, is_directory=True)
     drop_oldest(context, NEWEST * 2 if context.run_id.endswith(UNDO) else NEWEST)
     os.mkdir(folder, 0o700)
-    sync(base)
+    replace.sync(base)
     return folder
 
 
@@ -155,7 +155,7 @@ def keep_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry:
         return {"path": path, "existed": True, "other": what}
     status, content = regular(place)
     replace.put(blob, content, status.st_uid, status.st_gid, status.st_mode & 0o777)
-    sync(os.path.dirname(blob))
+    replace.sync(os.path.dirname(blob))
     return {
         "path": path,
         "existed": True,
@@ -200,22 +200,13 @@ def append(folder: str, entry: Entry) -> None:
         write_all(file.fileno(), line if is_whole else b"\n" + line)
         os.fsync(file.fileno())
     if not size:
-        sync(folder)
+        replace.sync(folder)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
     """Write all of this; a full disk takes a part first and complains at the next."""
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def sync(directory: str) -> None:
-    """See the names in a directory on the disk."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def runs(context: Context) -> List[str]:

@@ -12,7 +12,6 @@ from typing import ClassVar, Tuple
 from slurmfab.agent import replace
 from slurmfab.agent.accounts import gid_of, uid_of
 from slurmfab.agent.facts import MUNGE_KEY
-from slurmfab.agent.kept import sync
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import AS_ON_DISK, Service, show
 
@@ -75,7 +74,7 @@ class StagedMungeKey(Resource):
         if self.content:
             place = staged(path, digest(self.key()))
             replace.write(place, self.key(), uid_of(context, UNIT), gid_of(context, UNIT), 0o400)
-            sync(os.path.dirname(place))
+            replace.sync(os.path.dirname(place))
 
     def key(self) -> bytes:
         """The key itself."""
@@ -136,7 +135,7 @@ class MungeKeySwitch(Resource):
                 raise ResourceFailed("the new key is not beside %s any more, so the old one stays" % self.path)
             os.rename(place, path)
         restart(context)
-        sync(os.path.dirname(path))
+        replace.sync(os.path.dirname(path))
 
 
 def restart(context: Context) -> None:

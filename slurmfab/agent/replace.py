@@ -87,6 +87,15 @@ def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
         raise
 
 
+def sync(directory: str) -> None:
+    """See the names in a directory on the disk."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def temporary(name: str, digits: str) -> str:
     """What a file is called beside the one of this name that it will replace, with eight hexadecimal digits."""
     return ".slurmfab-%s.%s" % (name, digits)

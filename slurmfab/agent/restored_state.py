@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import BinaryIO, ClassVar, Iterator, Tuple
 
 from slurmfab.agent.accounts import gid_of, uid_of
-from slurmfab.agent.backup_archive import sync
 from slurmfab.agent.backup_state import as_owner
 from slurmfab.agent.reading import names
+from slurmfab.agent.replace import sync
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import is_active
 from slurmfab.agent.staged_parts import done, is_done, require

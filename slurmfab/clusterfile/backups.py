@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from slurmfab.clusterfile import schedule
+from slurmfab.clusterfile import schedule, values
 from slurmfab.clusterfile.model import Model
 
-_DIRECTORY = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+-]+)+")
 _HOUR = 3600
 _MOST_KEPT = 10_000
-
-
-def _check_directory(directory: str) -> str:
-    if not _DIRECTORY.fullmatch(directory):
-        raise ValueError(f'"{directory}" is no absolute path of plain letters, such as /srv/slurm-backups')
-    return directory
 
 
 class Backup(Model):
@@ -31,7 +23,9 @@ class Backup(Model):
     """
 
     directory: Annotated[
-        str, AfterValidator(_check_directory), Field(description="Directory on the hosts for their own backups.")
+        str,
+        AfterValidator(values.directory("/srv/slurm-backups")),
+        Field(description="Directory on the hosts for their own backups."),
     ]
     when: Annotated[schedule.When, Field(description="hourly, daily, weekly, 03:30 or Sun 03:30.")] = "daily"
     keep: Annotated[int, Field(ge=1, le=_MOST_KEPT, description="How many backups stay.")] = 14

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from slurmfab.clusterfile import values
 from slurmfab.clusterfile.model import Model
 
-_DIRECTORY = re.compile(r"/|(/(?!\.\.?(/|$))[A-Za-z0-9_.+-]+)+")
-_AMOUNT = re.compile(r"\d{1,2}(\.\d+)?%|\d+[KMGT]")
+_below_root = values.directory("/home")
 _UNIT = re.compile(r"[A-Za-z0-9_.@-]+")
 _LONGEST_INTERVAL = 65535
 """HealthCheckInterval has 16 bits (Slurm's source)."""
@@ -21,15 +21,7 @@ _HOUR = 3600
 
 
 def _check_path(path: str) -> str:
-    if not _DIRECTORY.fullmatch(path):
-        raise ValueError(f'"{path}" is no absolute path of plain letters, such as /home')
-    return path
-
-
-def _check_amount(amount: str) -> str:
-    if not _AMOUNT.fullmatch(amount):
-        raise ValueError(f'"{amount}" is neither a percentage such as 3% nor an amount such as 2G')
-    return amount
+    return path if path == "/" else _below_root(path)
 
 
 def _check_unit(unit: str) -> str:
@@ -39,7 +31,7 @@ def _check_unit(unit: str) -> str:
 
 
 Path = Annotated[str, AfterValidator(_check_path)]
-Amount = Annotated[str, AfterValidator(_check_amount)]
+Amount = Annotated[str, AfterValidator(values.amount("2G"))]
 Unit = Annotated[str, AfterValidator(_check_unit)]
 
 

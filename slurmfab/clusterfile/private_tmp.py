@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from slurmfab.clusterfile import values
 from slurmfab.clusterfile.model import Model
 from slurmfab.slurm.versions import SlurmVersion
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from slurmfab.cluster import Cluster
     from slurmfab.clusterfile.slurm_settings import Place
 
-_DIRECTORY = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+-]+)+")
 _OWNED = ("jobcontainertype", "namespacetype")
 
 
@@ -29,13 +28,7 @@ def _directories(value: Any) -> Any:
     return tuple(value.split(",")) if isinstance(value, str) else value
 
 
-def _check_directory(directory: str) -> str:
-    if not _DIRECTORY.fullmatch(directory):
-        raise ValueError(f'"{directory}" is no absolute path of plain letters, such as /local/private')
-    return directory
-
-
-Directory = Annotated[str, AfterValidator(_check_directory)]
+Directory = Annotated[str, AfterValidator(values.directory("/local/private"))]
 ALWAYS = ("/tmp", "/dev/shm")  # noqa: S108 - it is these that are made safe
 SINCE = SlurmVersion(23, 2)
 

@@ -27,8 +27,8 @@ UNITS = tuple(f"/etc/systemd/system/{UNIT}.{kind}" for kind in ("service", "time
 MODULES = tuple(
     f"agent.{name}"
     for name in (
-        "backup_archive", "backup_database", "backup_pieces", "backup_state", "differences", "reasons", "resource",
-        "timed_backup",
+        "backup_archive", "backup_database", "backup_pieces", "backup_state", "differences", "reading", "reasons",
+        "replace", "resource", "timed_backup",
     )
 )  # fmt: skip
 """Of the agent's modules, those that a backup takes."""

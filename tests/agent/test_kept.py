@@ -267,7 +267,7 @@ def test_a_run_that_is_killed_before_the_manifest_has_its_line_has_not_changed_t
 ) -> None:
     (root / "etc/conf").write_text("before")
     with monkeypatch.context() as patched:
-        patched.setattr(kept.replace if name == "put" else kept, name, cut(name))
+        patched.setattr(kept if name == "append" else kept.replace, name, cut(name))
         with pytest.raises(KeyboardInterrupt):
             during(root, FIRST, File("/etc/conf", "after"))
     assert (root / "etc/conf").read_text() == "before"
