@@ -48,8 +48,8 @@ format: setup  ## put all Python code into its usual shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup  ## seconds and memory of a plan over ten thousand hosts
-	$(BIN)/python benchmarks/plan_10000.py --json benchmarks/plan_10000.json
+bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of them: make bench BENCH="no-change-5 start"
+	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python -m benchmarks $(BENCH)
 
 clean:  ## remove the virtual environment and all that tools left behind
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

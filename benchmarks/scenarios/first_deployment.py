@@ -1,0 +1,103 @@
+"""First deployment: hosts that nobody has touched, each time new ones, beside apt alone on the same kind of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from benchmarks.access import each
+from benchmarks.clusters import Cluster, require_cluster
+from benchmarks.measuring import Way
+from benchmarks.peers.peer import Job, Peer
+from benchmarks.results import Sample, Target
+from benchmarks.scenarios.scenario import SLURMFAB, Scenario, Setting
+from slurmfab.slurm.versions import packages
+
+PLAIN, LEAN = "apt, plain", "apt, lean"
+NODES = 4
+APT = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq update && apt-get -qq --yes"
+SPARING = "--no-install-recommends -o Dpkg::Options::=--force-unsafe-io"
+ROLES = {"controller": "controller", "compute": "compute"}
+
+
+def install(role: str, options: str = "") -> str:
+    """Shell text that installs what slurmfab installs for a role, and configures nothing.
+
+    Args:
+        role: `controller` or `compute`.
+        options: for apt-get.
+    """
+    return f"{{ {APT} {options} install {' '.join(packages(role))}; }} >/dev/null 2>&1"
+
+
+def apt_everywhere(cluster: Cluster, options: str) -> Sample:
+    """apt on all hosts at once over plain ssh."""
+    return each({host.name: install(host.role, options) for host in cluster.lab.hosts}, cluster.access)
+
+
+class Untouched:
+    """Hosts that are new for each measurement; the next ones take their place.
+
+    Args:
+        setting: the scenario's.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.now: list[Cluster] = []
+        self.count = 0
+
+    def renew(self) -> None:
+        """Switch new hosts on."""
+        self.count += 1
+        self.now[:] = [self.setting.labs.fresh("f", NODES)]
+
+    @property
+    def cluster(self) -> Cluster:
+        """The present ones."""
+        return self.now[0]
+
+    def job(self, peer: Peer) -> Job:
+        """What a peer is to make of them."""
+        return Job(self.cluster.access, self.setting.directory / f"first-{peer.name}-{self.count}")
+
+
+def ways(setting: Setting) -> Iterable[Way]:
+    """apt in two ways, slurmfab, and the peers."""
+    hosts = Untouched(setting)
+
+    def proved() -> None:
+        require_cluster(hosts.cluster.access)
+
+    yield Way(PLAIN, lambda: apt_everywhere(hosts.cluster, ""), hosts.renew)
+    yield Way(LEAN, lambda: apt_everywhere(hosts.cluster, SPARING), hosts.renew)
+    yield Way(SLURMFAB, lambda: hosts.cluster.slurmfab("deploy"), hosts.renew, proved)
+    for peer in setting.peers:
+        yield Way(peer.name, partial(deployed_by, peer, hosts), hosts.renew, proved, is_peer=True)
+
+
+def deployed_by(peer: Peer, hosts: Untouched) -> Sample:
+    """A peer's deployment."""
+    return peer.deploy(hosts.job(peer))
+
+
+SCENARIO = Scenario(
+    "first-deployment",
+    "first deployment of untouched hosts, 1 + 4",
+    ways,
+    (
+        Target(SLURMFAB, PLAIN, 0.5),
+        Target(SLURMFAB, LEAN, 1.3),
+        Target("pyinfra", PLAIN),
+        Target("Ansible", PLAIN),
+    ),
+    warm_ups=0,
+    rounds=3,
+    minutes=25,
+    notes=(
+        "New hosts for each measurement, without package lists; the packages themselves are in apt's cache for "
+        "everybody, so no mirror's speed is measured. apt installs and configures nothing; slurmfab and the peers end "
+        "with every node idle, and srun is tried afterwards.",
+    ),
+    tidy=lambda setting: setting.labs.remove("f"),
+)

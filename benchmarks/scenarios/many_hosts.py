@@ -1,0 +1,73 @@
+"""Many hosts: a deployment with nothing to change on lightweight hosts, beside one login on every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+from benchmarks import light_hosts
+from benchmarks.clusters import NOTHING_CHANGED
+from benchmarks.measuring import Way
+from benchmarks.programs import PROGRAM, ProgramFailed, output_of, timed
+from benchmarks.results import MEMORY, Target
+from benchmarks.scenarios.scenario import SLURMFAB, SSH_TRUE, Scenario, Setting
+from slurmfab.lab import LabSpec
+from slurmfab.ssh.transport import FAN_OUT
+
+MOST_MEMORY = 300
+PREPARING_SECONDS = 1800
+"""The first deployment, which makes the hosts what the cluster file says, is not measured, but bounded."""
+
+
+class Many:
+    """Lightweight hosts for one scenario.
+
+    Args:
+        count: how many.
+        places: in how many network namespaces.
+    """
+
+    def __init__(self, count: int, places: int) -> None:
+        self.count, self.places = count, places
+        self.stack = ExitStack()
+
+    def ways(self, setting: Setting) -> Iterable[Way]:
+        """One login on every host, as many at a time as slurmfab takes, and a deployment with nothing to change."""
+        labs = setting.labs
+        spec = LabSpec(name=f"{labs.prefix}m", suite=labs.suite, nodes=self.places - 1)
+        hosts = self.stack.enter_context(light_hosts.running(spec, self.count, setting.directory, setting.say))
+        deploy = (*PROGRAM, "deploy", "--cluster", str(hosts.file))
+        setting.say(f"deploying to {self.count} lightweight hosts")
+        timed(deploy, patience=PREPARING_SECONDS)
+        said = output_of(deploy)
+        if NOTHING_CHANGED not in said:
+            raise ProgramFailed(f"The second deployment should have nothing to do, and said: {said.strip()[-300:]}")
+        yield Way(SSH_TRUE, lambda: hosts.access.everywhere("true", at_once=FAN_OUT))
+        yield Way(SLURMFAB, lambda: timed(deploy))
+
+    def end(self, _: Setting) -> None:
+        """Take the hosts down."""
+        self.stack.close()
+
+
+def scenario(count: int, places: int, title: str, rounds: int) -> Scenario:
+    """The scenario of so many hosts."""
+    many = Many(count, places)
+    return Scenario(
+        f"no-change-{count}",
+        title,
+        many.ways,
+        (Target(SLURMFAB, SSH_TRUE, 1.0), Target(SLURMFAB, at_most=MOST_MEMORY, unit=MEMORY)),
+        tidy=many.end,
+        rounds=rounds,
+        minutes=15,
+        notes=(
+            f"Each host is an sshd with a root file system of its own, {FAN_OUT} logins at a time for both. The agent, "
+            "munge, the packages and all files are real; systemd and Slurm are not started; stand-ins for systemctl "
+            "and sinfo answer that all units run and all nodes are idle.",
+        ),
+    )
+
+
+LIGHT_64 = scenario(64, 64, "no-change run on 64 lightweight hosts (sshd only)", 5)
+LIGHT_512 = scenario(512, 8, "no-change run on 512 sshd endpoints", 3)

@@ -1,0 +1,146 @@
+"""A cluster that runs: nothing to change, one value changed, and its checks; the floor is one login on every host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from benchmarks.clusters import Cluster, require_cluster, require_value
+from benchmarks.measuring import Way
+from benchmarks.peers.peer import Job, Peer
+from benchmarks.programs import ProgramFailed
+from benchmarks.results import Target
+from benchmarks.scenarios.scenario import SLURMFAB, SSH_TRUE, Scenario, Setting
+
+KEY = "SlurmdTimeout"
+FIRST_VALUE = 301
+CHECKS = "check-cluster"
+ALL_CHECKS = "check-cluster, all checks"
+GROUPS = "reachable,daemons,munge,configuration,nodes"
+"""The groups of checks that the target is about: daemons, keys, hashes, states."""
+
+
+def floor(cluster: Cluster) -> Way:
+    """One login on every host, all at once, by plain OpenSSH clients."""
+    return Way(SSH_TRUE, lambda: cluster.access.everywhere("true"))
+
+
+def peer_jobs(setting: Setting, nodes: int) -> Iterator[tuple[Peer, Job]]:
+    """For each peer a cluster that it has deployed itself; one that cannot is skipped, with the reason."""
+    for peer in setting.peers:
+        letter = f"p{peer.name[0].lower()}"
+        setting.say(f"{peer.name} deploys to a lab of 1 + {nodes} hosts")
+        made = setting.labs.fresh(letter, nodes, apt_lists=True)
+        job = Job(made.access, setting.directory / f"{letter}-{nodes}")
+        try:
+            peer.deploy(job)
+            require_cluster(made.access)
+        except ProgramFailed as error:
+            setting.skipped[peer.name] = str(error)
+            setting.labs.remove(letter)
+            continue
+        yield peer, job
+
+
+def remove_peers(setting: Setting) -> None:
+    """Take the peers' labs down."""
+    for peer in setting.peers:
+        setting.labs.remove(f"p{peer.name[0].lower()}")
+
+
+def no_change(nodes: int, setting: Setting) -> Iterable[Way]:
+    """A deployment that finds all as it should be."""
+    cluster = setting.labs.deployed(nodes)
+    cluster.require_no_change()
+    yield floor(cluster)
+    yield Way(SLURMFAB, lambda: cluster.slurmfab("deploy"))
+    for peer, job in peer_jobs(setting, nodes):
+        yield Way(peer.name, partial(peer.deploy, job), is_peer=True)
+
+
+def one_value(setting: Setting) -> Iterable[Way]:
+    """A value of slurm.conf, another one each time, that is in force everywhere in the end."""
+    cluster = setting.labs.deployed(4)
+    values = iter(range(FIRST_VALUE, FIRST_VALUE + 10000))
+    now = [FIRST_VALUE]
+
+    def another() -> None:
+        now[0] = next(values)
+        cluster.change(KEY, now[0])
+
+    yield floor(cluster)
+    yield Way(
+        SLURMFAB,
+        lambda: cluster.slurmfab("deploy"),
+        another,
+        lambda: require_value(cluster.access, KEY, now[0]),
+    )
+    for peer, job in peer_jobs(setting, 4):
+        yield peer_changes(peer, job)
+
+
+def peer_changes(peer: Peer, job: Job) -> Way:
+    """A peer that changes the value."""
+    values = iter(range(FIRST_VALUE, FIRST_VALUE + 10000))
+    now = [job]
+
+    def another() -> None:
+        now[0] = Job(job.hosts, job.directory, next(values))
+
+    return Way(
+        peer.name,
+        lambda: peer.deploy(now[0]),
+        another,
+        lambda: require_value(job.hosts, KEY, now[0].timeout),
+        is_peer=True,
+    )
+
+
+def check_cluster(setting: Setting) -> Iterable[Way]:
+    """The checks, with and without those that run jobs."""
+    cluster = setting.labs.deployed(15)
+    yield floor(cluster)
+    yield Way(CHECKS, lambda: cluster.slurmfab("check-cluster", "--only", GROUPS))
+    yield Way(ALL_CHECKS, lambda: cluster.slurmfab("check-cluster"))
+
+
+def unchanged(nodes: int) -> Callable[[Setting], Iterable[Way]]:
+    """The ways of a deployment that finds all as it should be, on one controller and this many compute nodes."""
+    return partial(no_change, nodes)
+
+
+PEERS = (Target("pyinfra", SSH_TRUE), Target("Ansible", SSH_TRUE))
+OWN_CLUSTERS = "Each peer has a cluster of its own, which it has deployed itself."
+
+NO_CHANGE_5 = Scenario(
+    "no-change-5",
+    "deploy with nothing to change, 5 hosts",
+    unchanged(4),
+    (Target(SLURMFAB, SSH_TRUE, 2.5), *PEERS),
+    tidy=remove_peers,
+    notes=(OWN_CLUSTERS,),
+)
+NO_CHANGE_16 = Scenario(
+    "no-change-16",
+    "deploy with nothing to change, 16 hosts",
+    unchanged(15),
+    (Target(SLURMFAB, SSH_TRUE, 1.5), *PEERS),
+    tidy=remove_peers,
+    minutes=15,
+    notes=(OWN_CLUSTERS,),
+)
+ONE_VALUE = Scenario(
+    "one-value",
+    "one slurm.conf value changed, live everywhere, 5 hosts",
+    one_value,
+    (Target(SLURMFAB, SSH_TRUE, 4), *PEERS),
+    tidy=remove_peers,
+    notes=(OWN_CLUSTERS, "After each change every host's file and slurmctld's own words are looked at."),
+)
+CHECK_CLUSTER = Scenario(
+    "check-cluster",
+    "check-cluster (daemons, keys, hashes, states), 16 hosts",
+    check_cluster,
+    (Target(CHECKS, SSH_TRUE, 8), Target(ALL_CHECKS, SSH_TRUE)),
+    notes=(f"The checks are `--only {GROUPS}`; all of them run jobs as well.",),
+)

@@ -1,0 +1,65 @@
+"""What a scenario is: a name, a row of the table, and the ways that are measured in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.clusters import Labs
+from benchmarks.measuring import Say, Way
+from benchmarks.peers import Peer
+from benchmarks.results import Target
+
+SLURMFAB = "slurmfab"
+SSH_TRUE = "ssh true"
+
+
+@dataclass
+class Setting:
+    """What a scenario is given to set its stage with.
+
+    Args:
+        labs: starts hosts; only scenarios that say so may ask it.
+        peers: other tools that are there; none where they are left out.
+        directory: for small files.
+        say: told what goes on.
+        rounds: how many rounds there will be, warm-ups included.
+        skipped: ways that were left out, with the reason; a scenario may add some.
+    """
+
+    labs: Labs
+    peers: tuple[Peer, ...]
+    directory: Path
+    say: Say
+    rounds: int
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the table.
+
+    Args:
+        name: for the command line and the file of its result.
+        title: what it measures.
+        ways: sets the stage and gives the ways, in the order of a round.
+        targets: the figures that it is about.
+        needs_hosts: whether it starts lab hosts, which only root can.
+        warm_ups: rounds that do not count.
+        minutes: after which no other round begins.
+        rounds: how many rounds are measured, unless somebody says otherwise.
+        notes: what a reader has to know about its numbers.
+        tidy: what is done when it has ended, however.
+    """
+
+    name: str
+    title: str
+    ways: Callable[[Setting], Iterable[Way]]
+    targets: tuple[Target, ...]
+    needs_hosts: bool = True
+    warm_ups: int = 1
+    minutes: float = 10
+    rounds: int = 5
+    notes: tuple[str, ...] = ()
+    tidy: Callable[[Setting], None] = lambda _: None
