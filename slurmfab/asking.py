@@ -15,11 +15,12 @@ from slurmfab.report import Step, outcome_from
 from slurmfab.run import Run
 from slurmfab.signature import who
 from slurmfab.slurm.gres import named_files
+from slurmfab.slurm.versions import DATABASE_SERVER, packages
 from slurmfab.ssh.transport import Transport, on_each
 
 CARED_FOR = {
     "users": ("slurm", "munge"),
-    "packages": ("munge", "slurmctld", "slurmdbd", "slurmd", "slurm-client", "mariadb-server"),
+    "packages": (*packages("controller"), "slurmd", "slurmdbd", *DATABASE_SERVER, "sudo"),
     "services": (
         "slurmctld",
         "slurmdbd",

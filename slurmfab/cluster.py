@@ -19,6 +19,7 @@ from slurmfab.clusterfile.backups import Backup
 from slurmfab.clusterfile.gpu_checks import GpuChecksOrNot
 from slurmfab.clusterfile.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.clusterfile.licenses import Licenses
+from slurmfab.clusterfile.bundles import Bundles
 from slurmfab.clusterfile.model import Model
 from slurmfab.clusterfile.private_tmp import PrivateTmp, private_tmp_of
 from slurmfab.clusterfile.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf, mistakes
@@ -177,6 +178,7 @@ class Cluster(Model):
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
         epilog: the same, after each job.
         health: what every compute node looks at again and again; `None` for nothing.
+        bundle: files with packages for hosts that reach no mirror.
     """
 
     name: Annotated[
@@ -228,6 +230,7 @@ class Cluster(Model):
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None
     health: HealthOrNot = None
+    bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror: a file of fab bundle's.")] = ()
 
     @model_validator(mode="after")
     def _check_rules(self) -> Cluster:

@@ -177,9 +177,33 @@ def situate(run: Run, facts: Mapping[str, HostFacts], scripts: job_scripts.Scrip
     if may_move:
         ids.refuse_partial_move(run.hosts, cluster.hosts, before, run.inventory.lock.ids, fit)
     situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune, password, scripts)
+    leave_out_without_packages(run, situation)
     judging.refuse_unfit(situation, run.hosts, allowed)
     require_slurmdbd(run, situation)
     return situation
+
+
+def leave_out_without_packages(run: Run, situation: Situation) -> None:
+    """Go on without the hosts that lack packages which the cluster file's bundles have not, where it names any.
+
+    Raises:
+        InputError: a bundle that is needed is missing or damaged.
+        DeployFailed: the controller is among these hosts.
+    """
+    if situation.cluster.bundle:
+        from slurmfab.bundle import suiting  # noqa: PLC0415 - only clusters with a bundle pay for it
+
+        suiting.leave_unsuited_out(run, situation)
+        run.require_controller()
+
+
+def with_packages(run: Run, situation: Situation, resources: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    """The resources of a phase by host, once the packages in them were pushed to hosts that get them from a bundle."""
+    if not situation.cluster.bundle:
+        return resources
+    from slurmfab.bundle import pushing  # noqa: PLC0415 - only clusters with a bundle pay for it
+
+    return pushing.delivered(run, situation, resources)
 
 
 def look_at(run: Run, plan: Plan) -> list[Step]:
@@ -217,6 +241,7 @@ def converge(run: Run, situation: Situation, phases: Iterable[Phase]) -> None:
             situation = replace(situation, facts=alive)
         require_slurmdbd(run, situation)
         resources = {host: phase.resources(situation, host) for host in run.well(run.hosts)}
+        resources = with_packages(run, situation, resources)
         hosts = [host for host in resources if resources[host]]
         first = [run.controller] if phase.controller_first and run.controller in hosts else []
         for group in (first, [host for host in hosts if host not in first]):

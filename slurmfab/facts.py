@@ -110,6 +110,7 @@ class HostFacts:
         groups: the same for groups, by GID.
         uids: all taken UIDs with the users' names; `gids` likewise.
         busy_uids: UIDs that own running processes.
+        architecture: Debian's name for it, such as `amd64`.
         packages: installed versions of the packages that the cluster cares for.
         hardware: what Slurm counts; `None` when it could not be read.
         gpus: in the order of their device numbers.
@@ -141,6 +142,7 @@ class HostFacts:
     uids: Mapping[int, str] = field(default_factory=dict)
     gids: Mapping[int, str] = field(default_factory=dict)
     busy_uids: tuple[int, ...] = ()
+    architecture: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
     hardware: Hardware | None = None
     gpus: tuple[Gpu, ...] = ()

@@ -110,5 +110,8 @@ def untrusted(output: str) -> Optional[str]:
 def network(output: str) -> Optional[str]:
     """Downloads that failed."""
     found = [line.strip() for line in output.splitlines() if NETWORK.search(line)]
-    words = "packages cannot be downloaded: %s; is there a way to the package sources, or an apt proxy to set?"
+    words = (
+        "packages cannot be downloaded: %s; is there a way to the package sources, or an apt proxy to set? "
+        "A host without one gets its packages from a bundle: fab bundle"
+    )
     return words % found[0] if found else None

@@ -148,10 +148,15 @@ def take_name(new: str, path: str) -> None:
         os.rename(new, path)
 
 
-def sweep(directory: str) -> None:
-    """Remove what writers have left that were killed; those that are at work hold a lock on their file (flock(2))."""
+def sweep(directory: str, beginning: str = NEW) -> None:
+    """Remove what writers have left that were killed; those that are at work hold a lock on their file (flock(2)).
+
+    Args:
+        directory: where.
+        beginning: how the names of such files begin.
+    """
     for name in os.listdir(directory):
-        if name.startswith(NEW):
+        if name.startswith(beginning):
             with contextlib.suppress(OSError), open(os.path.join(directory, name), "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(file.name)

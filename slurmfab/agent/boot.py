@@ -23,6 +23,13 @@ class Sources:
     def __init__(self, sources: "dict[str, str]") -> None:
         self.sources = sources
 
+    def learn(self, packed: bytes) -> None:
+        """Take in further modules, packed as the first ones were."""
+        import json  # noqa: PLC0415 - the boot text has imported both
+        import zlib  # noqa: PLC0415
+
+        self.sources.update(json.loads(zlib.decompress(packed).decode()))
+
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> "ModuleSpec | None":  # noqa: ARG002
         """What Python's import system asks first; `None` leaves the module to other finders."""
         if fullname in PACKAGES:
@@ -54,7 +61,7 @@ def run(sources: "dict[str, str]") -> int:
     """Serve requests until the deployer is gone.
 
     Args:
-        sources: source text of all agent modules, by full name.
+        sources: source text of the agent's modules that are there from the start, by full name.
 
     Returns:
         The exit code: 0 after an orderly end, 3 when this Python is too old.
@@ -64,7 +71,8 @@ def run(sources: "dict[str, str]") -> int:
         sys.stdout.write('{"error": "%s", "traceback": ""}\n{"done": true}\n' % words)
         sys.stdout.flush()
         return 3
-    sys.meta_path.insert(0, Sources(sources))
+    finder = Sources(sources)
+    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
     from slurmfab.agent.main import serve  # noqa: PLC0415 - it can be imported only now
 
-    return serve(sys.stdin.buffer, sys.stdout.buffer)
+    return serve(sys.stdin.buffer, sys.stdout.buffer, learn=finder.learn)

@@ -204,6 +204,20 @@ def packages(root: str, wanted: Iterable[str]) -> Dict[str, str]:
     return found
 
 
+def system(root: str) -> Dict[str, str]:
+    """The distribution, its release, and for which architecture it is."""
+    release = os_release(root)
+    named = {"os_id": "ID", "os_like": "ID_LIKE", "codename": "VERSION_CODENAME"}
+    return {**{fact: release.get(name, "") for fact, name in named.items()}, "architecture": architecture(root)}
+
+
+def architecture(root: str) -> str:
+    """Debian's name for the host's architecture, such as `amd64`: that of dpkg itself."""
+    status = b"\n\n" + read_bytes(root + "/var/lib/dpkg/status")
+    paragraph = status.partition(b"\n\nPackage: dpkg\n")[2].partition(b"\n\n")[0]
+    return paragraph.partition(b"\nArchitecture: ")[2].partition(b"\n")[0].decode(errors="replace")
+
+
 def ssh_host_keys(root: str) -> Dict[str, str]:
     """Public host keys of sshd, base64 by type."""
     keys = {}

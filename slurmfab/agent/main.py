@@ -14,6 +14,8 @@ What frames and lines are is in `slurmfab.agent.lifeline`. Requests of one sessi
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
     {"op": "save", ...}     -> {"piece": "..."} again and again, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
+    {"op": "collect", ...}  -> {"file": "..."}, {"piece": "..."} ..., {"collected": {...}}, {"done": true}
+    {"op": "bundle", ...}   -> {"bundle": {...}}, {"done": true}
     anything that crashes   -> {"error": "...", "traceback": "..."}, {"done": true}
 
 The end of stdin means that the deployer is gone, and so does a minute without a word from it. Then, and on SIGTERM, the
@@ -25,7 +27,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Any, BinaryIO, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping
 
 from slurmfab.agent.host_lock import LOCK, Held, Lock
 from slurmfab.agent.lifeline import SILENCE, Alive, Answers, Gone, Lifeline
@@ -38,13 +40,20 @@ class Refused(Exception):
     """A request that is not worked on; the text says why."""
 
 
-def serve(stdin: BinaryIO, stdout: BinaryIO, silence: float = SILENCE) -> int:
+MODULES = b"modules\n"
+"""How a frame begins that brings further modules of the agent, for the request behind it; it is not answered."""
+
+
+def serve(
+    stdin: BinaryIO, stdout: BinaryIO, silence: float = SILENCE, learn: Callable[[bytes], None] = lambda _: None
+) -> int:
     """Answer requests until the deployer is gone.
 
     Args:
         stdin: where frames come from; it is also the lifeline.
         stdout: where answers go.
         silence: after how many seconds without a word the deployer counts as gone.
+        learn: takes further modules in, packed.
 
     Returns:
         The exit code, 0.
@@ -65,6 +74,9 @@ def serve(stdin: BinaryIO, stdout: BinaryIO, silence: float = SILENCE) -> int:
         try:
             if frame is None:
                 raise Gone
+            if frame.startswith(MODULES):
+                learn(frame[len(MODULES) :])
+                continue
             answer(frame, answers, lock)
         except Gone:
             lock.let_go()
@@ -195,6 +207,31 @@ def stage_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None
         raise Refused(str(error)) from None
 
 
+def collect_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
+    """Send packages and all that they need, for a bundle."""
+    from slurmfab.agent import bundle_making  # noqa: PLC0415
+    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+
+    try:
+        bundle_making.stream(request, Context(request.get("root", "/")), answers)
+    except (ResourceFailed, OSError) as error:
+        raise Refused(str(error)) from None
+
+
+def stage_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
+    """Take packages of a bundle that are about to be installed."""
+    from slurmfab.agent import bundle_staging  # noqa: PLC0415
+    from slurmfab.agent.reasons import reason  # noqa: PLC0415
+    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+
+    context = Context(request.get("root", "/"))
+    lock.take(context.path(LOCK), request.get("who", ""))
+    try:
+        answers.send(bundle=bundle_staging.stage(request, context))
+    except (ResourceFailed, OSError) as error:
+        raise Refused(reason(error)) from None
+
+
 READINGS = {
     "slurm": "slurm_reading",
     "job-processes": "job_processes",
@@ -212,6 +249,8 @@ OPERATIONS = {
     "apply": apply_resources,
     "save": save_part,
     "stage": stage_part,
+    "collect": collect_packages,
+    "bundle": stage_packages,
     **dict.fromkeys(READINGS, read_other),
 }
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar, Tuple
 
-from slurmfab.agent import apt_words, daemon_policy
+from slurmfab.agent import apt_words, bundle_place, daemon_policy
 from slurmfab.agent.reading import names, read_bytes
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
@@ -44,10 +44,12 @@ class Packages(Resource):
 
     Args:
         names: of the packages.
+        bundle: digest of the bundle whose packages were brought here for that; empty for the host's own sources.
     """
 
     kind: ClassVar[str] = "packages"
     names: Tuple[str, ...]
+    bundle: str = ""
 
     def name(self) -> str:
         """The packages' names with commas."""
@@ -55,31 +57,37 @@ class Packages(Resource):
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Every package installed, and no leftover of a killed run."""
-        return {**dict.fromkeys(self.names, "installed"), "policy-rc.d": None}
+        return {**dict.fromkeys(self.names, "installed"), "policy-rc.d": None, "bundle": None}
 
     def actual(self, context: Context) -> State:
         """dpkg's word for the state of each package that it knows."""
         status = read_bytes(context.path("/var/lib/dpkg/status"))
-        return {**package_states(self.names, status), "policy-rc.d": daemon_policy.leftover(context)}
+        left = {"policy-rc.d": daemon_policy.leftover(context)}
+        # What was brought for this very installation is no leftover; converging removes it.
+        left["bundle"] = None if self.bundle else bundle_place.leftover(context)
+        return {**package_states(self.names, status), **left}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Install what is missing."""
         missing = [package for package in self.names if package in differing]
         if not missing:
             daemon_policy.restore(context)
+            bundle_place.remove(context)
             return
         with daemon_policy.daemons_wait(context):
             if is_interrupted(context):
                 context.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"],
                             seconds=INSTALL_SECONDS, env=ENVIRONMENT)  # fmt: skip
-            is_fresh = lists_are_fresh(context, time.time())
+            source = bundle_place.options(context, self.bundle) if self.bundle else ()
+            is_fresh = bool(source) or lists_are_fresh(context, time.time())
             troubles = "" if is_fresh else update(context)
-            code, output = install(context, missing)
-            if code != 0 and is_fresh and apt_words.is_stale(output):
+            code, output = install(context, missing, source)
+            if code != 0 and is_fresh and not source and apt_words.is_stale(output):
                 troubles = update(context)
                 code, output = install(context, missing)
             if code != 0:
                 raise ResourceFailed(apt_words.explain(output + troubles))
+        bundle_place.remove(context)
 
 
 def package_states(packages: Tuple[str, ...], status: bytes) -> dict[str, str]:
@@ -132,16 +140,21 @@ def update(context: Context) -> str:
     return "" if code == 0 and "\nErr:" not in output else "\n" + output
 
 
-def install(context: Context, packages: list[str]) -> tuple[int, str]:
+def install(context: Context, packages: list[str], source: Tuple[str, ...] = ()) -> tuple[int, str]:
     """Install packages and nothing that they merely recommend; nothing installed is removed for them.
 
     What an interrupted run left without its dependencies is completed first, since apt-get refuses all else.
+
+    Args:
+        context: knows how to run programs.
+        packages: their names.
+        source: options for apt-get that name another source than the host's own.
     """
     if is_interrupted(context):
-        code, output = apt_get(context, [*SPARING, "--fix-broken", "install"])
+        code, output = apt_get(context, [*source, *SPARING, "--fix-broken", "install"])
         if code != 0:
             return code, output
-    return apt_get(context, [*SPARING, "install", "--", *packages])
+    return apt_get(context, [*source, *SPARING, "install", "--", *packages])
 
 
 def apt_get(context: Context, words: list[str]) -> tuple[int, str]:

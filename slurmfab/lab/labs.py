@@ -108,7 +108,7 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
     layout, spec, wanted = remembered.layout, remembered.spec, {}
     for name in hosts:
         host, address = layout.host(name), _address(remembered, name)
-        network.plug_in(host, address, IPv4Network(remembered.network))
+        network.plug_in(host, address, IPv4Network(remembered.network), spec.offline)
         power.switch_on(host, map(Path, remembered.cgroups), spec)
         wanted[host] = (address, "silent" if name in spec.hanging else "answers")
     for host in power.wait(wanted):
@@ -259,8 +259,8 @@ def unplug_host(lab: Lab, host: str) -> None:
 def plug_in_host(lab: Lab, host: str) -> None:
     """Give a host that was unplugged its network back."""
     remembered = _state_of(lab)
-    name = lab.host(host).name
-    network.plug_in(remembered.layout.host(name), _address(remembered, name), IPv4Network(remembered.network))
+    layout, address = remembered.layout.host(lab.host(host).name), _address(remembered, host)
+    network.plug_in(layout, address, IPv4Network(remembered.network), remembered.spec.offline)
 
 
 def _is_up(remembered: LabState) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -64,8 +64,15 @@ def has_bridge(lab: LabLayout) -> bool:
     return (DEVICES / lab.bridge).exists()
 
 
-def plug_in(host: HostLayout, address: str, network: IPv4Network) -> None:
-    """Give a host its namespace and its cable; a cable that was only unplugged is plugged in again."""
+def plug_in(host: HostLayout, address: str, network: IPv4Network, offline: Container[str] = ()) -> None:
+    """Give a host its namespace and its cable; a cable that was only unplugged is plugged in again.
+
+    Args:
+        host: which.
+        address: its address.
+        network: the lab's range.
+        offline: names of hosts for which there is no way out of that range.
+    """
     if (DEVICES / host.link).exists() and succeeds(["ip", "-n", host.namespace, "address", "show", "to", address]):
         call(["ip", "link", "set", host.link, "up"])
         return
@@ -81,7 +88,7 @@ def plug_in(host: HostLayout, address: str, network: IPv4Network) -> None:
         "link set lo up",
         f"address add {address}/{network.prefixlen} dev eth0",
         "link set eth0 up",
-        f"route add default via {gateway(network)}",
+        *(() if host.name in offline else (f"route add default via {gateway(network)}",)),
     )
     call(["ip", "-n", host.namespace, "-batch", "-"], "\n".join(inside))
 

@@ -136,8 +136,16 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
         (units / "multi-user.target.wants").mkdir(exist_ok=True)
         (units / "multi-user.target.wants/lab-hanging.socket").symlink_to(units.joinpath("lab-hanging.socket").name)
         (units / "ssh.service").symlink_to("/dev/null")
-    if not spec.apt_lists:
-        for entry in (host.root / "var/lib/apt/lists").iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    is_offline = host.name in spec.offline
+    if is_offline or not spec.apt_lists:
+        _empty(host.root / "var/lib/apt/lists")
+    if is_offline:
+        _empty(host.root / "var/cache/apt/archives")
     if host.name in spec.no_python:
         call([*INSIDE, str(host.root), "sh", "-c", PURGE_PYTHON])
+
+
+def _empty(directory: Path) -> None:
+    """Remove all that is in a directory."""
+    for entry in directory.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

@@ -44,6 +44,8 @@ class LabSpec:
         shared: absolute paths of directories that all hosts see, as a stand-in for a network file system.
         unified: hosts that have control groups of version 2 alone; where this machine has its controllers on version 1
             none are left for them, and Slurm cannot use what they have.
+        offline: hosts with a way to the lab's other hosts and to this machine, and to nothing else; they have neither
+            package lists nor downloaded packages.
 
     Raises:
         InputError: a value that makes no lab.
@@ -62,6 +64,7 @@ class LabSpec:
     loopback_name: bool = False
     shared: tuple[str, ...] = ()
     unified: tuple[str, ...] = ()
+    offline: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -122,6 +125,7 @@ class LabSpec:
             "down": self.down,
             "hanging": self.hanging,
             "unified": self.unified,
+            "offline": self.offline,
         }
         last = self.host_names[-1]
         complaints = [

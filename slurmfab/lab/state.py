@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from slurmfab.errors import LabError
+from slurmfab.errors import InputError, LabError
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import LabSpec
 
@@ -68,7 +68,12 @@ def from_data(data: dict[str, Any]) -> LabState:
         key: tuple(value) if isinstance(value, list) else value for key, value in data["spec"].items() if key in known
     }
     said = {field.name: data[field.name] for field in fields(LabState) if field.name in data}
-    return LabState(**{**said, "spec": LabSpec(**spec), "cgroups": tuple(data["cgroups"])})
+    try:
+        made = LabSpec(**spec)
+    except InputError:
+        # Values that this one does not understand; what is needed to leave the lab alone, or to remove it, is enough.
+        made = LabSpec(spec["name"], spec["suite"], spec["nodes"])
+    return LabState(**{**said, "spec": made, "cgroups": tuple(data["cgroups"])})
 
 
 def names() -> tuple[str, ...]:

@@ -2,7 +2,20 @@
 
 from invoke.collection import Collection
 
-from slurmfab.tasks import accounts, backup, check, deploy, history, lab, munge, nodes, people, quickcheck, rollback
+from slurmfab.tasks import (
+    accounts,
+    backup,
+    bundle,
+    check,
+    deploy,
+    history,
+    lab,
+    munge,
+    nodes,
+    people,
+    quickcheck,
+    rollback,
+)
 
 namespace = Collection(
     deploy.deploy,
@@ -25,6 +38,7 @@ namespace = Collection(
     rollback.rollback,
     backup.backup,
     backup.restore,
+    bundle.bundle,
     lab.lab_up,
     lab.lab_down,
     lab.lab_status,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         "down": "hosts that the cluster file names but that stay switched off",
         "hanging": "hosts whose port 22 accepts connections and then says nothing",
         "unified": "hosts with control groups of version 2 alone, as in n2",
+        "offline": "hosts without a way to a package mirror",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
 )
@@ -42,6 +43,7 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
     down: str = "",
     hanging: str = "",
     unified: str = "",
+    offline: str = "",
     output: str = "",
 ) -> None:
     """Start real systemd hosts on this machine.
@@ -67,6 +69,7 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
         down=_hosts(down),
         hanging=_hosts(hanging),
         unified=_hosts(unified),
+        offline=_hosts(offline),
     )
     made = lab.up(spec, output=Path(output) if output else None, progress=lambda line: _say(f"lab {name}: {line}"))
     _say(_summary(made))

@@ -40,6 +40,7 @@ def test_spec_when_gpus_have_models_then_each_device_has_its_own_and_others_are_
         ({"gpus": ("n1:2:a b",)}, "HOST:COUNT:MODEL"),
         ({"gpus": ("n9:1",)}, 'gpus names "n9": the lab has ctl and n1 to n2'),
         ({"no_python": ("n3",)}, 'no_python names "n3"'),
+        ({"offline": ("n9",)}, 'offline names "n9"'),
         ({"down": ("n1",), "hanging": ("n1",)}, "n1 cannot be down and hanging at once"),
         ({"unified": ("n9",)}, 'unified names "n9"'),
         ({"ssh_user": "no body"}, 'user "no body"'),

@@ -1,0 +1,194 @@
+"""Compute nodes that reach no mirror: they get their packages from a bundle that the controller has collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import SUITES, WORKER
+from fingerprints import AT_WORK
+from lab_cluster import DeployedLab
+from lab_user import Person, running_lab, snapshots, words_of
+
+from slurmfab import lab
+from slurmfab.bundle import archive
+from slurmfab.lab import LabSpec
+
+pytestmark = pytest.mark.lab
+
+CLUSTER_FILE = """\
+cluster: dark
+ssh: {{user: root, key: {key}}}
+addresses: {{ctl: {ctl}, n1: {n1}}}
+controllers: [ctl]
+nodes:
+  - hosts: n1
+"""
+OF_APT = "find /var/lib/apt /var/cache /var/lib/slurmfab -printf '%p %s %m %U\\n' | sort"
+BROUGHT = "ls /var/lib/slurmfab/bundle 2>/dev/null || true"
+WAYS_OUT = "ip route show default; ls /var/lib/apt/lists | grep -c Packages; ls /var/cache/apt/archives | grep -c deb"
+JOBS = "cd /tmp && srun -N{} hostname | sort | xargs"
+
+
+@dataclass(frozen=True)
+class Dark:
+    """A controller that reaches its mirror, and two compute nodes that do not; the second is not in the cluster yet."""
+
+    hosts: DeployedLab
+    person: Person
+    suite: str
+
+    @property
+    def file(self) -> Path:
+        return self.person.cluster_file
+
+    @property
+    def bundle(self) -> Path:
+        return archive.path_of(self.file, self.suite, self.hosts.on("ctl", "dpkg --print-architecture"))
+
+    def names_bundle(self, name: str) -> None:
+        """Have the cluster file name this bundle, and no other."""
+        lines = [line for line in self.file.read_text().splitlines() if not line.startswith("bundle:")]
+        self.file.write_text("\n".join([*lines, f"bundle: {name}", ""]))
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def dark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dark]:
+    suite = request.param
+    spec = LabSpec(name=f"gf{WORKER}{suite[:1]}", suite=suite, nodes=2, offline=("n1", "n2"))
+    person = Person.at(tmp_path_factory.mktemp("dark"))
+    with running_lab(spec, tmp_path_factory.mktemp("lab")) as hosts:
+        addresses = {name: hosts.lab.host(name).address for name in ("ctl", "n1")}
+        person.writes(CLUSTER_FILE.format(key=hosts.lab.ssh_key, **addresses))
+        person.has_seen(hosts.lab, "ctl", "n1", "n2")
+        yield Dark(hosts, person, suite)
+
+
+def test_a_host_without_a_mirror_when_there_is_no_bundle_then_it_is_left_out_and_told_of_bundles(dark: Dark) -> None:
+    done = dark.person.slurmfab("deploy")
+    assert done.returncode == 3, words_of(done)
+    assert "n1: packages:munge," in words_of(done)
+    assert "A host without one gets its packages from a bundle: fab bundle" in words_of(done)
+
+
+def test_a_bundle_when_it_is_made_then_it_is_whole_and_nothing_has_changed_where_it_was_collected(dark: Dark) -> None:
+    before = snapshots(dark.hosts, "ctl"), dark.hosts.on("ctl", OF_APT)
+    done = dark.person.slurmfab("bundle")
+    assert done.returncode == 0, words_of(done)
+    assert (snapshots(dark.hosts, "ctl"), dark.hosts.on("ctl", OF_APT)) == before
+    assert f"\nbundle: {dark.bundle.name}\n" in done.stdout
+    made = archive.verified(dark.bundle)
+    assert made.suite == dark.suite
+    assert made.slurm == dark.hosts.on("ctl", "dpkg-query -W -f '${Version}' slurm-client")
+    assert {"munge", "slurmctld", "slurmd", "slurm-client"} <= made.names
+    listed = dark.person.slurmfab("bundle", "--list")
+    assert (listed.returncode, "not used" in listed.stdout) == (0, True)
+    assert [path.name for path in dark.file.parent.iterdir() if ".new" in path.name] == []
+
+
+@pytest.mark.parametrize("trouble", ["damaged", "cut off", "missing"])
+def test_a_bundle_that_is_not_whole_when_hosts_need_it_then_it_is_refused_and_nothing_is_changed(
+    dark: Dark, trouble: str
+) -> None:
+    content = bytearray(dark.bundle.read_bytes())
+    content[len(content) // 2] ^= 1
+    bad = dark.file.parent / "bad.tar"
+    bad.write_bytes(content if trouble == "damaged" else content[:-9000])
+    if trouble == "missing":
+        bad.unlink()
+    dark.names_bundle(bad.name)
+    before = snapshots(dark.hosts, "ctl", "n1")
+    for task in ("deploy", "plan"):
+        refused = dark.person.slurmfab(task)
+        assert refused.returncode == 2, words_of(refused)
+        assert "bad.tar" in words_of(refused)
+        assert "fab bundle" in words_of(refused)
+    assert dark.person.slurmfab("bundle", "--list").returncode == 1
+    assert snapshots(dark.hosts, "ctl", "n1") == before
+
+
+def test_a_deployer_that_is_killed_while_it_pushes_then_the_next_one_mends_what_it_has_left(dark: Dark) -> None:
+    dark.names_bundle(dark.bundle.name)
+    process = dark.person.start("deploy")
+    dark.hosts.until("n1", "ls /var/lib/slurmfab/bundle 2>/dev/null | wc -l", "1")
+    process.kill()
+    process.communicate()
+    dark.hosts.until("n1", AT_WORK, "0")
+    made = archive.verified(dark.bundle)
+    munge = next(name for name in made.parts if name.startswith("munge_"))
+    place = "/var/lib/slurmfab/bundle"
+    # A file of the right size and with other bytes, and one of a bundle that is not in use any more.
+    dark.hosts.on("n1", f"mkdir -p {place}/{made.digest} {place}/{'0' * 64}; touch {place}/{'0' * 64}/x_1_all.deb")
+    dark.hosts.on("n1", f"head -c {made.parts[munge].size} /dev/zero >{place}/{made.digest}/{munge}")
+
+    done = dark.person.slurmfab("deploy")
+    assert done.returncode == 0, words_of(done)
+    assert "of packages to n1 (" in words_of(done)
+    assert dark.hosts.on("n1", BROUGHT) == ""
+    assert dark.hosts.on("n1", "dpkg --audit") == ""
+    assert dark.hosts.on("n1", WAYS_OUT, check=False).split() == ["0", "0"]
+    assert dark.hosts.on("ctl", JOBS.format(1)) == "n1"
+
+
+def test_a_second_deployment_then_nothing_changes_and_nothing_is_pushed(dark: Dark) -> None:
+    done = dark.person.slurmfab("deploy")
+    assert "nothing changed" in words_of(done)
+    assert "Pushed" not in words_of(done)
+    # Whoever has the cluster file without the large file beside it can go on with all else.
+    dark.names_bundle("elsewhere.tar")
+    assert dark.person.slurmfab("deploy").returncode == 0
+    dark.names_bundle(dark.bundle.name)
+
+
+def test_packages_that_were_brought_and_not_removed_then_the_next_deployment_removes_them(dark: Dark) -> None:
+    dark.hosts.on("n1", f"mkdir -p /var/lib/slurmfab/bundle/{'0' * 64}")
+    planned = dark.person.slurmfab("plan")
+    assert (planned.returncode, "left by an interrupted run" in words_of(planned)) == (4, True)
+    done = dark.person.slurmfab("deploy")
+    assert done.returncode == 0, words_of(done)
+    assert dark.hosts.on("n1", BROUGHT) == ""
+
+
+def test_a_node_without_a_mirror_when_its_power_goes_while_it_is_added_then_the_next_try_adds_it(dark: Dark) -> None:
+    process = dark.person.start("add-node", dark.hosts.lab.host("n2").address)
+    dark.hosts.until("n2", "pgrep -x dpkg >/dev/null && echo runs", "runs")
+    lab.kill_host(dark.hosts.lab, "n2")
+    process.kill()
+    process.communicate()
+    assert "n2" not in dark.file.read_text()
+    lab.start_host(dark.hosts.lab, "n2")
+    assert dark.hosts.on("n2", BROUGHT) == archive.verified(dark.bundle).digest
+    done = dark.person.slurmfab("add-node", dark.hosts.lab.host("n2").address)
+    assert done.returncode == 0, words_of(done)
+    # All that was brought before is there still, and good.
+    assert "Pushed" not in words_of(done)
+    assert dark.hosts.on("n2", WAYS_OUT, check=False).split() == ["0", "0"]
+    assert dark.hosts.on("n2", BROUGHT) == ""
+    assert dark.hosts.on("n2", "dpkg --audit") == ""
+    assert dark.hosts.on("ctl", JOBS.format(2)) == "n1 n2"
+
+
+def test_a_host_that_reaches_no_mirror_when_it_shall_collect_a_bundle_then_it_says_so_and_nothing_is_left(
+    dark: Dark,
+) -> None:
+    before = sorted(dark.file.parent.iterdir()), dark.bundle.stat().st_mtime_ns, dark.hosts.on("n1", OF_APT)
+    refused = dark.person.slurmfab("bundle", "--from", "n1")
+    assert refused.returncode == 1, words_of(refused)
+    assert "packages cannot be downloaded" in words_of(refused)
+    after = sorted(dark.file.parent.iterdir()), dark.bundle.stat().st_mtime_ns, dark.hosts.on("n1", OF_APT)
+    assert after == before
+
+
+def test_a_bundle_when_its_making_is_cut_off_then_the_old_one_stays_and_nothing_is_left_on_the_host(
+    dark: Dark,
+) -> None:
+    before = dark.bundle.stat().st_mtime_ns
+    process = dark.person.start("bundle")
+    dark.hosts.until("ctl", "ls /var/cache/slurmfab | wc -l", "1")
+    process.kill()
+    process.communicate()
+    dark.hosts.until("ctl", "ls -d /var/cache/slurmfab 2>/dev/null | wc -l", "0")
+    assert dark.bundle.stat().st_mtime_ns == before
+    assert archive.verified(dark.bundle).suite == dark.suite
