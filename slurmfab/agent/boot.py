@@ -72,7 +72,7 @@ def run(sources: "dict[str, str]") -> int:
         sys.stdout.flush()
         return 3
     finder = Sources(sources)
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, finder)
     from slurmfab.agent.main import serve  # noqa: PLC0415 - it can be imported only now
 
     return serve(sys.stdin.buffer, sys.stdout.buffer, learn=finder.learn)

@@ -29,7 +29,7 @@ class LocalTransport:
         """The lines that the local agent answers."""
         if host not in self.sessions:
             self.sessions[host] = Session(host, LocalProcess())
-            self.sessions[host].start(become=False)
+            self.sessions[host].start(become=False, request=request)
         return self.sessions[host].ask({**request, "root": self.root}, heard)
 
     def install_python(self, host: str) -> None:

@@ -2,16 +2,21 @@
 
 deployer -> host   python3 -I -B -c BOOT                (nothing in it but this constant)
 host -> deployer   slurmfab-agent 1                      (the program runs, so sudo is done asking)
-deployer -> host   BYTES of the payload, newline, payload()
-then requests and answers, see `slurmfab.agent.main`
+deployer -> host   BYTES of the payload, newline, payload(of the modules that the first request needs)
+then requests and answers, see `slurmfab.agent.main`; before a request that needs further modules, a frame with those
 """
 
 from __future__ import annotations
 
-import functools
 import json
+import threading
 import zlib
-from importlib import resources
+
+from slurmfab.agent.main import MODULES
+from slurmfab.ssh import modules
+
+LEVEL = 6
+"""Of compression: a higher one takes twice as long and saves a hundredth."""
 
 GREETING = "slurmfab-agent 1"
 """The line with which the agent says that it runs; the number is the version of this protocol."""
@@ -29,15 +34,26 @@ BOOT = (
 """The text for `python3 -I -B -c`. It ends with `os._exit`, because a thread of the agent may still wait for input."""
 
 
-@functools.cache
-def payload() -> bytes:
-    """The agent's modules: zlib-compressed JSON, source text by full module name.
+_PACKED: dict[frozenset[str], bytes] = {}
+_PACKING = threading.Lock()
+"""Many hosts ask at once for the same modules; they are packed once."""
 
-    They are read as package data, so that an installed wheel works as a checkout does.
+
+def payload(names: frozenset[str] | None = None) -> bytes:
+    """Modules of the agent: zlib-compressed JSON, source text by full module name.
+
+    Args:
+        names: of the modules, without their package; `None` for all of them.
     """
-    sources = {
-        f"slurmfab.agent.{file.name[:-3]}": file.read_text(encoding="utf-8")
-        for file in sorted(resources.files("slurmfab.agent").iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".py") and file.name != "__init__.py"
-    }
-    return zlib.compress(json.dumps(sources).encode("ascii"), 9)
+    wanted = modules.names() if names is None else names
+    with _PACKING:
+        if wanted not in _PACKED:
+            sources = {f"{modules.PACKAGE}.{name}": modules.source(name) for name in sorted(wanted)}
+            _PACKED[wanted] = zlib.compress(json.dumps(sources).encode("ascii"), LEVEL)
+        return _PACKED[wanted]
+
+
+def more(names: frozenset[str]) -> bytes:
+    """The frame that brings further modules to a running agent; it is not answered."""
+    packed = payload(names)
+    return b"%d\n%s%s" % (len(MODULES) + len(packed), MODULES, packed)

@@ -18,7 +18,7 @@ from slurmfab.errors import (
     PythonMissing,
     SudoPasswordNeeded,
 )
-from slurmfab.ssh import payload
+from slurmfab.ssh import modules, payload
 
 GREETING = f"{payload.GREETING}\n".encode()
 """What the boot code says first; whatever a shell's start files print before it is passed over."""
@@ -70,11 +70,17 @@ class Session:
         self.buffer = b""
         self.noise: list[str] = []
         self.sending = threading.Lock()
+        self.known: frozenset[str] = frozenset()
 
-    def start(self, *, become: bool, password: str = "") -> None:
+    def start(self, *, become: bool, password: str = "", request: Mapping[str, Any] | None = None) -> None:
         """Bring the agent's code to the host.
 
         Without sudo the code is sent at once; with it, after the agent's greeting, lest sudo read it as passwords.
+
+        Args:
+            become: whether sudo comes first.
+            password: for sudo, empty where none is known.
+            request: the first one, for which code is brought; all of the code where it is not known.
 
         Raises:
             SudoPasswordNeeded: sudo asks, and no password is known.
@@ -82,6 +88,7 @@ class Session:
             PythonMissing: there is no python3.
             AgentFailed: it did not start.
         """
+        self.known = modules.names() if request is None else modules.needed(request)
         if not become:
             self.send_code()
         answered = False
@@ -101,8 +108,8 @@ class Session:
             self.send_code()
 
     def send_code(self) -> None:
-        """Send the agent's sources, with their length in front."""
-        code = payload.payload()
+        """Send the agent's first sources, with their length in front."""
+        code = payload.payload(self.known)
         self.send(b"%d\n%s" % (len(code), code))
 
     def send(self, data: bytes) -> None:
@@ -131,7 +138,9 @@ class Session:
             AgentFailed: the agent reports that it could not go on.
         """
         body = json.dumps(request).encode("ascii")
-        self.send(b"%d\n%s" % (len(body), body))
+        lacking = modules.needed(request) - self.known
+        self.send((payload.more(lacking) if lacking else b"") + b"%d\n%s" % (len(body), body))
+        self.known |= lacking
         answer: list[Line] = []
         for line in self.lines():
             if line.get("done"):

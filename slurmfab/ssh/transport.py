@@ -122,18 +122,18 @@ class SshTransport:
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
     ) -> tuple[Line, ...]:
         """The lines that a host's agent answers; opens the connection and starts the agent where need be."""
-        session = self.sessions.get(host) or self.start(host)
+        session = self.sessions.get(host) or self.start(host, request)
         try:
             return session.ask(request, heard)
         except (AgentFailed, ConnectionLost):
             self.forget(host)
             raise
 
-    def start(self, host: str) -> Session:
+    def start(self, host: str, request: Mapping[str, Any]) -> Session:
         """Start the agent on a host, asking for the sudo password if sudo does."""
         become = self.routes[host].become
         try:
-            return self.greet(host, become)
+            return self.greet(host, become, request)
         except SudoPasswordNeeded:
             with self.asking:
                 if not self.password and self.ask_password:
@@ -141,13 +141,13 @@ class SshTransport:
                     self.ask_password = None
             if not self.password:
                 raise
-            return self.greet(host, become)
+            return self.greet(host, become, request)
 
-    def greet(self, host: str, become: bool) -> Session:
-        """Run the agent's command on a host and bring the code over."""
+    def greet(self, host: str, become: bool, request: Mapping[str, Any]) -> Session:
+        """Run the agent's command on a host and bring the code over that its first request needs."""
         session = Session(host, SshStream(self.execute(host, command(become=become))))
         try:
-            session.start(become=become, password=self.password)
+            session.start(become=become, password=self.password, request=request)
         except SlurmfabError:
             session.close()
             raise

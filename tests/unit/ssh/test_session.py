@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import zlib
 from collections.abc import Callable, Iterable
 
 import pytest
 
+from slurmfab.agent.main import MODULES
 from slurmfab.errors import AgentFailed, BecomeRefused, ConnectionLost, HostError, PythonMissing, SudoPasswordNeeded
+from slurmfab.ssh import modules
 from slurmfab.ssh.payload import BOOT, payload
 from slurmfab.ssh.payload import GREETING as GREETING_TEXT
 from slurmfab.ssh.session import GREETING, SUDO_PROMPT, Line, Session, command
@@ -202,3 +205,41 @@ def test_closing_a_session_closes_its_stream() -> None:
     session, stream = started(GREETING)
     session.close()
     assert stream.is_closed
+
+
+FACTS = {"op": "facts"}
+COMPARE = {"op": "apply", "dry_run": True, "resources": [{"kind": "packages", "names": ["munge"]}]}
+
+
+def frames(sent: bytes) -> list[bytes]:
+    """What was sent, taken apart by the lengths in front."""
+    found = []
+    while sent:
+        size, _, rest = sent.partition(b"\n")
+        found.append(rest[: int(size)])
+        sent = rest[int(size) :]
+    return found
+
+
+def names_in(packed: bytes) -> set[str]:
+    return {name.rpartition(".")[2] for name in json.loads(zlib.decompress(packed))}
+
+
+def test_a_session_that_knows_its_first_request_when_started_brings_just_its_modules() -> None:
+    stream = Script(GREETING)
+    Session("n1", stream).start(become=False, request=FACTS)
+    (code,) = frames(b"".join(stream.sent))
+    assert names_in(code) == modules.needed(FACTS)
+
+
+def test_a_later_request_when_it_needs_further_modules_brings_them_once_and_in_front() -> None:
+    stream = Script(GREETING, DONE, DONE, DONE)
+    session = Session("n1", stream)
+    session.start(become=False, request=FACTS)
+    stream.sent.clear()
+    for request in (FACTS, COMPARE, COMPARE):
+        session.ask(request)
+    facts, code, first, second = frames(b"".join(stream.sent))
+    assert code.startswith(MODULES)
+    assert names_in(code.removeprefix(MODULES)) == modules.needed(COMPARE) - modules.needed(FACTS)
+    assert [json.loads(one) for one in (facts, first, second)] == [FACTS, COMPARE, COMPARE]
