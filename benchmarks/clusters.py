@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +95,15 @@ def require_cluster(hosts: Access) -> None:
         raise ProgramFailed(f"srun on {len(nodes)} nodes answered by {', '.join(names) or 'none'}.")
 
 
+def by_slurmfab(cluster: Cluster) -> Sample:
+    """Deploy with slurmfab.
+
+    Raises:
+        ProgramFailed: it failed.
+    """
+    return cluster.slurmfab("deploy")
+
+
 @dataclass
 class Labs:
     """All labs of a run of the suite.
@@ -111,7 +120,7 @@ class Labs:
     directory: Path
     say: Say
     _stack: ExitStack = field(default_factory=ExitStack)
-    _clusters: dict[int, Cluster] = field(default_factory=dict)
+    _clusters: dict[str, Cluster] = field(default_factory=dict)
 
     def fresh(self, letter: str, nodes: int, *, apt_lists: bool = False) -> Cluster:
         """New hosts with nothing on them; those of the same letter go.
@@ -129,19 +138,29 @@ class Labs:
             lab.run(made, host.name, ["rm", "-f", DPKG_SETTING])
         return Cluster(made, made.cluster_file, access.of_lab(made, self.directory / name))
 
-    def deployed(self, nodes: int) -> Cluster:
-        """A cluster that slurmfab has deployed, with this many compute nodes; one for the whole run of the suite.
+    def deployed(self, nodes: int, letter: str = "c", by: Callable[[Cluster], object] = by_slurmfab) -> Cluster:
+        """A cluster with this many compute nodes; one for the whole run of the suite.
+
+        Args:
+            nodes: how many compute nodes.
+            letter: what tells who has deployed it.
+            by: deploys it, the first time.
 
         Raises:
-            ProgramFailed: it could not be deployed.
+            ProgramFailed: it could not be deployed, or does not work; then there is none.
         """
-        if nodes not in self._clusters:
-            self.say(f"deploying to a lab of 1 + {nodes} hosts")
-            made = self.fresh(f"c{nodes}", nodes, apt_lists=True)
-            made.slurmfab("deploy")
-            require_cluster(made.access)
-            self._clusters[nodes] = made
-        return self._clusters[nodes]
+        key = f"{letter}{nodes}"
+        if key not in self._clusters:
+            self.say(f"deploying to lab {self.prefix}{key} of 1 + {nodes} hosts")
+            made = self.fresh(key, nodes, apt_lists=True)
+            try:
+                by(made)
+                require_cluster(made.access)
+            except ProgramFailed:
+                self.remove(key)
+                raise
+            self._clusters[key] = made
+        return self._clusters[key]
 
     def remove(self, letter: str) -> None:
         """Take a lab down early, since the next scenario has no use for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 
 from benchmarks.clusters import Cluster, require_cluster, require_value
 from benchmarks.measuring import Way
@@ -28,24 +29,20 @@ def floor(cluster: Cluster) -> Way:
 def peer_jobs(setting: Setting, nodes: int) -> Iterator[tuple[Peer, Job]]:
     """For each peer a cluster that it has deployed itself; one that cannot is skipped, with the reason."""
     for peer in setting.peers:
-        letter = f"p{peer.name[0].lower()}"
-        setting.say(f"{peer.name} deploys to a lab of 1 + {nodes} hosts")
-        made = setting.labs.fresh(letter, nodes, apt_lists=True)
-        job = Job(made.access, setting.directory / f"{letter}-{nodes}")
+        letter = peer.name[0].lower()
+        directory = setting.labs.directory / f"{letter}{nodes}"
         try:
-            peer.deploy(job)
-            require_cluster(made.access)
+            made = setting.labs.deployed(nodes, letter, partial(deployed_by, peer, directory))
         except ProgramFailed as error:
             setting.skipped[peer.name] = str(error)
-            setting.labs.remove(letter)
+            setting.say(f"{peer.name} is left out: {error}")
             continue
-        yield peer, job
+        yield peer, Job(made.access, directory)
 
 
-def remove_peers(setting: Setting) -> None:
-    """Take the peers' labs down."""
-    for peer in setting.peers:
-        setting.labs.remove(f"p{peer.name[0].lower()}")
+def deployed_by(peer: Peer, directory: Path, cluster: Cluster) -> None:
+    """A peer's deployment."""
+    peer.deploy(Job(cluster.access, directory))
 
 
 def no_change(nodes: int, setting: Setting) -> Iterable[Way]:
@@ -117,7 +114,6 @@ NO_CHANGE_5 = Scenario(
     "deploy with nothing to change, 5 hosts",
     unchanged(4),
     (Target(SLURMFAB, SSH_TRUE, 2.5), *PEERS),
-    tidy=remove_peers,
     notes=(OWN_CLUSTERS,),
 )
 NO_CHANGE_16 = Scenario(
@@ -125,7 +121,6 @@ NO_CHANGE_16 = Scenario(
     "deploy with nothing to change, 16 hosts",
     unchanged(15),
     (Target(SLURMFAB, SSH_TRUE, 1.5), *PEERS),
-    tidy=remove_peers,
     minutes=15,
     notes=(OWN_CLUSTERS,),
 )
@@ -134,7 +129,6 @@ ONE_VALUE = Scenario(
     "one slurm.conf value changed, live everywhere, 5 hosts",
     one_value,
     (Target(SLURMFAB, SSH_TRUE, 4), *PEERS),
-    tidy=remove_peers,
     notes=(OWN_CLUSTERS, "After each change every host's file and slurmctld's own words are looked at."),
 )
 CHECK_CLUSTER = Scenario(

@@ -14,7 +14,7 @@ from benchmarks.clusters import with_endpoints
 from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job
 from benchmarks.results import Target
-from benchmarks.scenarios.running_cluster import PEERS, floor, peer_jobs, remove_peers
+from benchmarks.scenarios.running_cluster import PEERS, floor, peer_jobs
 from benchmarks.scenarios.scenario import SLURMFAB, SSH_TRUE, Scenario, Setting
 
 NODES = 4
@@ -77,11 +77,10 @@ class Links:
         self.open.append(link)
         return link.hosts
 
-    def close(self, setting: Setting) -> None:
-        """End all proxies, and the peers' labs."""
+    def close(self, _: Setting) -> None:
+        """End all proxies."""
         while self.open:
             self.open.pop().close()
-        remove_peers(setting)
 
 
 def scenario(milliseconds: int) -> Scenario:
