@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks.clusters import Cluster, require_cluster, require_value
+from benchmarks.clusters import Cluster, require_value
 from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job, Peer
 from benchmarks.programs import ProgramFailed
