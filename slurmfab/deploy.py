@@ -141,6 +141,7 @@ def survey(run: Run, *, may_prepare: bool) -> tuple[Situation, list[Step]]:
     asked = tuple(dict.fromkeys((run.controller, *run.hosts)))
     facts = gather(run, run.well(asked), may_prepare=may_prepare)
     situation = situate(run, facts)
+    leave_out_without_packages(run, situation)
     plan = make_plan(situation, run.well(run.hosts))
     if may_prepare:
         run.keep(run.inventory)
@@ -177,7 +178,6 @@ def situate(run: Run, facts: Mapping[str, HostFacts], scripts: job_scripts.Scrip
     if may_move:
         ids.refuse_partial_move(run.hosts, cluster.hosts, before, run.inventory.lock.ids, fit)
     situation = Situation(cluster, run.inventory.lock, fit, stamp(), may_move, run.consent.prune, password, scripts)
-    leave_out_without_packages(run, situation)
     judging.refuse_unfit(situation, run.hosts, allowed)
     require_slurmdbd(run, situation)
     return situation

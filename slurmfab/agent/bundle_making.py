@@ -98,8 +98,8 @@ def held(directory: str) -> Iterator[None]:
 
 def options(place: str) -> Tuple[str, ...]:
     """The options with which apt keeps all its state in a place, where nothing is installed (apt.conf(5))."""
-    for folder in ("lists/partial", "archives/partial"):
-        os.makedirs(os.path.join(place, folder))
+    for folder in ("lists", "lists/partial", "archives", "archives/partial"):
+        bundle_place.make_readable(os.path.join(place, folder))
     with open(os.path.join(place, "status"), "wb"):
         pass
     settings = {

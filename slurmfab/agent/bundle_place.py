@@ -69,18 +69,26 @@ def begin(context: Context, bundle: str, index: str) -> str:
     base = os.path.dirname(place)
     parent = os.path.dirname(base)
     os.makedirs(os.path.dirname(parent), exist_ok=True)
-    # Open to all, for apt reads as the user _apt; what lies here is on every mirror.
     for path in (parent, base, place):
-        if not os.path.isdir(path):
-            os.mkdir(path, 0o755)
+        make_readable(path)
     for name in names(base):
         if name != bundle:
             shutil.rmtree(os.path.join(base, name))
-    for folder in ("lists", "archives"):
-        os.makedirs(os.path.join(place, folder, "partial"), exist_ok=True)
+    for folder in ("lists", "lists/partial", "archives", "archives/partial"):
+        make_readable(os.path.join(place, folder))
     for name, text in ((INDEX, index), ("sources.list", "deb [trusted=yes] file:%s ./\n" % place)):
         replace.put(os.path.join(place, name), text.encode(), os.geteuid(), os.getegid(), 0o644)
     return place
+
+
+def make_readable(path: str) -> None:
+    """Make a directory that all may look into, whatever the umask, for apt works as the user _apt.
+
+    What lies there is on every mirror. One that is there already is left as it is.
+    """
+    if not os.path.isdir(path):
+        os.mkdir(path)
+        os.chmod(path, 0o755)  # noqa: S103 - see above
 
 
 def options(context: Context, bundle: str) -> Tuple[str, ...]:
@@ -96,6 +104,8 @@ def options(context: Context, bundle: str) -> Tuple[str, ...]:
         "Dir::Cache::archives": place + "/archives",
         "Dir::Cache::pkgcache": "",
         "Dir::Cache::srcpkgcache": "",
+        # apt refuses everything if it knows no source of the release that is preferred.
+        "APT::Default-Release": "",
     }
     return tuple(word for name, value in settings.items() for word in ("-o", "%s=%s" % (name, value)))
 

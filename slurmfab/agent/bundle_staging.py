@@ -140,6 +140,7 @@ def write(path: str, at: int, data: bytes, sha256: str) -> None:
     part = path + bundle_place.PART
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (0 if at else os.O_TRUNC)
     with os.fdopen(os.open(part, flags, 0o644), "wb") as file:
+        os.fchmod(file.fileno(), 0o644)
         file.seek(at)
         file.write(data)
     if not sha256:

@@ -58,9 +58,9 @@ def wanted(situation: Situation, host: str) -> tuple[Packages, ...]:
 
 
 def suited(found: Iterable[Bundle], fact: HostFacts) -> Bundle | None:
-    """The first bundle that is for a host's release and architecture, if there is one."""
-    mine = (fact.codename, fact.architecture)
-    return next((bundle for bundle in found if (bundle.suite, bundle.architecture) == mine), None)
+    """The newest bundle that is for a host's release and architecture, if there is one."""
+    mine = [one for one in found if (one.suite, one.architecture) == (fact.codename, fact.architecture)]
+    return max(mine, key=lambda bundle: bundle.made, default=None)
 
 
 def refusal(found: tuple[Bundle, ...], fact: HostFacts, names: Iterable[str], expected: SlurmVersion) -> str:

@@ -109,6 +109,7 @@ def prepare(run: Run, names: tuple[str, ...]) -> None:
     """
     facts = asking.gather(run, (run.controller, *names))
     situation = deployment.situate(run, facts)
+    deployment.leave_out_without_packages(run, situation)
     refuse_lost(run, names)
     everybody, run.hosts = run.hosts, names
     try:

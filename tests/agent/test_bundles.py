@@ -73,6 +73,17 @@ def test_a_bundle_when_another_one_was_begun_before_then_that_one_goes(context: 
     assert (older.exists(), newer.exists()) == (False, True)
 
 
+def test_a_place_when_the_umask_hides_everything_then_apt_can_read_it_all_the_same(context: Context) -> None:
+    before = os.umask(0o077)
+    try:
+        place = Path(bundle_place.begin(context, BUNDLE, "Package: munge\n"))
+        write(context, 0, CONTENT, SHA256)
+    finally:
+        os.umask(before)
+    for path in (place, *place.parents[:2], *place.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644), path
+
+
 @pytest.mark.parametrize("bundle", ["", "../../etc", "ab", "AB" * 32])
 def test_a_place_when_it_is_no_digests_then_it_is_refused(context: Context, bundle: str) -> None:
     with pytest.raises(ResourceFailed, match="no digest of a bundle"):

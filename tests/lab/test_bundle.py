@@ -123,6 +123,9 @@ def test_a_deployer_that_is_killed_while_it_pushes_then_the_next_one_mends_what_
     dark.hosts.on("n1", f"mkdir -p {place}/{made.digest} {place}/{'0' * 64}; touch {place}/{'0' * 64}/x_1_all.deb")
     dark.hosts.on("n1", f"head -c {made.parts[munge].size} /dev/zero >{place}/{made.digest}/{munge}")
 
+    # A release that is preferred, and of which no source is known while packages come from the bundle.
+    dark.hosts.on("n1", "echo 'APT::Default-Release \"stable\";' >/etc/apt/apt.conf.d/90release")
+
     done = dark.person.slurmfab("deploy")
     assert done.returncode == 0, words_of(done)
     assert "of packages to n1 (" in words_of(done)

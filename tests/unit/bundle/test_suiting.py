@@ -58,6 +58,13 @@ def test_two_bundles_when_they_are_for_two_architectures_then_each_host_gets_its
         assert suiting.suited(both, host_facts("n1", architecture=bundle.architecture)) == bundle
 
 
+def test_two_bundles_when_they_are_for_the_same_hosts_then_the_newer_one_counts(tmp_path: Path) -> None:
+    older = bundle_in(tmp_path)
+    newer = bundle_in(tmp_path, made="2026-11-22T09:00:00+00:00")
+    for both in ((older, newer), (newer, older)):
+        assert suiting.suited(both, host_facts("n1", architecture="amd64")) == newer
+
+
 def test_a_host_without_a_suitable_bundle_is_left_out_and_the_others_are_not(tmp_path: Path) -> None:
     named = cluster(f"{THREE_HOSTS}bundle: {saved(tmp_path)}\n")
     facts = facts_of(named, architecture="amd64") | {"n2": host_facts("n2", architecture="arm64")}
