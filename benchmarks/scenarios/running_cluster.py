@@ -17,8 +17,8 @@ KEY = "SlurmdTimeout"
 FIRST_VALUE = 301
 CHECKS = "check-cluster"
 ALL_CHECKS = "check-cluster, all checks"
-GROUPS = "reachable,daemons,munge,configuration,nodes"
-"""The groups of checks that the target is about: daemons, keys, hashes, states."""
+GROUPS = "reachable,daemons,munge,configuration,takes_jobs,hardware"
+"""The checks that the target is about: daemons, keys, hashes, states; none of them runs a job."""
 
 
 def floor(cluster: Cluster) -> Way:

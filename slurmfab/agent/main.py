@@ -17,6 +17,7 @@ What frames and lines are is in `slurmfab.agent.lifeline`. Requests of one sessi
     {"op": "collect", ...}  -> {"file": "..."}, {"piece": "..."} ..., {"collected": {...}}, {"done": true}
     {"op": "bundle", ...}   -> {"bundle": {...}}, {"done": true}
     anything that crashes   -> {"error": "...", "traceback": "..."}, {"done": true}
+    modules, newline, ...   -> nothing: further modules of the agent, for the request behind it
 
 The end of stdin means that the deployer is gone, and so does a minute without a word from it. Then, and on SIGTERM, the
 resource at work is finished, for half a dpkg run is worse than a late one; no other begins, and the lock is let go.
