@@ -89,28 +89,31 @@ class Access:
         """The words of a plain OpenSSH client that runs a command on a host."""
         return (*SSH, "-F", str(self.config), host, *command)
 
-    def everywhere(self, command: str, *, at_once: int = 0, patience: float = 900.0) -> Sample:
+    def everywhere(self, command: str, *options: str, at_once: int = 0, patience: float = 900.0) -> Sample:
         """Run a command on all hosts by plain OpenSSH clients, one for each host, and tell what that took.
 
         Args:
             command: for the hosts' shell.
+            options: more words for the clients.
             at_once: how many clients run at a time; all of them when 0.
             patience: seconds for all together.
 
         Raises:
             ProgramFailed: it failed somewhere.
         """
-        return each(dict.fromkeys(self.names, command), self, at_once=at_once, patience=patience)
+        return each(dict.fromkeys(self.names, command), self, *options, at_once=at_once, patience=patience)
 
 
-def each(commands: Mapping[str, str], access: Access, *, at_once: int = 0, patience: float = 900.0) -> Sample:
+def each(
+    commands: Mapping[str, str], access: Access, *options: str, at_once: int = 0, patience: float = 900.0
+) -> Sample:
     """Run a command of its own on each host, side by side, started by xargs(1).
 
     Raises:
         ProgramFailed: it failed somewhere.
     """
     words = "".join(f"{host}\0{command}\0" for host, command in commands.items())
-    clients: Sequence[str] = (*SSH, "-F", str(access.config))
+    clients: Sequence[str] = (*SSH, "-F", str(access.config), *options)
     argv = ("xargs", "-0", "-n", "2", "-P", str(at_once or len(commands)), *clients)
     return timed(argv, text=words, patience=patience)
 

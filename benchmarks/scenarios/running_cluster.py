@@ -11,7 +11,7 @@ from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job, Peer
 from benchmarks.programs import ProgramFailed
 from benchmarks.results import Target
-from benchmarks.scenarios.scenario import SLURMFAB, SSH_TRUE, Scenario, Setting
+from benchmarks.scenarios.scenario import SLURMFAB, SSH_CHEAP, SSH_TRUE, Scenario, Setting, floors
 
 KEY = "SlurmdTimeout"
 FIRST_VALUE = 301
@@ -19,11 +19,6 @@ CHECKS = "check-cluster"
 ALL_CHECKS = "check-cluster, all checks"
 GROUPS = "reachable,daemons,munge,configuration,takes_jobs,hardware"
 """The checks that the target is about: daemons, keys, hashes, states; none of them runs a job."""
-
-
-def floor(cluster: Cluster) -> Way:
-    """One login on every host, all at once, by plain OpenSSH clients."""
-    return Way(SSH_TRUE, lambda: cluster.access.everywhere("true"))
 
 
 def peer_jobs(setting: Setting, nodes: int) -> Iterator[tuple[Peer, Job]]:
@@ -49,7 +44,7 @@ def no_change(nodes: int, setting: Setting) -> Iterable[Way]:
     """A deployment that finds all as it should be."""
     cluster = setting.labs.deployed(nodes)
     cluster.require_no_change()
-    yield floor(cluster)
+    yield from floors(cluster.access)
     yield Way(SLURMFAB, lambda: cluster.slurmfab("deploy"))
     for peer, job in peer_jobs(setting, nodes):
         yield Way(peer.name, partial(peer.deploy, job), is_peer=True)
@@ -65,7 +60,7 @@ def one_value(setting: Setting) -> Iterable[Way]:
         now[0] = next(values)
         cluster.change(KEY, now[0])
 
-    yield floor(cluster)
+    yield from floors(cluster.access)
     yield Way(
         SLURMFAB,
         lambda: cluster.slurmfab("deploy"),
@@ -96,7 +91,7 @@ def peer_changes(peer: Peer, job: Job) -> Way:
 def check_cluster(setting: Setting) -> Iterable[Way]:
     """The checks, with and without those that run jobs."""
     cluster = setting.labs.deployed(15)
-    yield floor(cluster)
+    yield from floors(cluster.access)
     yield Way(CHECKS, lambda: cluster.slurmfab("check-cluster", "--only", GROUPS))
     yield Way(ALL_CHECKS, lambda: cluster.slurmfab("check-cluster"))
 
@@ -106,21 +101,21 @@ def unchanged(nodes: int) -> Callable[[Setting], Iterable[Way]]:
     return partial(no_change, nodes)
 
 
-PEERS = (Target("pyinfra", SSH_TRUE), Target("Ansible", SSH_TRUE))
+OTHERS = (Target(SLURMFAB, SSH_CHEAP), Target("pyinfra", SSH_TRUE), Target("Ansible", SSH_TRUE))
 OWN_CLUSTERS = "Each peer has a cluster of its own, which it has deployed itself."
 
 NO_CHANGE_5 = Scenario(
     "no-change-5",
     "deploy with nothing to change, 5 hosts",
     unchanged(4),
-    (Target(SLURMFAB, SSH_TRUE, 2.5), *PEERS),
+    (Target(SLURMFAB, SSH_TRUE, 2.5), *OTHERS),
     notes=(OWN_CLUSTERS,),
 )
 NO_CHANGE_16 = Scenario(
     "no-change-16",
     "deploy with nothing to change, 16 hosts",
     unchanged(15),
-    (Target(SLURMFAB, SSH_TRUE, 1.5), *PEERS),
+    (Target(SLURMFAB, SSH_TRUE, 1.5), *OTHERS),
     minutes=15,
     notes=(OWN_CLUSTERS,),
 )
@@ -128,13 +123,13 @@ ONE_VALUE = Scenario(
     "one-value",
     "one slurm.conf value changed, live everywhere, 5 hosts",
     one_value,
-    (Target(SLURMFAB, SSH_TRUE, 4), *PEERS),
+    (Target(SLURMFAB, SSH_TRUE, 4), *OTHERS),
     notes=(OWN_CLUSTERS, "After each change every host's file and slurmctld's own words are looked at."),
 )
 CHECK_CLUSTER = Scenario(
     "check-cluster",
     "check-cluster (daemons, keys, hashes, states), 16 hosts",
     check_cluster,
-    (Target(CHECKS, SSH_TRUE, 8), Target(ALL_CHECKS, SSH_TRUE)),
+    (Target(CHECKS, SSH_TRUE, 8), Target(CHECKS, SSH_CHEAP), Target(ALL_CHECKS, SSH_TRUE)),
     notes=(f"The checks are `--only {GROUPS}`; all of them run jobs as well.",),
 )

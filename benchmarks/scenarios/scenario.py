@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.access import Access
 from benchmarks.clusters import Labs
 from benchmarks.measuring import Say, Way
 from benchmarks.peers import Peer
@@ -13,6 +14,22 @@ from benchmarks.results import Target
 
 SLURMFAB = "slurmfab"
 SSH_TRUE = "ssh true"
+SSH_CHEAP = "ssh true, curve25519"
+CHEAP = ("-o", "KexAlgorithms=curve25519-sha256")
+"""The classic key exchange. OpenSSH's own choice (9.0 to 9.9: sntrup761) can cost a client ten times as much."""
+
+
+def floors(hosts: Access, at_once: int = 0) -> tuple[Way, Way]:
+    """One login on every host by plain OpenSSH clients: as they are, and with the cheapest key exchange.
+
+    Args:
+        hosts: where.
+        at_once: how many clients run at a time; all of them when 0.
+    """
+    return (
+        Way(SSH_TRUE, lambda: hosts.everywhere("true", at_once=at_once)),
+        Way(SSH_CHEAP, lambda: hosts.everywhere("true", *CHEAP, at_once=at_once)),
+    )
 
 
 @dataclass

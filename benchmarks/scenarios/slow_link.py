@@ -14,8 +14,8 @@ from benchmarks.clusters import with_endpoints
 from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job
 from benchmarks.results import Target
-from benchmarks.scenarios.running_cluster import PEERS, floor, peer_jobs
-from benchmarks.scenarios.scenario import SLURMFAB, SSH_TRUE, Scenario, Setting
+from benchmarks.scenarios.running_cluster import OTHERS, peer_jobs
+from benchmarks.scenarios.scenario import SLURMFAB, SSH_TRUE, Scenario, Setting, floors
 
 NODES = 4
 TREE = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ class Links:
         far = self.to(direct.access, round_trip, setting.directory / f"link-{name}")
         cluster = with_endpoints(direct, far, setting.directory / f"link-{name}.yaml")
         cluster.require_no_change()
-        yield floor(cluster)
+        yield from floors(far)
         yield Way(SLURMFAB, lambda: cluster.slurmfab("deploy"))
         for peer, job in peer_jobs(setting, NODES):
             distant = self.to(job.hosts, round_trip, setting.directory / f"link-{name}-{peer.name}")
@@ -90,7 +90,7 @@ def scenario(milliseconds: int) -> Scenario:
         f"slow-link-{milliseconds}",
         f"no-change run over a link with {milliseconds} ms round trip, 5 hosts",
         partial(links.ways, milliseconds / 1000),
-        (Target(SLURMFAB, SSH_TRUE, 3), *PEERS),
+        (Target(SLURMFAB, SSH_TRUE, 3), *OTHERS),
         tidy=links.close,
         notes=("The link is a TCP proxy of the suite that delays both directions and limits neither.",),
     )
