@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from slurmfab.promises.conf import DEVICES, NODE_LINE, PARTITION_LINE, SETTING, TEXT, Difference
 from slurmfab.slurm.versions import SlurmVersion
@@ -176,6 +177,7 @@ ROWS = (
 """The first row that is about a difference says what it needs; where none is, a reconfigure is enough."""
 
 
+@lru_cache(maxsize=4096)
 def need(difference: Difference, version: SlurmVersion) -> Need:
     """What a difference needs on this version of Slurm.
 
