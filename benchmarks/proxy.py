@@ -28,6 +28,9 @@ HANDSHAKE = 3
 
 READY = "ready"
 
+SERVED: set[asyncio.Task[None] | None] = set()
+"""The connections that are served; asyncio itself would forget one whose sockets are closed before its last words."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -104,6 +107,16 @@ class Line:
 
 async def connected(link: Link, round_trip: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Serve one connection until both directions have ended, or its target is not there."""
+    task = asyncio.current_task()
+    SERVED.add(task)
+    try:
+        await joined(link, round_trip, reader, writer)
+    finally:
+        SERVED.discard(task)
+
+
+async def joined(link: Link, round_trip: float, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Join a connection with its target, as long as either side sends."""
     without_waiting(writer)
     try:
         await asyncio.sleep(HANDSHAKE * round_trip / 2)
