@@ -97,7 +97,10 @@ TEN_THOUSAND = Scenario(
     needs_hosts=False,
     warm_ups=0,
     rounds=3,
-    notes=("Seconds of one processor, by benchmarks/plan_10000.py.",),
+    notes=(
+        "Seconds of one processor, by benchmarks/plan_10000.py; tests/lab/test_ten_thousand.py shows such files to real "
+        "slurmctlds.",
+    ),
 )
 START = Scenario(
     "start",
