@@ -98,8 +98,8 @@ TEN_THOUSAND = Scenario(
     warm_ups=0,
     rounds=3,
     notes=(
-        "Seconds of one processor, by benchmarks/plan_10000.py; tests/lab/test_ten_thousand.py shows such files to real "
-        "slurmctlds.",
+        "Seconds of one processor, by benchmarks/plan_10000.py; tests/lab/test_ten_thousand.py shows such files to "
+        "real slurmctlds.",
     ),
 )
 START = Scenario(
