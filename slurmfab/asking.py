@@ -15,12 +15,12 @@ from slurmfab.report import Step, outcome_from
 from slurmfab.run import Run
 from slurmfab.signature import who
 from slurmfab.slurm.gres import named_files
-from slurmfab.slurm.versions import DATABASE_SERVER, packages
+from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.transport import Transport, on_each
 
 CARED_FOR = {
     "users": ("slurm", "munge"),
-    "packages": (*packages("controller"), "slurmd", "slurmdbd", *DATABASE_SERVER, "sudo"),
+    "packages": (*packages("controller"), "slurmd", "slurmdbd", *DATABASE_SERVER, BUS, "sudo"),
     "services": (
         "slurmctld",
         "slurmdbd",

@@ -16,12 +16,12 @@ from slurmfab import hostlist
 from slurmfab.clusterfile import rules
 from slurmfab.clusterfile.accounting import Account, Database, Qos, User, database_of
 from slurmfab.clusterfile.backups import Backup
+from slurmfab.clusterfile.bundles import Bundles
 from slurmfab.clusterfile.gpu_checks import GpuChecksOrNot
 from slurmfab.clusterfile.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.clusterfile.licenses import Licenses
-from slurmfab.clusterfile.bundles import Bundles
 from slurmfab.clusterfile.model import Model
-from slurmfab.clusterfile.private_tmp import PrivateTmp, private_tmp_of
+from slurmfab.clusterfile.private_tmp import PrivateTmpOrNot
 from slurmfab.clusterfile.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf, mistakes
 from slurmfab.clusterfile.values import amount, directory
 from slurmfab.errors import HostlistError
@@ -221,11 +221,7 @@ class Cluster(Model):
     backup: Annotated[
         Backup | None, Field(description="Backups that controller and database host make by themselves.")
     ] = None
-    private_tmp: Annotated[
-        PrivateTmp | None,
-        BeforeValidator(private_tmp_of, json_schema_input_type=PrivateTmp | bool),
-        Field(description="Directories that each job has for itself; true for /tmp and /dev/shm."),
-    ] = None
+    private_tmp: PrivateTmpOrNot = None
     gpu_checks: GpuChecksOrNot = None
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None

@@ -70,17 +70,6 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     }
 
 
-def system(root: str) -> Dict[str, str]:
-    """Which distribution this is, and which Python runs here."""
-    release = os_release(root)
-    return {
-        "os_id": release.get("ID", ""),
-        "os_like": release.get("ID_LIKE", ""),
-        "codename": release.get("VERSION_CODENAME", ""),
-        "python": "%d.%d.%d" % sys.version_info[:3],
-    }
-
-
 def munge_key(root: str) -> str:
     """The munge key in base64, empty while there is none."""
     return base64.b64encode(read_bytes(root + MUNGE_KEY)).decode()
@@ -205,10 +194,14 @@ def packages(root: str, wanted: Iterable[str]) -> Dict[str, str]:
 
 
 def system(root: str) -> Dict[str, str]:
-    """The distribution, its release, and for which architecture it is."""
+    """The distribution, its release, for which architecture it is, and which Python runs here."""
     release = os_release(root)
     named = {"os_id": "ID", "os_like": "ID_LIKE", "codename": "VERSION_CODENAME"}
-    return {**{fact: release.get(name, "") for fact, name in named.items()}, "architecture": architecture(root)}
+    return {
+        **{fact: release.get(name, "") for fact, name in named.items()},
+        "architecture": architecture(root),
+        "python": "%d.%d.%d" % sys.version_info[:3],
+    }
 
 
 def architecture(root: str) -> str:

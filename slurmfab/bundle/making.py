@@ -21,15 +21,15 @@ from slurmfab.bundle import archive
 from slurmfab.cluster import Cluster
 from slurmfab.errors import AgentFailed, InputError, SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.fitness import wrong_system
+from slurmfab.fitness.hosts import wrong_system
 from slurmfab.inventory import Inventory
 from slurmfab.operations import Output
 from slurmfab.run import Run
-from slurmfab.slurm.versions import DATABASE_SERVER, packages
+from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.session import Line
 
-ALWAYS = ("sudo",)
-"""What a host may need besides its roles' packages: sudo, where people become root."""
+ALWAYS = ("sudo", BUS)
+"""What a host may need besides its roles' packages: sudo, where people become root, and the bus."""
 
 NEW = f"{backup_archive.NEW}bundle."
 """How the name of a file begins that is not a bundle yet, or never became one."""

@@ -55,6 +55,14 @@ class PrivateTmp(Model):
     ] = False
 
 
+PrivateTmpOrNot = Annotated[
+    PrivateTmp | None,
+    BeforeValidator(private_tmp_of, json_schema_input_type=PrivateTmp | bool),
+    Field(description="Directories that each job has for itself; true for /tmp and /dev/shm."),
+]
+"""The key `private_tmp`."""
+
+
 def base_lies_elsewhere(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Jobs could not see a base directory within what is hidden from them."""
     private = cluster.private_tmp

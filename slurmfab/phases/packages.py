@@ -7,10 +7,7 @@ from slurmfab.agent.packages import Packages
 from slurmfab.agent.resource import Resource
 from slurmfab.phases import people
 from slurmfab.situation import Situation
-from slurmfab.slurm.versions import DATABASE_SERVER, packages
-
-BUS = "dbus"
-"""The system bus, over which slurmd asks systemd for a place of its own among control groups of version 2."""
+from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 
 
 def resources(situation: Situation, host: str) -> tuple[Resource, ...]:

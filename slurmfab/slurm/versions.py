@@ -105,6 +105,9 @@ def packages(role: str) -> tuple[str, ...]:
     return tuple(sorted(("munge", "openssh-client", "slurm-client", *daemon[role])))
 
 
+BUS = "dbus"
+"""The package of the system bus, over which slurmd asks systemd for a place of its own among control groups of v2."""
+
 DATABASE_SERVER = ("mariadb-client", "mariadb-server")
 """The packages of a database server, and of the program that speaks SQL to it."""
 

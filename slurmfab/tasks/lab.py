@@ -48,11 +48,9 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
 ) -> None:
     """Start real systemd hosts on this machine.
 
-    A cluster file for them is written as well. Needs root. The first lab of a suite builds its base tree, which takes
-    a minute or two; later ones start in seconds.
+    Needs root, and writes a cluster file for them. The first lab of a suite takes a minute or two, later ones seconds.
 
     Examples:
-        fab lab-up
         fab lab-up --nodes 4 --suite bookworm --gpus 'n[1-2]:2'
         fab lab-up --name rough --nodes 5 --user admin --sudo-password --no-python n1 --down n4 --hanging n5
     """

@@ -52,5 +52,5 @@ def test_a_state_when_a_newer_slurmfab_wrote_it_then_what_is_known_of_it_counts(
 def test_a_state_when_a_newer_slurmfab_wrote_values_that_make_no_lab_here_then_its_hosts_and_network_count() -> None:
     ours = state.LabState(LabSpec("here", nodes=3), "10.1.2.0/24", "/base", ("/cgroup",), "/cluster.yaml", "up")
     written = json.loads(json.dumps(asdict(ours)))
-    newer = {**written, "spec": {**written["spec"], "gpus": ["n1:2:A100"]}}
+    newer = {**written, "spec": {**written["spec"], "gpus": ["n1:2:A100:watercooled"]}}
     assert state.from_data(newer) == ours
