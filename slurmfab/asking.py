@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slurmfab.agent.resource import Outcome, as_request
@@ -37,6 +37,22 @@ CLOCK_MARGIN = 1.0
 """Seconds by which two measurements of how long ago something was may differ."""
 
 
+def ask_ahead(run: Run) -> None:
+    """Ask the hosts of a run for their facts already, and do not wait; `gather` takes the answers that it comes for.
+
+    Args:
+        run: it has not asked anybody yet.
+    """
+    hosts = first_asked(run)
+    run.asked = time.monotonic()
+    run.asked_ahead[hosts] = on_each(hosts, lambda host: ask_facts_of(run, host))
+
+
+def first_asked(run: Run) -> tuple[str, ...]:
+    """Whom a survey asks: the controller, on whose word the plan for all others rests, and the hosts of the run."""
+    return tuple(dict.fromkeys((run.controller, *run.hosts)))
+
+
 def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dict[str, HostFacts]:
     """Ask hosts for their facts, all at once.
 
@@ -52,9 +68,12 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         InputError: no host can be reached in the way that the user wrote, as with a private key that is missing.
         DeployFailed: the controller does not answer; nothing was changed anywhere.
     """
-    run.asked = time.monotonic()
     run.progress.begin("asking", hosts)
-    facts, bare = hear(run, hosts, lambda host: ask_facts_of(run, host))
+    answers = run.asked_ahead.pop(hosts, None)
+    if answers is None:
+        run.asked = time.monotonic()
+        answers = on_each(hosts, lambda host: ask_facts_of(run, host))
+    facts, bare = hear(run, answers)
     if not (may_prepare and run.installs_python):
         for error in bare.values():
             run.lose(error.host, error)
@@ -64,21 +83,21 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         wanting = [host for host in some if host in bare and host not in facts and host not in run.lost]
         if wanting and run.controller not in wanting:
             require_claim(run)
-        facts.update(hear(run, wanting, lambda host: install(run, host))[0])
+        facts.update(hear(run, on_each(wanting, lambda host: install(run, host)))[0])
         run.require_controller()
     return {host: facts[host] for host in hosts if host in facts}
 
 
 def hear(
-    run: Run, hosts: Iterable[str], function: Callable[[str], HostFacts]
+    run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabError]]
 ) -> tuple[dict[str, HostFacts], dict[str, PythonMissing]]:
-    """The facts that a function gets from hosts, and those that have no python3; the others are lost to the run.
+    """The facts of hosts as they come, and the hosts that have no python3; the others are lost to the run.
 
     Raises:
         InputError: no host can be reached in the way that the user wrote.
     """
     facts, bare = {}, {}
-    for host, answer in on_each(hosts, function):
+    for host, answer in answers:
         if isinstance(answer, InputError):
             raise answer
         if isinstance(answer, PythonMissing):

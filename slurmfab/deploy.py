@@ -11,7 +11,7 @@ from slurmfab import ids, job_scripts, moving, remarks, shared_state
 from slurmfab.accounting import password as database_password
 from slurmfab.accounting.slurmdbd import require_slurmdbd
 from slurmfab.agent.resource import Outcome
-from slurmfab.asking import claim, gather, request_apply, require_claim
+from slurmfab.asking import claim, first_asked, gather, request_apply, require_claim
 from slurmfab.errors import HostFailed, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.fitness import judging
@@ -138,8 +138,7 @@ def survey(run: Run, *, may_prepare: bool) -> tuple[Situation, list[Step]]:
     Returns:
         What the plan was made from, and all outcomes of the comparison.
     """
-    asked = tuple(dict.fromkeys((run.controller, *run.hosts)))
-    facts = gather(run, run.well(asked), may_prepare=may_prepare)
+    facts = gather(run, run.well(first_asked(run)), may_prepare=may_prepare)
     situation = situate(run, facts)
     leave_out_without_packages(run, situation)
     plan = make_plan(situation, run.well(run.hosts))

@@ -1,24 +1,29 @@
-"""`fab deploy` and `fab plan`, from the words on the command line to the exit code."""
+"""`fab deploy` and `fab plan`, from the words on the command line to the exit code.
+
+Loading the modules that plan and change takes as long as hosts take to answer, so both are done at once: this module
+imports at its top what the first question needs, and the rest once the hosts have been asked.
+"""
+
+# ruff: noqa: PLC0415 - imports inside of functions, for the reason above
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from slurmfab import deploy as deployment
-from slurmfab import first_contact, inventory
+from slurmfab import asking, inventory
 from slurmfab.consent import NOTHING, Consent, Wish
+from slurmfab.contact import Contact
 from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory
-from slurmfab.nodes import admission
 from slurmfab.operations import Output, perform, say_failures, start, write_json
-from slurmfab.plans import planned, saved_plan
-from slurmfab.plans.text import plan_text
-from slurmfab.promises.dangers import require_known
 from slurmfab.report import DONE, LEFT_OUT
 from slurmfab.run import Run
 from slurmfab.runs import retry
+
+if TYPE_CHECKING:
+    from slurmfab.report import Report
 
 SOMETHING_TO_DO = 4
 """The exit code of a plan that is not empty, as for drift detection by scripts."""
@@ -38,12 +43,19 @@ def deploy(cluster: str, wish: Wish, contact: Contact, output: Output) -> int:
     """
     if wish.retry_failed:
         retry.refuse_others(wish.hosts, wish.plan_file)
-    require_known(wish.consent)
+    if wish.consent.allowed:
+        from slurmfab.promises.dangers import require_known
+
+        require_known(wish.consent)
     if wish.plan_file:
+        from slurmfab.plans import planned
+
         planned_run = planned.run_of(cluster, wish, contact, output)
         return perform(planned_run, output, deploy_and_admit) if planned_run else DONE
     path = Path(cluster) if cluster else inventory.default_path()
     if wish.hosts and not path.exists():
+        from slurmfab import first_contact
+
         known, meeting = first_contact.make(path, wish.hosts, contact, output)
         code = converge(known, "", output, meeting.password, accept_new=contact.accept_new, consent=wish.consent)
         if meeting.lost:
@@ -77,6 +89,10 @@ def converge(
 
 def deploy_and_admit(run: Run) -> None:
     """Deploy, and try the nodes that have joined and not been tried yet."""
+    asking.ask_ahead(run)
+    from slurmfab import deploy as deployment
+    from slurmfab.nodes import admission
+
     deployment.deploy(run)
     admission.admit(run)
 
@@ -90,6 +106,8 @@ def plan(cluster: str, wish: Wish, save: str, output: Output) -> int:
         save: file for the plan, for `deploy --plan`; empty for none.
         output: what to tell.
     """
+    from slurmfab.plans import saved_plan
+
     path = Path(cluster) if cluster else inventory.default_path()
     if save:
         saved_plan.refuse_other_file(Path(save))
@@ -98,7 +116,7 @@ def plan(cluster: str, wish: Wish, save: str, output: Output) -> int:
     run = start(known, wish.hosts, output, command="plan", consent=wish.consent)
     run.digest_key = saved_plan.new_key() if save else ""
     try:
-        report = deployment.look(run)
+        report = looked(run)
     except SlurmfabError:
         say_failures(run)
         raise
@@ -107,8 +125,18 @@ def plan(cluster: str, wish: Wish, save: str, output: Output) -> int:
         run.transport.close()
     write_json(report, output)
     out = sys.stderr if output.json == "-" else sys.stdout
+    from slurmfab.plans.text import plan_text
+
     print(plan_text(report, report.steps), file=out)
     if save:
         saved_plan.save(saved_plan.of_run(run, files), Path(save))
         print(f"Saved in {save}. To do just that: fab deploy --plan {save}", file=out)
     return report.exit_code or (SOMETHING_TO_DO if any(step.differs for step in report.steps) else 0)
+
+
+def looked(run: Run) -> Report:
+    """What a deployment would do."""
+    asking.ask_ahead(run)
+    from slurmfab import deploy as deployment
+
+    return deployment.look(run)

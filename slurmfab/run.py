@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -19,6 +19,7 @@ from slurmfab.report import Report, Step
 from slurmfab.ssh.transport import Transport
 
 if TYPE_CHECKING:
+    from slurmfab.facts import HostFacts
     from slurmfab.promises.tally import Tally
 
 
@@ -39,6 +40,7 @@ class Run:
         undoes: the id of the run that this one undoes, for a rollback; empty otherwise.
         digest_key: what hosts key the digests of differences with, for a saved plan; empty for no digests.
         installs_python: whether a host without python3 gets it; otherwise it is left out.
+        asked_ahead: the answers to come of hosts that were asked before anybody waited for them, by whom that was.
         asked: when the hosts were last asked for their facts, by the clock of `begun`.
         is_claimed: whether this run has the controller's lock, without which nothing is changed anywhere.
         claiming: held while that is found out.
@@ -66,6 +68,9 @@ class Run:
     undoes: str = ""
     digest_key: str = field(default="", repr=False)
     installs_python: bool = True
+    asked_ahead: dict[tuple[str, ...], Iterator[tuple[str, HostFacts | SlurmfabError]]] = field(
+        default_factory=dict, repr=False
+    )
     asked: float = field(default_factory=time.monotonic)
     is_claimed: bool = False
     claiming: threading.Lock = field(default_factory=threading.Lock, repr=False)

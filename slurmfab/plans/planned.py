@@ -9,8 +9,8 @@ from pathlib import Path
 
 from slurmfab import inventory, operations
 from slurmfab.consent import Wish
+from slurmfab.contact import Contact
 from slurmfab.errors import InputError
-from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory
 from slurmfab.operations import Output
 from slurmfab.plan import PHASES

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slurmfab.promises.conf import Difference
-from slurmfab.promises.dangers import Danger, allowances
-from slurmfab.promises.needs import Need, need
-from slurmfab.slurm.versions import SlurmVersion
+if TYPE_CHECKING:
+    # Every run has a forecast, and what it may hold is not loaded before the first host is asked.
+    from slurmfab.promises.conf import Difference
+    from slurmfab.promises.dangers import Danger
+    from slurmfab.promises.needs import Need
+    from slurmfab.slurm.versions import SlurmVersion
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Forecast:
 
 def labelled(differences: Iterable[Difference], version: SlurmVersion) -> tuple[Label, ...]:
     """Each difference with what it needs on this version of Slurm."""
+    from slurmfab.promises.needs import need  # noqa: PLC0415 - see above
+
     return tuple(Label(difference, need(difference, version)) for difference in differences)
 
 
@@ -63,6 +67,8 @@ def label_as_json(label: Label) -> dict[str, Any]:
 
 def danger_as_json(danger: Danger) -> dict[str, Any]:
     """A danger as JSON values, with the jobs that it would hurt."""
+    from slurmfab.promises.dangers import allowances  # noqa: PLC0415 - see above
+
     return {
         "name": danger.name,
         "change": danger.what,

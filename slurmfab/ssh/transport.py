@@ -7,7 +7,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError, SudoPasswordNeeded
@@ -256,7 +256,7 @@ class SshTransport:
 def on_each(
     hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT
 ) -> Iterator[tuple[str, Result | SlurmfabError]]:
-    """Call a function for each host, many at a time, and yield each host's result or error as it comes.
+    """Begin to call a function for each host, many at a time; each host's result or error as it comes.
 
     Args:
         hosts: their names.
@@ -265,6 +265,13 @@ def on_each(
     """
     pool = ThreadPoolExecutor(max_workers=max(1, fan_out), thread_name_prefix="host")
     futures = {pool.submit(function, host): host for host in hosts}
+    return as_they_come(pool, futures)
+
+
+def as_they_come(
+    pool: ThreadPoolExecutor, futures: dict[Future[Result], str]
+) -> Iterator[tuple[str, Result | SlurmfabError]]:
+    """The results of calls, or their errors that are meant for people; when nobody listens any more, no call begins."""
     try:
         for future in as_completed(futures):
             host = futures.pop(future)

@@ -9,8 +9,8 @@ from support import THREE_HOSTS
 
 from slurmfab import deploying, first_contact
 from slurmfab.consent import Wish
+from slurmfab.contact import Contact
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
-from slurmfab.first_contact import Contact
 from slurmfab.operations import Output
 
 

@@ -11,9 +11,9 @@ from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over,
 
 from slurmfab import lock as locks
 from slurmfab.consent import Consent, Wish
+from slurmfab.contact import Contact
 from slurmfab.deploy import deploy, look
 from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory
 from slurmfab.operations import Output
 from slurmfab.plans import planned, saved_plan

@@ -13,8 +13,8 @@ from support import SMALL, cluster, facts_of, prepared, run_over, situation
 from slurmfab import deploying
 from slurmfab.agent.resource import Outcome
 from slurmfab.consent import Wish
+from slurmfab.contact import Contact
 from slurmfab.errors import HostFailed, InputError, Unreachable
-from slurmfab.first_contact import Contact
 from slurmfab.inventory import Inventory
 from slurmfab.lock import HostLock, Lock
 from slurmfab.operations import Output
