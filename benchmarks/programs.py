@@ -93,7 +93,7 @@ def output_of(argv: Sequence[str], *, cwd: Path | None = None, patience: float =
 
 def surroundings(more: Mapping[str, str]) -> dict[str, str]:
     """This process's variables without those that change what is measured, and some more."""
-    ours = ("SLURMFAB", "ANSIBLE", "PYTHONPROFILE", "PYTHONDEVMODE")
+    ours = ("SLURMFAB", "ANSIBLE", "PYTHONPROFILE", "PYTHONDEVMODE", "PYTHONDONTWRITEBYTECODE")
     return {**{name: value for name, value in os.environ.items() if not name.startswith(ours)}, **more}
 
 

@@ -104,9 +104,7 @@ def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int 
     Raises:
         Exit: with the error's text.
     """
-    gc.set_threshold(SELDOM)
-    atexit.register(gc.freeze)  # what is left at the end goes with the process; to look through it takes 60 ms
-    sys.setswitchinterval(QUICK_TURNS)
+    load_quickly()
     try:
         return function(*args, **kwargs)
     except SlurmfabError as error:
@@ -117,6 +115,15 @@ def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int 
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise Exit(code=0) from None
+
+
+def load_quickly() -> None:
+    """Set Python up for a program that loads hundreds of modules, asks many hosts at once, and ends."""
+    # Invoke switches this off, and then each run compiles our modules anew, which takes longer than all the rest.
+    sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
+    gc.set_threshold(SELDOM)
+    atexit.register(gc.freeze)  # what is left at the end goes with the process; to look through it takes 60 ms
+    sys.setswitchinterval(QUICK_TURNS)
 
 
 def say_interrupted() -> None:
