@@ -89,7 +89,7 @@ def converge(
 
 def deploy_and_admit(run: Run) -> None:
     """Deploy, and try the nodes that have joined and not been tried yet."""
-    asking.ask_ahead(run)
+    ask_and_load(run)
     from slurmfab import deploy as deployment
     from slurmfab.nodes import admission
 
@@ -136,7 +136,16 @@ def plan(cluster: str, wish: Wish, save: str, output: Output) -> int:
 
 def looked(run: Run) -> Report:
     """What a deployment would do."""
-    asking.ask_ahead(run)
+    ask_and_load(run)
     from slurmfab import deploy as deployment
 
     return deployment.look(run)
+
+
+def ask_and_load(run: Run) -> None:
+    """Ask the hosts for their facts and, while they look, get ready for the answers."""
+    asking.ask_ahead(run)
+    from slurmfab import deploy  # noqa: F401 - all that plans, compares and changes
+    from slurmfab.slurm import render
+
+    render.load_templates()

@@ -118,8 +118,8 @@ def settles(run: Run) -> bool:
         return False
     before = [path for path in sorted(directory(run.inventory.path).glob("*.json")) if path != path_of(run)][-1:]
     try:
-        return any(record_from(json.loads(path.read_bytes()), path.stem).ended is None for path in before)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return any(json.loads(path.read_bytes())["state"] == UNFINISHED for path in before)
+    except (OSError, ValueError, TypeError, KeyError):
         return False
 
 

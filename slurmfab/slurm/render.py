@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -22,6 +23,9 @@ from slurmfab.slurm.versions import SlurmVersion, pid_files
 
 _TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")
 """Where the templates are in an installed package, and in a checkout."""
+
+_ALWAYS = ("slurm.conf", "cgroup.conf")
+"""The files that every cluster has."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
 def _needed(context: Mapping[str, object]) -> tuple[str, ...]:
     """The names of the files that are there to be: some only where there is something to say."""
     optional = {"gres.conf": "gres_lines", "job_container.conf": "private_tmp"}
-    return ("slurm.conf", "cgroup.conf", *(name for name, key in optional.items() if context[key]))
+    return (*_ALWAYS, *(name for name, key in optional.items() if context[key]))
 
 
 def fill(name: str, context: Mapping[str, object]) -> str:
@@ -162,6 +166,13 @@ class _Settings:
                 yield assignment(key, value)
 
 
+def load_templates() -> None:
+    """Compile the templates of the files that every cluster has, so that later they are only filled in."""
+    for name in _ALWAYS:
+        _environment().get_template(f"{name}.j2")
+
+
+@cache
 def _environment() -> Environment:
     """Jinja2 as the templates expect it: a name that is not there is an error, and block tags leave no blank lines."""
     return Environment(
