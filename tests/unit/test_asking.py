@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import pytest
 from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over
 
 from slurmfab.agent.absent import Absent
-from slurmfab.asking import claim, gather, request_apply
+from slurmfab.asking import ask_ahead, claim, gather, request_apply
 from slurmfab.deploy import deploy
 from slurmfab.errors import AnotherRun, DeployFailed, SlurmfabError
 from slurmfab.ssh.session import Line
@@ -142,3 +143,33 @@ def test_python3_is_installed_on_the_controller_first_and_then_only_if_no_other_
     with pytest.raises(SlurmfabError, match="another run is at work"):
         gather(run_over(hosts, cluster()), ("c1", "n1", "n2"))
     assert hosts.installed == ["c1"]
+
+
+def test_hosts_when_asked_ahead_are_not_waited_for_and_not_asked_again() -> None:
+    answering = threading.Event()
+
+    class SlowHosts(LockedHosts):
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            answering.wait(60)
+            return super().call(host, request, heard)
+
+    hosts = SlowHosts(in_place().facts)
+    run = run_over(hosts, cluster())
+    ask_ahead(run)
+    answering.set()
+    assert list(gather(run, run.hosts)) == ["c1", "n1", "n2"]
+    assert sorted(host for host, _ in hosts.requests) == ["c1", "n1", "n2"]
+    gather(run, run.hosts)
+    assert len(hosts.requests) == 6
+
+
+def test_a_host_that_is_off_when_asked_ahead_is_lost_once_its_answer_is_waited_for() -> None:
+    facts = dict(in_place().facts)
+    del facts["n2"]
+    run = run_over(LockedHosts(facts), cluster())
+    ask_ahead(run)
+    assert not run.lost
+    assert list(gather(run, run.hosts)) == ["c1", "n1"]
+    assert list(run.lost) == ["n2"]

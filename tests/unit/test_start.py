@@ -1,0 +1,95 @@
+"""What is loaded when: a list of tasks needs no cluster, the first question to hosts no plan, and no module twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slurmfab.tasks.command import load_quickly
+
+CLUSTER = "cluster: lab\nssh: {user: root}\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
+NOT_FOR_A_LIST = ("pydantic", "ruamel", "paramiko", "fabric", "jinja2", "ClusterShell", "rich", "slurmfab.cluster")
+NOT_BEFORE_HOSTS_ARE_ASKED = (
+    "jinja2",
+    "rich",
+    "slurmfab.deploy",
+    "slurmfab.plan",
+    "slurmfab.phases",
+    "slurmfab.promises.dangers",
+    "slurmfab.promises.needs",
+    "slurmfab.situation",
+    "slurmfab.slurm.render",
+    "slurmfab.status",
+)
+UNTIL_HOSTS_ARE_ASKED = """\
+from pathlib import Path
+from slurmfab import asking, inventory, operations
+from slurmfab.tasks.deploy import deploy
+import slurmfab.deploying, slurmfab.ssh.connection
+run = operations.start(inventory.load(Path("cluster.yaml")), "", operations.Output(), command="deploy")
+assert asking.first_asked(run) == ("c1", "n1")
+"""
+
+
+def loaded_by(code: str, directory: Path) -> set[str]:
+    """The modules that Python has loaded after some code."""
+    said = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        cwd=directory,
+        env={**os.environ, "HOME": str(directory)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return set(said.stdout.split())
+
+
+def test_a_list_of_tasks_when_shown_then_loads_nothing_that_only_a_cluster_needs(tmp_path: Path) -> None:
+    loaded = loaded_by("import slurmfab.cli", tmp_path)
+    assert "slurmfab.tasks.deploy" in loaded
+    assert loaded.isdisjoint(NOT_FOR_A_LIST)
+
+
+def test_a_deployment_when_it_asks_its_first_host_then_has_loaded_nothing_that_only_a_plan_needs(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    loaded = loaded_by(UNTIL_HOSTS_ARE_ASKED, tmp_path)
+    assert "paramiko" in loaded
+    assert loaded.isdisjoint(NOT_BEFORE_HOSTS_ARE_ASKED)
+
+
+@pytest.mark.parametrize(("forbidden", "is_kept"), [("", True), ("1", False)])
+def test_modules_when_loaded_by_a_task_then_are_kept_compiled_unless_the_user_forbids_it(
+    tmp_path: Path, forbidden: str, is_kept: bool
+) -> None:
+    environment = {"PYTHONPYCACHEPREFIX": str(tmp_path / "kept"), "PYTHONDONTWRITEBYTECODE": forbidden}
+    subprocess.run(
+        [Path(sys.executable).with_name("slurmfab"), "deploy"],
+        cwd=tmp_path,
+        env={**os.environ, **environment, "HOME": str(tmp_path), "SLURMFAB_CLUSTER": ""},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert any((tmp_path / "kept").rglob("deploying.*.pyc")) == is_kept
+
+
+def test_a_program_when_made_quick_then_looks_for_garbage_seldom_and_lets_threads_take_turns() -> None:
+    code = f"from {load_quickly.__module__} import load_quickly as it; it(); import gc, sys"
+    seen = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(gc.isenabled(), gc.get_threshold()[0], sys.getswitchinterval())"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    enabled, threshold, turn = seen.stdout.split()
+    assert enabled == "True"
+    assert int(threshold) >= 10_000
+    assert float(turn) <= 0.001
