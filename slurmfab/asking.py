@@ -41,9 +41,9 @@ def ask_ahead(run: Run) -> None:
     """Ask the hosts of a run for their facts already, and do not wait; `gather` takes the answers that it comes for.
 
     Args:
-        run: it has not asked anybody yet.
+        run: what it knows of its hosts decides what they are asked; nothing of that may change until `gather`.
     """
-    hosts = first_asked(run)
+    hosts = run.well(first_asked(run))
     run.asked = time.monotonic()
     run.asked_ahead[hosts] = on_each(hosts, lambda host: ask_facts_of(run, host))
 

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 SOMETHING_TO_DO = 4
 """The exit code of a plan that is not empty, as for drift detection by scripts."""
 
+QUICK_TURNS = 0.0005
+"""Seconds after which a thread that computes lets another one go on, if one waits (sys.setswitchinterval).
+
+By Python's own 0.005 every packet of every host would wait that long while the main thread loads modules.
+"""
+
 
 def deploy(cluster: str, wish: Wish, contact: Contact, output: Output) -> int:
     """Deploy from the cluster file, or write it first when hosts are met for the first time.
@@ -144,8 +150,11 @@ def looked(run: Run) -> Report:
 
 def ask_and_load(run: Run) -> None:
     """Ask the hosts for their facts and, while they look, get ready for the answers."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(QUICK_TURNS)
     asking.ask_ahead(run)
     from slurmfab import deploy  # noqa: F401 - all that plans, compares and changes
     from slurmfab.slurm import render
 
     render.load_templates()
+    sys.setswitchinterval(usual)

@@ -25,12 +25,6 @@ SELDOM = 50_000
 Python's own 700 costs a tenth of the time that loading them takes.
 """
 
-QUICK_TURNS = 0.0005
-"""Seconds after which a thread that computes lets another one go on, if one waits (sys.setswitchinterval).
-
-Python's own 0.005 would let every packet of every host wait for that long while the main thread loads modules.
-"""
-
 
 class Command(Task):  # type: ignore[type-arg]
     """A task whose only short flag is `-v`; Invoke's own way with letters takes `-h` from help."""
@@ -118,12 +112,11 @@ def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int 
 
 
 def load_quickly() -> None:
-    """Set Python up for a program that loads hundreds of modules, asks many hosts at once, and ends."""
+    """Set Python up for a program that loads hundreds of modules, does one thing, and ends."""
     # Invoke switches this off, and then each run compiles our modules anew, which takes longer than all the rest.
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
     gc.set_threshold(SELDOM)
     atexit.register(gc.freeze)  # what is left at the end goes with the process; to look through it takes 60 ms
-    sys.setswitchinterval(QUICK_TURNS)
 
 
 def say_interrupted() -> None:

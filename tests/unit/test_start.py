@@ -80,16 +80,15 @@ def test_modules_when_loaded_by_a_task_then_are_kept_compiled_unless_the_user_fo
     assert any((tmp_path / "kept").rglob("deploying.*.pyc")) == is_kept
 
 
-def test_a_program_when_made_quick_then_looks_for_garbage_seldom_and_lets_threads_take_turns() -> None:
-    code = f"from {load_quickly.__module__} import load_quickly as it; it(); import gc, sys"
+def test_a_program_when_made_quick_then_looks_for_garbage_seldom_but_still_does() -> None:
+    code = f"from {load_quickly.__module__} import load_quickly as it; it(); import gc"
     seen = subprocess.run(
-        [sys.executable, "-c", f"{code}; print(gc.isenabled(), gc.get_threshold()[0], sys.getswitchinterval())"],
+        [sys.executable, "-c", f"{code}; print(gc.isenabled(), gc.get_threshold()[0])"],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    enabled, threshold, turn = seen.stdout.split()
+    enabled, threshold = seen.stdout.split()
     assert enabled == "True"
     assert int(threshold) >= 10_000
-    assert float(turn) <= 0.001
