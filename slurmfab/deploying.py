@@ -47,12 +47,7 @@ def deploy(cluster: str, wish: Wish, contact: Contact, output: Output) -> int:
     Returns:
         The exit code.
     """
-    if wish.retry_failed:
-        retry.refuse_others(wish.hosts, wish.plan_file)
-    if wish.consent.allowed:
-        from slurmfab.promises.dangers import require_known
-
-        require_known(wish.consent)
+    refuse_misspelled(wish)
     if wish.plan_file:
         from slurmfab.plans import planned
 
@@ -76,6 +71,20 @@ def deploy(cluster: str, wish: Wish, contact: Contact, output: Output) -> int:
         return DONE
     run = start(known, hosts, output, accept_new=contact.accept_new, command="deploy", consent=wish.consent)
     return perform(run, output, deploy_and_admit)
+
+
+def refuse_misspelled(wish: Wish) -> None:
+    """Refuse what cannot be said together, and names of dangers that there are not.
+
+    Raises:
+        InputError: it was said.
+    """
+    if wish.retry_failed:
+        retry.refuse_others(wish.hosts, wish.plan_file)
+    if wish.consent.allowed:
+        from slurmfab.promises.dangers import require_known
+
+        require_known(wish.consent)
 
 
 def converge(

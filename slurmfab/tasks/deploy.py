@@ -73,14 +73,13 @@ def deploy(  # noqa: PLR0917 - each argument is an option of the command line
         fab deploy
         fab deploy --hosts n3 --verbose
     """
-    from slurmfab import deploying, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import contact, deploying, operations  # noqa: PLC0415 - `fab --list` shall not pay for it
     from slurmfab.consent import Consent, Wish  # noqa: PLC0415 - `fab --list` shall not pay for it
-    from slurmfab.contact import Contact  # noqa: PLC0415 - `fab --list` shall not pay for it
 
-    contact = Contact(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    way = contact.Contact(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
     wish = Wish(hosts, plan, retry_failed, Consent(drain_first, frozenset(allow), move_ids, prune))
-    return deploying.deploy(cluster, wish, contact, output)
+    return deploying.deploy(cluster, wish, way, output)
 
 
 @command(
