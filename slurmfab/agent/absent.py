@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import ClassVar
 
 from slurmfab.agent import replace
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
 
-@dataclass(frozen=True)
 class Absent(Resource):
     """No file, link or device of this name; directories are left alone.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Dict, FrozenSet, Tuple
 
 from slurmfab.agent.account_commands import Commands, difference, removals
@@ -36,7 +35,6 @@ UNKNOWN = "slurmdbd does not run, so nobody knows what it would answer; it is as
 """What is told of a plan's gap."""
 
 
-@dataclass(frozen=True)
 class AccountTree(Resource):
     """QOS, accounts and users that are there, each with the limits of the cluster file and no others.
 
@@ -136,7 +134,6 @@ class AccountTree(Resource):
                 sacctmgr.run(["-i", *command])
 
 
-@dataclass(frozen=True)
 class RestOfAccounts(AccountTree):
     """What of an account tree has to wait until slurmctld runs with its new slurm.conf.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Mapping, NamedTuple, Sequence, Tuple
 
 from slurmfab.agent.limit_values import normal
+from slurmfab.agent.record import Record
 from slurmfab.agent.resource import Context
 from slurmfab.agent.sacctmgr import Sacctmgr
 
@@ -37,8 +37,7 @@ class AccountFound(NamedTuple):
     coordinators: FrozenSet[str]
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Record):
     """What slurmdbd knows.
 
     Args:

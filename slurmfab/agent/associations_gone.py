@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, FrozenSet
 
 from slurmfab.agent.account_tree import is_to_come
@@ -10,7 +9,6 @@ from slurmfab.agent.resource import Context, Resource, State
 from slurmfab.agent.sacctmgr import Sacctmgr
 
 
-@dataclass(frozen=True)
 class AssociationsGone(Resource):
     """No account of this cluster for a user; the history of jobs stays.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from typing import ClassVar, FrozenSet, List, Optional, Tuple
 
 from slurmfab.agent.resource import Context, Resource, State
@@ -27,7 +26,6 @@ WRITE = (
 """For sh(1), as the user: the home is `$1`, and `$2` the name that the file has until it is whole."""
 
 
-@dataclass(frozen=True)
 class AuthorizedKeys(Resource):
     """A marked block of ~/.ssh/authorized_keys with these keys; the user's other lines stay byte for byte.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, List, Optional, Tuple
 
 from slurmfab.agent import replace
@@ -10,7 +9,6 @@ from slurmfab.agent.accounts import gid_of, uid_of
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
 
-@dataclass(frozen=True)
 class Block(Resource):
     """Lines between `# BEGIN slurmfab NAME` and `# END slurmfab NAME`; the rest of the file stays byte for byte.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import ClassVar
 
 from slurmfab.agent import replace
@@ -11,7 +10,6 @@ from slurmfab.agent.accounts import gid_of, group_name, uid_of, user_name
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
 
-@dataclass(frozen=True)
 class Directory(Resource):
     """A directory with this owner and mode; what is in it is not looked at.
 

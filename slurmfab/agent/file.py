@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from slurmfab.agent import replace
@@ -12,7 +11,6 @@ from slurmfab.agent.accounts import gid_of, group_name, uid_of, user_name
 from slurmfab.agent.resource import Context, Resource, State
 
 
-@dataclass(frozen=True)
 class File(Resource):
     """A regular file with this content, owner and mode; its directory has to be there.
 
@@ -27,8 +25,9 @@ class File(Resource):
     """
 
     kind: ClassVar[str] = "file"
+    UNSHOWN = ("content",)
     path: str
-    content: Any = field(repr=False)
+    content: Any
     owner: str = "root"
     group: str = "root"
     mode: int = 0o644

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, List
 
 from slurmfab.agent.accounts import find_group
@@ -16,7 +15,6 @@ def prefix(context: Context) -> List[str]:
     return [] if context.root == "/" else ["--prefix", context.root]
 
 
-@dataclass(frozen=True)
 class Group(Resource):
     """A group with this GID; the GID of a group that is there is never changed, for files carry it.
 

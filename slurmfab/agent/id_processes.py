@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Collection, Dict, List
 
 from slurmfab.agent.reading import names, read_text
+from slurmfab.agent.record import Record
 from slurmfab.agent.resource import Context
 
 _UNIT = re.compile(r"/([^/]+)\.service(?:/|$)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Record):
     """A process.
 
     Args:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import ClassVar, List
 
 from slurmfab.agent import kept
 from slurmfab.agent.resource import Context, Resource, State
 
 
-@dataclass(frozen=True)
 class NoKeptSecrets(Resource):
     """None of them left, from whatever run; all else that is kept stays, and what is gone is known to be gone."""
 

@@ -75,5 +75,5 @@ def build(request: Mapping[str, Any]) -> Resource:
 
 
 def tuples(value: Any) -> Any:
-    """A JSON value with tuples for lists, as frozen dataclasses hold them."""
+    """A JSON value with tuples for lists, as records hold them."""
     return tuple(tuples(item) for item in value) if isinstance(value, list) else value

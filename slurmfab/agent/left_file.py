@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Tuple
 
 from slurmfab.agent.resource import Context, Resource, State
@@ -12,7 +11,6 @@ from slurmfab.agent.resource import Context, Resource, State
 THERE, GONE = "there", "gone"
 
 
-@dataclass(frozen=True)
 class LeftFile(Resource):
     """A file in a directory, or in the nearest one above it that exists.
 

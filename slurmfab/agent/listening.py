@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from typing import ClassVar, List
 
 from slurmfab.agent.reading import read_text
@@ -17,7 +16,6 @@ LISTEN = "0A"
 POLL_SECONDS = 0.2
 
 
-@dataclass(frozen=True)
 class Listening(Resource):
     """A TCP port on which a unit's daemon listens, waited for and not made.
 

@@ -34,7 +34,7 @@ from slurmfab.agent.host_lock import LOCK, Held, Lock
 from slurmfab.agent.lifeline import SILENCE, Alive, Answers, Gone, Lifeline
 
 if TYPE_CHECKING:
-    from slurmfab.agent.resource import Outcome
+    from slurmfab.agent.resource import Context, Outcome, Resource
 
 
 class Refused(Exception):
@@ -155,12 +155,11 @@ def skipped(resource_id: str, failed: str) -> Outcome:
     return Outcome(resource_id, SKIPPED, message="not tried, because %s failed" % failed)
 
 
-def timed(resource: Any, context: Any) -> Outcome:
+def timed(resource: Resource, context: Context) -> Outcome:
     """The outcome of a resource, with the time that it took."""
-    import dataclasses  # noqa: PLC0415
     import time  # noqa: PLC0415
 
-    from slurmfab.agent.resource import apply  # noqa: PLC0415
+    from slurmfab.agent.resource import Outcome, apply  # noqa: PLC0415
 
     start = time.monotonic()
     try:
@@ -168,7 +167,7 @@ def timed(resource: Any, context: Any) -> Outcome:
     except Exception as error:
         error.__dict__["resource"] = resource.id
         raise
-    return dataclasses.replace(outcome, seconds=round(time.monotonic() - start, 3))
+    return Outcome(**{**vars(outcome), "seconds": round(time.monotonic() - start, 3)})
 
 
 def read_other(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import List, Optional
 
 from slurmfab.agent.reading import read_bytes
+from slurmfab.agent.record import Record
 
 LOCAL = re.compile(r"ext[234]|xfs|btrfs|zfs|f2fs|bcachefs|jfs|reiserfs|nilfs2|ubifs|jffs2|tmpfs|ramfs|rootfs")
 """Types that hold files with owners of this host's own; tmpfs is memory, and has /run and /dev/shm.
@@ -16,8 +16,7 @@ Those that are not named here are the network's (nfs, lustre, fuse of any kind),
 """
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Record):
     """One line of /proc/self/mountinfo (proc(5)).
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, List, Tuple
 
 from slurmfab.agent import mounts
@@ -28,7 +27,6 @@ TOLD = 5
 """How many files or processes a message names."""
 
 
-@dataclass(frozen=True)
 class MovedIds(Resource):
     """A user and the group of the same name with these numbers, and with the files that carried the old ones.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import ClassVar
 
 from slurmfab.agent import replace
@@ -17,7 +16,6 @@ NEW_SIZE = 128
 """Bytes of a new key, as mungekey(8) makes them by default."""
 
 
-@dataclass(frozen=True)
 class MungeKey(Resource):
     """A munge key of this host's own making, for the user munge alone; one that munged could use is kept.
 

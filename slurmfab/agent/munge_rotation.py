@@ -6,7 +6,6 @@ import base64
 import hashlib
 import os
 import time
-from dataclasses import dataclass, field
 from typing import ClassVar, Tuple
 
 from slurmfab.agent import replace
@@ -21,7 +20,6 @@ ANSWER_SECONDS = 10.0
 """How long a restarted munged may take until it makes credentials; it takes some hundredths of a second."""
 
 
-@dataclass(frozen=True)
 class StagedMungeKey(Resource):
     """A new key beside the one in use, ready to take its place; or none, not even what cut off runs have left.
 
@@ -34,7 +32,8 @@ class StagedMungeKey(Resource):
     """
 
     kind: ClassVar[str] = "staged-munge-key"
-    content: str = field(repr=False)
+    UNSHOWN = ("content",)
+    content: str
     path: str = MUNGE_KEY
     secret: bool = True
 
@@ -81,7 +80,6 @@ class StagedMungeKey(Resource):
         return base64.b64decode(self.content)
 
 
-@dataclass(frozen=True)
 class MungeKeySwitch(Resource):
     """The staged key in its place, and a munged that makes credentials with it.
 
@@ -91,7 +89,8 @@ class MungeKeySwitch(Resource):
     """
 
     kind: ClassVar[str] = "munge-key-switch"
-    digest: str = field(repr=False)
+    UNSHOWN = ("digest",)
+    digest: str
     path: str = MUNGE_KEY
 
     def name(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Dict, Tuple
 
 from slurmfab.agent.node_states import NodeState, named, node_states, our_reason, said, update
@@ -11,7 +10,6 @@ from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 UNKNOWN = "slurmctld does not know it"
 
 
-@dataclass(frozen=True)
 class NodeDrain(Resource):
     """Nodes that are drained; running jobs go on to their end.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Optional, Tuple
 
 from slurmfab.agent.node_states import NodeState, node_states, our_reason, update
@@ -16,7 +15,6 @@ ANSWER_SECONDS = 30.0
 """How long a slurmctld that has just started may take until it knows its new nodes."""
 
 
-@dataclass(frozen=True)
 class NodeGate(Resource):
     """Nodes that are drained before their slurmd registers for the first time.
 

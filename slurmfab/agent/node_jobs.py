@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any, ClassVar, Dict, List, Mapping, Tuple
 
 from slurmfab.agent.node_states import node_states, our_reason, update
@@ -52,7 +51,6 @@ def reservations(context: Context) -> Dict[str, str]:
     return found
 
 
-@dataclass(frozen=True)
 class JobsEnded(Resource):
     """Jobs that are no more.
 

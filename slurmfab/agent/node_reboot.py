@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from slurmfab.agent.node_states import UPDATE_SECONDS, node_states, our_reason
@@ -13,7 +12,6 @@ FLAGS = frozenset({"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 """Flags of a node that will be restarted, and of one that is being restarted (scontrol(1), reboot)."""
 
 
-@dataclass(frozen=True)
 class NodeReboot(Resource):
     """A restart that Slurm has taken note of; from then on the node gets no new jobs.
 

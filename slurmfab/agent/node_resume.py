@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Dict, Tuple
 
 from slurmfab.agent.node_states import NodeState, named, node_states, update
@@ -15,7 +14,6 @@ AGAIN_SECONDS = 5.0
 """After how long a node that stays out of service although it was resumed is resumed once more."""
 
 
-@dataclass(frozen=True)
 class NodeResume(Resource):
     """Nodes that are given jobs again.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import ClassVar, Dict, List, Optional, Tuple
 
 from slurmfab.agent.accounts import gid_of, uid_of
@@ -30,7 +29,6 @@ LONGEST_REASON = 200
 UNKNOWN = "slurmctld does not know it"
 
 
-@dataclass(frozen=True)
 class NodeTrial(Resource):
     """Nodes that are in service, after a job has run on those that slurmfab had kept out of it until then.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Tuple
 
 from slurmfab.agent import apt_words, bundle_place, daemon_policy
@@ -38,7 +37,6 @@ BETWEEN = (
 """Ends of dpkg's status lines of packages between two states (dpkg(1), PACKAGE STATES)."""
 
 
-@dataclass(frozen=True)
 class Packages(Resource):
     """Installed packages, whatever their version; their daemons are not started by the installation.
 

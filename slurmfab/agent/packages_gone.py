@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, List, Tuple
 
 from slurmfab.agent import apt_words
@@ -14,7 +13,6 @@ KEPT = ("slurmctld", "slurmdbd", "slurmrestd")
 """Never removed along with others: Debian's slurmctld cancels all jobs of its cluster on removal (its prerm)."""
 
 
-@dataclass(frozen=True)
 class PackagesGone(Resource):
     """Packages that are removed, and not purged.
 

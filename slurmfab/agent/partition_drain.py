@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar, Dict, Tuple
 
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
@@ -15,7 +14,6 @@ CLOSED = "takes no new jobs"
 _PARTITION = re.compile(r"^PartitionName=(\S+).* State=(\S+)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
 class PartitionDrain(Resource):
     """Partitions in the state DRAIN: new jobs are refused, those that are there go on (scontrol(1), State).
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, FrozenSet, List, Tuple
 
 from slurmfab.agent.account_files import edit
@@ -12,7 +11,6 @@ from slurmfab.agent.reading import entries
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
 
-@dataclass(frozen=True)
 class Person(Resource):
     """A user without a password; UID and group of one that is there are never changed, for files carry them.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, FrozenSet, List
 
 from slurmfab.agent.accounts import find_user
@@ -17,7 +16,6 @@ MANAGERS = ("systemd", "(sd-pam)")
 TOLD = 5
 
 
-@dataclass(frozen=True)
 class PersonGone(Resource):
     """No user of this name and number.
 

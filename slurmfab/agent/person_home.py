@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 from typing import ClassVar, FrozenSet
 
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
@@ -13,7 +12,6 @@ SKELETON = "/etc/skel"
 """What a new home begins with (useradd(8))."""
 
 
-@dataclass(frozen=True)
 class PersonHome(Resource):
     """A home directory, closed to others; one that is there is left as it is, whoever has made it.
 

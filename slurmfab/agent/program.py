@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from dataclasses import dataclass, field
 from typing import ClassVar, Tuple
 
 from slurmfab.agent import replace
@@ -13,7 +12,6 @@ from slurmfab.agent.reading import read_bytes
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
 
-@dataclass(frozen=True)
 class Program(Resource):
     """A directory with these files, root's and for all to read; without any files, no such directory.
 
@@ -23,8 +21,9 @@ class Program(Resource):
     """
 
     kind: ClassVar[str] = "program"
+    UNSHOWN = ("files",)
     path: str
-    files: Tuple[Tuple[str, str], ...] = field(repr=False)
+    files: Tuple[Tuple[str, str], ...]
 
     def name(self) -> str:
         """The directory."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Optional, Sequence
 
 from slurmfab.agent.differences import difference, digests, text
 from slurmfab.agent.reasons import reason
+from slurmfab.agent.record import Record
 
 if TYPE_CHECKING:
     import subprocess
@@ -27,8 +26,7 @@ class ResourceFailed(Exception):
     """A resource that could not be read or converged; the text says why and what to try."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Record):
     """One difference between a host and what is wanted there.
 
     Args:
@@ -46,8 +44,7 @@ class Change:
     digest: str = ""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Record):
     """What became of one resource on one host.
 
     Args:
@@ -67,31 +64,33 @@ class Outcome:
     drift: str = ""
 
 
-@dataclass
 class Context:
     """What resources of one request share on a host.
 
     Args:
         root: where the file system begins; other than `/` only in tests.
         dry_run: whether this request changes nothing.
+        digest_key: what digests of differences are keyed with; empty where none are wanted.
+        run_id: of the run that asks, under which the state before its changes is kept; empty where none is kept.
+
+    Attributes:
         touched: absolute paths that an earlier resource changed, or would have changed in a dry run.
         stopped: units that an earlier resource would have stopped in a dry run, for a later one to start again.
         starting: units that an earlier resource would have started in a dry run, so that nobody can be asked yet.
-        digest_key: what digests of differences are keyed with; empty where none are wanted.
-        run_id: of the run that asks, under which the state before its changes is kept; empty where none is kept.
         keep: keeps that state, given the resource, this context, and the names that differ.
         remark: what the resource at work has found worth knowing besides what differs; empty for nothing.
     """
 
-    root: str = "/"
-    dry_run: bool = False
-    touched: set[str] = field(default_factory=set)
-    stopped: set[str] = field(default_factory=set)
-    starting: set[str] = field(default_factory=set)
-    digest_key: str = ""
-    run_id: str = ""
-    keep: Callable[[Resource, Context, frozenset[str]], None] = lambda *_: None
-    remark: str = ""
+    def __init__(self, root: str = "/", dry_run: bool = False, digest_key: str = "", run_id: str = "") -> None:
+        self.root = root
+        self.dry_run = dry_run
+        self.digest_key = digest_key
+        self.run_id = run_id
+        self.touched: set[str] = set()
+        self.stopped: set[str] = set()
+        self.starting: set[str] = set()
+        self.keep: Callable[[Resource, Context, frozenset[str]], None] = lambda *_: None
+        self.remark = ""
 
     def path(self, path: str) -> str:
         """An absolute path of the host, below the root of this context."""
@@ -169,11 +168,10 @@ def identity(account: Optional[tuple[int, int]]) -> dict[str, Any]:
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-@dataclass(frozen=True)
-class Resource:
+class Resource(Record):
     """The base of every resource type.
 
-    A type is a frozen dataclass whose fields are the wanted state. It MUST define `kind`, `name()`, `wanted()`,
+    A type is a record whose fields are the wanted state. It MUST define `kind`, `name()`, `wanted()`,
     `actual()` and `converge()`; it MAY name fields whose values are secret, and touch paths.
     """
 
@@ -283,4 +281,4 @@ def describe(name: str, actual: Any, wanted: Any, *, is_secret: bool = False, ke
 
 def as_request(resource: Resource) -> dict[str, Any]:
     """A resource as JSON values, the way it travels to a host."""
-    return {"kind": resource.kind, **{one.name: getattr(resource, one.name) for one in dataclasses.fields(resource)}}
+    return {"kind": resource.kind, **{name: getattr(resource, name) for name in resource.FIELDS}}

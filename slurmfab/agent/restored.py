@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Callable, ClassVar, Tuple
 
 from slurmfab.agent import kept, replace
@@ -11,7 +10,6 @@ from slurmfab.agent.accounts import gid_of, group_name, uid_of, user_name
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
 
-@dataclass(frozen=True)
 class Restored(Resource):
     """A file with the content, owner and mode that a run found, or none where it found none.
 

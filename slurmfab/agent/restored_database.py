@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import tempfile
 import zlib
-from dataclasses import dataclass
 from typing import BinaryIO, ClassVar, List, cast
 
 from slurmfab.agent import mariadb
@@ -21,7 +20,6 @@ LOADING, REPLACED = "%s_restoring", "%s_replaced"
 """Names of databases that are there for as long as it takes."""
 
 
-@dataclass(frozen=True)
 class RestoredDatabase(Resource):
     """The database of this host with the tables of a backup, and no others.
 

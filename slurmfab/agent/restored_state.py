@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-from dataclasses import dataclass
 from typing import BinaryIO, ClassVar, Iterator, Tuple
 
 from slurmfab.agent.accounts import gid_of, uid_of
@@ -23,7 +22,6 @@ BEFORE = ".before-restore-"
 """How the name of the directory begins in which the state lies that was replaced; slurmctld passes it over."""
 
 
-@dataclass(frozen=True)
 class RestoredState(Resource):
     """slurmctld's state directory with what a backup has of it, and nothing else; what was there is kept within it.
 
@@ -87,7 +85,6 @@ class RestoredState(Resource):
         os.sync()  # there can be many thousand scripts, too many to wait for each
 
 
-@dataclass(frozen=True)
 class RestoredFiles(Resource):
     """Files from a backup that are missing in a directory; others are left alone.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from dataclasses import dataclass, field
 from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.agent import replace
@@ -19,7 +18,6 @@ OTHER = "something else"
 """How what is no regular file is told of."""
 
 
-@dataclass(frozen=True)
 class Scripts(Resource):
     """A directory with these scripts and nothing else in it, root's, for all to read; without any, no such directory.
 
@@ -31,8 +29,9 @@ class Scripts(Resource):
     """
 
     kind: ClassVar[str] = "scripts"
+    UNSHOWN = ("files",)
     path: str
-    files: Tuple[Tuple[str, str], ...] = field(repr=False)
+    files: Tuple[Tuple[str, str], ...]
 
     def name(self) -> str:
         """The directory."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Dict, List, Optional, Tuple
 
 from slurmfab.agent.reading import read_text
@@ -37,7 +36,6 @@ TICK = 0.015
 """Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files are stamped by timer ticks."""
 
 
-@dataclass(frozen=True)
 class Service(Resource):
     """A unit that is enabled and runs, with a main process that is younger than every file that it watches.
 

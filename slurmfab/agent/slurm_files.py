@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
 from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.agent import replace
@@ -26,7 +25,6 @@ DEVICE_GONE = (
 """What to try where gres.conf names a file that is not there; slurmd ends at that (24.11, gres.c)."""
 
 
-@dataclass(frozen=True)
 class SlurmFiles(Resource):
     """Text files of Slurm's, root's and 0644, in one directory.
 

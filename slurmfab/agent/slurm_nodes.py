@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Dict, Set, Tuple
 
 from slurmfab.agent.node_states import SLURMS_OWN, NodeState, named, short_states
@@ -50,7 +49,6 @@ def words(node: NodeState) -> str:
     return "%s (%s)" % (node.words, node.reason) if node.reason else node.words
 
 
-@dataclass(frozen=True)
 class SlurmNodes(Resource):
     """Nodes that take jobs; those that somebody has drained stay drained and count as right.
 

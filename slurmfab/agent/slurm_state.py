@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import ClassVar, Iterator, Optional, Tuple
 
 from slurmfab.agent.reading import read_text
@@ -14,7 +13,6 @@ COPY_SECONDS = 900.0
 """How long the copy may take: the scripts of some ten thousand jobs, to a slow file server."""
 
 
-@dataclass(frozen=True)
 class SlurmState(Resource):
     """A state directory that holds all that slurmctld has had in another one, which stays as it is.
 

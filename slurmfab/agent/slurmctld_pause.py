@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Tuple
 
 from slurmfab.agent.resource import Context, Resource, State
@@ -18,7 +17,6 @@ STOP_SECONDS = 120.0
 """How long slurmctld may take to write its state and go (TimeoutStopSec= of systemd is 90 s)."""
 
 
-@dataclass(frozen=True)
 class SlurmctldPause(Resource):
     """A slurmctld that is stopped for a moment, or one that runs again.
 

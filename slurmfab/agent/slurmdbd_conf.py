@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from slurmfab.agent import replace
@@ -26,7 +25,6 @@ HIDDEN = "StoragePass=(not shown)"
 """What stands for the password's line where files are compared."""
 
 
-@dataclass(frozen=True)
 class SlurmdbdConf(Resource):
     """slurmdbd.conf, the slurm user's alone; a password of its own that is in it is kept.
 
@@ -36,8 +34,9 @@ class SlurmdbdConf(Resource):
     """
 
     kind: ClassVar[str] = "slurmdbd-conf"
+    UNSHOWN = ("password",)
     content: str
-    password: str = field(default="", repr=False)
+    password: str = ""
 
     def name(self) -> str:
         """The path."""

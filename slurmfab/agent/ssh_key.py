@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from typing import ClassVar, Tuple
 
 from slurmfab.agent import replace
@@ -14,7 +13,6 @@ from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 OTHERS_WRITE = 0o022
 
 
-@dataclass(frozen=True)
 class SshKey(Resource):
     """A user's home, `.ssh` and an ed25519 key pair without a passphrase, as StrictModes of sshd_config(5) wants them.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from slurmfab.agent import mariadb, replace
@@ -18,7 +17,6 @@ IDENTIFIED = "ALTER USER %s IDENTIFIED VIA mysql_native_password USING %s ACCOUN
 ALL = re.compile(r"GRANT ALL PRIVILEGES ON (\S+)\.\* TO ")
 
 
-@dataclass(frozen=True)
 class Storage(Resource):
     """A database, and a user with all rights on it who comes from this host with slurmdbd.conf's password.
 

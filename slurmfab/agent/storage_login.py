@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from slurmfab.agent import mariadb
@@ -19,7 +18,6 @@ WHAT_TO_TRY = {
 """By error number (mysqld_error.h, errmsg.h)."""
 
 
-@dataclass(frozen=True)
 class StorageLogin(Resource):
     """A database server elsewhere that accepts a user and password; there is nothing to converge.
 
@@ -32,11 +30,12 @@ class StorageLogin(Resource):
     """
 
     kind: ClassVar[str] = "storage-login"
+    UNSHOWN = ("password",)
     host: str
     port: int
     user: str
     database: str
-    password: str = field(default="", repr=False)
+    password: str = ""
 
     def name(self) -> str:
         """Who, and where."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from typing import ClassVar, FrozenSet
 
 from slurmfab.agent.file import File
 from slurmfab.agent.resource import SYSTEM_PATH, Context, ResourceFailed
 
 
-@dataclass(frozen=True)
 class SudoRules(File):
     """A file of sudoers(5), judged by visudo(8) before it takes its place: a broken one keeps everybody from sudo."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import AS_ON_DISK, ENABLED, LOADED, show
 
 
-@dataclass(frozen=True)
 class Timer(Resource):
     """A timer that is enabled and waits, as its unit files say now; systemd notices by itself that they are newer.
 

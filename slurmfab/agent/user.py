@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, List
 
 from slurmfab.agent.account_files import edit
@@ -14,7 +13,6 @@ USER_BUSY = 8
 """The exit code of usermod(8) when processes of the user run."""
 
 
-@dataclass(frozen=True)
 class User(Resource):
     """A user with these properties; UID and group of a user that is there are never changed, for files carry them.
 

@@ -28,7 +28,7 @@ MODULES = tuple(
     f"agent.{name}"
     for name in (
         "backup_archive", "backup_database", "backup_pieces", "backup_state", "differences", "reading", "reasons",
-        "replace", "resource", "timed_backup",
+        "record", "replace", "resource", "timed_backup",
     )
 )  # fmt: skip
 """Of the agent's modules, those that a backup takes."""

@@ -28,7 +28,7 @@ BESIDES_WAITING = 120
 """Minutes that a run may take beside the waiting of its jobs, for the measurements themselves and second ones."""
 
 MODULES = (
-    *(f"agent.{name}" for name in ("differences", "node_states", "reasons", "resource")),
+    *(f"agent.{name}" for name in ("differences", "node_states", "reasons", "record", "resource")),
     *(
         f"programs.gpu_check{name}"
         for name in ("", "_history", "_jobs", "_nodes", "_pairs", "_queue", "_results", "_run")

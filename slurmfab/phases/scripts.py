@@ -33,7 +33,7 @@ HEALTH_CHECK = f"{PROGRAMS}/health-check"
 HEALTH_SETTINGS = "/etc/slurmfab-health.json"
 
 HEALTH_MODULES = (
-    *(f"agent.{name}" for name in ("differences", "node_states", "reasons", "resource")),
+    *(f"agent.{name}" for name in ("differences", "node_states", "reasons", "record", "resource")),
     *(f"programs.{name}" for name in ("health", "health_gpus", "health_looks", "health_node", "health_probe")),
 )
 """The modules that the health check takes."""

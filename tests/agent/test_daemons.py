@@ -50,7 +50,8 @@ def test_a_service_when_a_watched_file_is_newer_has_to_restart(root: Path, conte
 
 def test_a_service_when_a_dry_run_would_change_its_file_would_restart(root: Path) -> None:
     (root / "etc/conf").touch()
-    context = Context(str(root), dry_run=True, touched={"/etc/conf"})
+    context = Context(str(root), dry_run=True)
+    context.touched.add("/etc/conf")
     shown = {"MainPID": str(os.getpid())}
     os.utime(root / "etc/conf")
     assert Service("x", watches=("/etc/conf",)).staleness(context, shown) == "older conf"
@@ -63,7 +64,8 @@ def test_a_service_when_only_this_dry_run_would_change_its_file_is_told_from_one
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
         shown = {"MainPID": str(process.pid)}
         unit = Service("x", watches=("/etc/absent", "/etc/conf"))
-        context = Context(str(root), dry_run=True, touched={"/etc/absent"})
+        context = Context(str(root), dry_run=True)
+        context.touched.add("/etc/absent")
         assert unit.staleness(context, shown) == "absent before its change"
         while service.changed_at(str(root / "etc/conf")) <= service.process_start(process.pid) + 2 * service.TICK:
             (root / "etc/conf").touch()

@@ -41,7 +41,12 @@ FIRST, SECOND, THIRD = (run_id(number) for number in (1, 2, 3))
 
 def during(root: Path, run: str, *resources: Resource) -> list[Outcome]:
     """Apply resources in a run, one request for each."""
-    return [apply(resource, Context(str(root), run_id=run, keep=kept.keep)) for resource in resources]
+    outcomes = []
+    for resource in resources:
+        context = Context(str(root), run_id=run)
+        context.keep = kept.keep
+        outcomes.append(apply(resource, context))
+    return outcomes
 
 
 def told(root: Path, **request: str) -> dict[str, Any]:

@@ -31,10 +31,15 @@ class Slurm(Context):
         silent: for how many looks slurmctld still counts those as not answering that were resumed.
     """
 
+    root: str = "/"
+    dry_run: bool = False
     nodes: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     refuses: str = ""
     updates: list[tuple[str, ...]] = field(default_factory=list)
     silent: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.root, self.dry_run)
 
     def run(
         self,
@@ -259,15 +264,22 @@ def test_ready_nodes_of_which_one_is_still_drained_for_a_change_are_right_with_a
 
     outcome = apply(SlurmNodes(("n1", "n2")), Sinfo(dry_run=True))
     assert (outcome.status, outcome.message) == ("ok", LEFT_DRAINED)
-    assert apply(SlurmNodes(("n1", "n2")), Sinfo(dry_run=True, remark="of another resource")).message == LEFT_DRAINED
+    context = Sinfo(dry_run=True)
+    context.remark = "of another resource"
+    assert apply(SlurmNodes(("n1", "n2")), context).message == LEFT_DRAINED
 
 
 @dataclass
 class Partitions(Context):
     """A controller with partitions, by state."""
 
+    root: str = "/"
+    dry_run: bool = False
     states: dict[str, str] = field(default_factory=dict)
     updates: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.root, self.dry_run)
 
     def run(self, argv: Sequence[str], *_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
         if argv[1] == "update":

@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pytest
@@ -23,7 +23,6 @@ from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.agent.user import User
 
 
-@dataclass(frozen=True)
 class Lamp(Resource):
     """A resource whose state is in memory; `broken` ones take no light."""
 

@@ -46,9 +46,14 @@ users:
 class Recorded(Context):
     """A host on which sacctmgr prints what it printed once, and takes every command."""
 
+    root: str = "/"
+    dry_run: bool = False
     version: str = "24.11"
     other: Mapping[str, str] = field(default_factory=dict)
     commands: list[list[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.root, self.dry_run)
 
     def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
         if "show" not in argv:

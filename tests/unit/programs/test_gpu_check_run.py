@@ -35,10 +35,15 @@ OURS = "slurmfab: gpu check: all_reduce 90 GB/s, wanted 120 (a100 x4)"
 class Slurm(Context):
     """slurmctld's nodes, by name: state and reason; and what was asked of it."""
 
+    root: str = "/"
+    dry_run: bool = False
     nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
     reserved: bool = False
     idle: int = 0
     asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.root, self.dry_run)
 
     def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
         words = " ".join(argv)
