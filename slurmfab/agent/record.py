@@ -7,7 +7,8 @@ source texts. On a host that was a fifth of all that an agent with nothing to ch
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Tuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, FrozenSet, Mapping, Tuple
 
 if TYPE_CHECKING:
     from typing import dataclass_transform
@@ -37,7 +38,7 @@ def dataclass_fields(kind: Any) -> Mapping[str, Any]:
     hints = {
         name: hint for one in reversed(kind.__mro__) for name, hint in vars(one).get("__annotations__", {}).items()
     }
-    defaults = {name: dataclasses.field(default=value) for name, value in kind.DEFAULTS.items()}
+    defaults = {name: dataclasses.field(default=getattr(kind, name)) for name in kind.MAY[0] - kind.MUST[0]}
     given = [(name, hints[name], defaults.get(name, dataclasses.field())) for name in kind.FIELDS]
     made: Mapping[str, Any] = vars(dataclasses.make_dataclass(kind.__name__, given))["__dataclass_fields__"]
     return made
@@ -47,21 +48,31 @@ def dataclass_fields(kind: Any) -> Mapping[str, Any]:
 class Record:
     """The base of values with named fields, which are compared, shown and hashed by these, and never change.
 
-    The fields are the annotated names of a class and those of its bases before them, except for `ClassVar`s.
+    The fields are the annotated names of a class and those of its bases before them, except for `ClassVar`s. What is
+    not given to a record is not kept with it: the default value is the class's.
     """
 
     __dataclass_fields__: ClassVar[Any] = Fields()
 
     FIELDS: ClassVar[Tuple[str, ...]] = ()
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {}
     UNSHOWN: ClassVar[Tuple[str, ...]] = ()
     """Fields that `repr` leaves out: secrets, or long texts."""
 
+    MAY: ClassVar[Tuple[FrozenSet[str], ...]] = (frozenset(),)
+    MUST: ClassVar[Tuple[FrozenSet[str], ...]] = (frozenset(),)
+    """The fields that may, and that must, be given by name beside none, one, two, ... values without a name."""
+
+    VALUES: ClassVar[Any] = attrgetter("FIELDS")
+    """Gives what tells records of a class apart."""
+
     def __init_subclass__(cls) -> None:
-        """Find a class's fields and their default values."""
+        """Find a class's fields."""
         own = (name for name, hint in cls.__annotations__.items() if not hint.startswith("ClassVar"))
         cls.FIELDS = tuple(dict.fromkeys((*cls.FIELDS, *own)))
-        cls.DEFAULTS = {name: getattr(cls, name) for name in cls.FIELDS if hasattr(cls, name)}
+        rests = [cls.FIELDS[count:] for count in range(len(cls.FIELDS) + 1)]
+        cls.MAY = tuple(frozenset(rest) for rest in rests)
+        cls.MUST = tuple(frozenset(name for name in rest if not hasattr(cls, name)) for rest in rests)
+        cls.VALUES = attrgetter("FIELDS", *cls.FIELDS)
 
     def __init__(self, *values: Any, **named: Any) -> None:
         """Take the fields in their order, by name, or both.
@@ -69,15 +80,15 @@ class Record:
         Raises:
             TypeError: these are not the fields.
         """
-        placed = dict(zip(self.FIELDS, values))  # noqa: B905 - zip(strict=) is Python 3.10's
-        state = {**self.DEFAULTS, **placed, **named}
-        wrong = (state.keys() ^ set(self.FIELDS)) | (placed.keys() & named.keys())
-        if wrong or len(values) > len(self.FIELDS):
-            words = "%s has the fields %s; unknown, missing or given twice: %s"
-            raise TypeError(
-                words % (type(self).__name__, ", ".join(self.FIELDS), ", ".join(sorted(wrong)) or "the last")
-            )
-        vars(self).update(state)
+        # One by one, so that records share the table of their names: a plan for thousands of hosts holds many.
+        place, count = object.__setattr__, len(values)
+        for name, value in zip(self.FIELDS, values):  # noqa: B905 - zip(strict=) is Python 3.10's
+            place(self, name, value)
+        for name, value in named.items():
+            place(self, name, value)
+        if count > len(self.FIELDS) or not self.MUST[count] <= named.keys() <= self.MAY[count]:
+            words = "%s has the fields %s, and not exactly these were given: %d without a name, %s"
+            raise TypeError(words % (type(self).__name__, ", ".join(self.FIELDS), count, ", ".join(named) or "none"))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("%s never changes" % type(self).__name__)
@@ -85,17 +96,11 @@ class Record:
     def __delattr__(self, name: str) -> None:
         raise AttributeError("%s never changes" % type(self).__name__)
 
-    def _values(self) -> Tuple[Any, ...]:
-        """The values of all fields, in their order."""
-        return tuple(getattr(self, name) for name in self.FIELDS)
-
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Record) or type(other) is not type(self):
-            return NotImplemented
-        return self._values() == other._values()
+        return self.VALUES(self) == self.VALUES(other) if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((type(self), self._values()))
+        return hash(self.VALUES(self))
 
     def __repr__(self) -> str:
         shown = ("%s=%r" % (name, getattr(self, name)) for name in self.FIELDS if name not in self.UNSHOWN)
