@@ -5,6 +5,7 @@ It MUST be readable by any Python 3, so that an old one gets a clear answer inst
 
 import sys
 from importlib.machinery import ModuleSpec
+from types import CodeType
 
 OLDEST = (3, 9)
 """The oldest Python that the agent runs on."""
@@ -22,6 +23,7 @@ class Sources:
 
     def __init__(self, sources: "dict[str, str]") -> None:
         self.sources = sources
+        self.code = compiled
 
     def learn(self, packed: bytes) -> None:
         """Take in further modules, packed as the first ones were."""
@@ -45,7 +47,8 @@ class Sources:
         """Run a module's source in its namespace."""
         name = vars(module)["__name__"]
         if name not in PACKAGES:
-            exec(compile(self.sources[name], self.file_name(name), "exec"), vars(module))  # noqa: S102
+            source, path = self.sources[name], self.file_name(name)
+            exec(self.code(source, path), vars(module))  # noqa: S102
 
     def get_source(self, fullname: str) -> "str | None":
         """The source text, for the lines in tracebacks."""
@@ -57,11 +60,17 @@ class Sources:
         return fullname.replace(".", "/") + ".py"
 
 
-def run(sources: "dict[str, str]") -> int:
+def compiled(source: str, path: str) -> CodeType:
+    """A module as Python compiles it: the first ones; the others are perhaps kept from another run."""
+    return compile(source, path, "exec")
+
+
+def run(sources: "dict[str, str]", *place: str) -> int:
     """Serve requests until the deployer is gone.
 
     Args:
         sources: source text of the agent's modules that are there from the start, by full name.
+        place: where compiled modules are kept, if not where they are on hosts.
 
     Returns:
         The exit code: 0 after an orderly end, 3 when this Python is too old.
@@ -73,6 +82,9 @@ def run(sources: "dict[str, str]") -> int:
         return 3
     finder = Sources(sources)
     sys.meta_path.insert(0, finder)
-    from slurmfab.agent.main import serve  # noqa: PLC0415 - it can be imported only now
+    from slurmfab.agent.compiled import Compiled  # noqa: PLC0415 - it can be imported only now
+
+    finder.code = Compiled(*place).code
+    from slurmfab.agent.main import serve  # noqa: PLC0415
 
     return serve(sys.stdin.buffer, sys.stdout.buffer, learn=finder.learn)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from typing import Optional, Tuple
 
 from slurmfab.agent import replace
@@ -25,8 +24,8 @@ PLACE = "/var/lib/slurmfab/bundle"
 INDEX = "Packages"
 PART = ".part"
 
-_BUNDLE = re.compile(r"[0-9a-f]{64}")
-_DEB = re.compile(r"[a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb")
+_BUNDLE = r"[0-9a-f]{64}"
+_DEB = r"[a-z0-9][a-z0-9.+-]*_[A-Za-z0-9.+~%-]+_[a-z0-9-]+\.deb"
 
 
 def place_of(bundle: str) -> str:
@@ -38,7 +37,7 @@ def place_of(bundle: str) -> str:
     Raises:
         ResourceFailed: this is no such digest.
     """
-    if not _BUNDLE.fullmatch(bundle):
+    if not re.fullmatch(_BUNDLE, bundle):
         raise ResourceFailed("this is no digest of a bundle")
     return "%s/%s" % (PLACE, bundle)
 
@@ -49,7 +48,7 @@ def checked(name: str) -> str:
     Raises:
         ResourceFailed: it is none.
     """
-    if not _DEB.fullmatch(name):
+    if not re.fullmatch(_DEB, name):
         raise ResourceFailed("%r is no name of a package's file" % name[:80])
     return name
 
@@ -65,6 +64,8 @@ def begin(context: Context, bundle: str, index: str) -> str:
     Returns:
         The place, below the context's root.
     """
+    import shutil  # noqa: PLC0415 - slow to import, and seldom needed
+
     place = context.path(place_of(bundle))
     base = os.path.dirname(place)
     parent = os.path.dirname(base)
@@ -112,6 +113,8 @@ def options(context: Context, bundle: str) -> Tuple[str, ...]:
 
 def remove(context: Context) -> None:
     """Remove all that was brought."""
+    import shutil  # noqa: PLC0415 - see above
+
     shutil.rmtree(context.path(PLACE), ignore_errors=True)
 
 

@@ -5,8 +5,6 @@ Programs are run only where no file tells: a host answers in some ten millisecon
 
 from __future__ import annotations
 
-import base64
-import glob
 import os
 import sys
 import time
@@ -20,7 +18,7 @@ MAILERS = ("/usr/bin/mail", "/usr/bin/mailx")
 MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
 PROGRAMS = "/usr/local/lib/slurmfab"
 AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
-PLUGINS = "/usr/lib/*/slurm-wlm"
+LIBRARIES, PLUGINS = "/usr/lib", "slurm-wlm"
 JOB_CONTAINER = "job_container_conf"
 SLURM_FILES = {
     name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
@@ -72,12 +70,15 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
 
 def munge_key(root: str) -> str:
     """The munge key in base64, empty while there is none."""
+    import base64  # noqa: PLC0415 - the controller alone is asked for it
+
     return base64.b64encode(read_bytes(root + MUNGE_KEY)).decode()
 
 
 def gpu_plugins(root: str) -> List[str]:
     """What AutoDetect can be here (gres.conf(5)): the names of Slurm's plugins that find GPUs."""
-    found = {name for folder in glob.glob(root + PLUGINS) for name in names(folder)}
+    libraries = root + LIBRARIES
+    found = {name for folder in names(libraries) for name in names("%s/%s/%s" % (libraries, folder, PLUGINS))}
     return [name for name in AUTODETECT if "gpu_%s.so" % name in found]
 
 

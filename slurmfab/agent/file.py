@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from typing import Any, ClassVar
 
@@ -49,6 +48,8 @@ class File(Resource):
     def data(self) -> bytes:
         """The wanted content as bytes."""
         if self.encoding == "base64":
+            import base64  # noqa: PLC0415 - few files need it
+
             return base64.b64decode(self.content)
         return str(self.content).encode("utf-8", "surrogateescape")
 

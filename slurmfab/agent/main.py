@@ -135,6 +135,7 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
 
         context.keep = keep
     resources = [build(fields) for fields in request["resources"]]
+    context.units = tuple(dict.fromkeys(unit for resource in resources for unit in resource.units()))
     if not context.dry_run:
         lock.take(context.path(LOCK), request.get("who", ""))
         if not resources:

@@ -61,19 +61,18 @@ UNDER_WAY = frozenset({
 FOR_CHANGE = " needs it empty"
 """How the texts end with which a deployment drains nodes for a change that would hurt their jobs."""
 
-_FIELD = re.compile(r"(?:^|\s+)([A-Z][\w:/]*)=")
-_REASON = re.compile(r"(.*) \[([^\[\]@]*)@(\d{4}-\d\d-\d\dT[\d:]+)\]")
-_AFTER_REASON = re.compile(r" (?:Comment|Extra|ReservationName|InstanceId|InstanceType)=.*")
-_OUR_REASON = re.compile(re.escape(OURS) + r"(.*?)(?: \((\S+@\S+) \d{4}-\d\d-\d\dT\d\d:\d\d\)(?: : .*)?)?")
-_FOR_CHANGE = re.compile(
-    re.escape(OURS) + r".*" + FOR_CHANGE + r" \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)"
+# Python keeps patterns that were used; those that no request needs are never compiled.
+_FIELD = r"(?:^|\s+)([A-Z][\w:/]*)="
+_REASON = r"(.*) \[([^\[\]@]*)@(\d{4}-\d\d-\d\dT[\d:]+)\]"
+_AFTER_REASON = r" (?:Comment|Extra|ReservationName|InstanceId|InstanceType)=.*"
+_OUR_REASON = OURS + r"(.*?)(?: \((\S+@\S+) \d{4}-\d\d-\d\dT\d\d:\d\d\)(?: : .*)?)?"
+_FOR_CHANGE = (
+    OURS + r".*" + FOR_CHANGE + r" \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)"
     r"(?: : (?:Not responding|Node unexpectedly rebooted).*)?"
 )
 """A reason of a deployment's, also with what Slurm has put behind it if that is over once the node answers."""
 
-_OF_HEALTH = re.compile(
-    re.escape(HEALTH) + r"(?!.* \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\))(?:(?! : ).)*(?: : Not responding.*)?"
-)
+_OF_HEALTH = HEALTH + r"(?!.* \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\))(?:(?! : ).)*(?: : Not responding.*)?"
 """Likewise of a health check's, and not of somebody who has used the same words."""
 
 
@@ -123,12 +122,12 @@ class NodeState(NamedTuple):
 
         The reason alone does not tell: from 24.11 it stays when the node is resumed.
         """
-        return self.is_drained and bool(_FOR_CHANGE.fullmatch(self.reason))
+        return self.is_drained and bool(re.fullmatch(_FOR_CHANGE, self.reason))
 
     @property
     def is_for_health(self) -> bool:
         """Whether its own health check has drained it, and nobody has found another reason since."""
-        return self.is_drained and bool(_OF_HEALTH.fullmatch(self.reason))
+        return self.is_drained and bool(re.fullmatch(_OF_HEALTH, self.reason))
 
     @property
     def is_somebodys(self) -> bool:
@@ -191,13 +190,13 @@ def records(shown: str) -> List[Dict[str, str]]:
 def record(line: str) -> Dict[str, str]:
     """The fields of one line."""
     head, _, tail = line.partition(" Reason=")
-    parts = _FIELD.split(head.rstrip())
+    parts = re.split(_FIELD, head.rstrip())
     fields: Dict[str, str] = {}
     for name, value in zip(parts[1::2], parts[2::2]):  # noqa: B905 - zip(strict=) is Python 3.10's
         fields.setdefault(name, value)
     if tail:
-        match = _REASON.match(tail)
-        fields["Reason"] = match[1] if match else _AFTER_REASON.sub("", tail).strip()
+        match = re.match(_REASON, tail)
+        fields["Reason"] = match[1] if match else re.sub(_AFTER_REASON, "", tail).strip()
         fields["ReasonBy"], fields["ReasonSince"] = (match[2], match[3]) if match else ("", "")
     return fields
 
@@ -230,9 +229,9 @@ def our_reason(text: str, stamp: str) -> str:
 
 def said(reason: str) -> Tuple[str, str]:
     """What the user said in a reason of ours, and who that was; the reason as it is, and nobody, for others."""
-    if _OF_HEALTH.fullmatch(reason):
+    if re.fullmatch(_OF_HEALTH, reason):
         return reason[len(HEALTH) :].partition(" : ")[0], "health check"
-    match = _OUR_REASON.fullmatch(reason)
+    match = re.fullmatch(_OUR_REASON, reason)
     return (match[1], match[2] or "") if match else (reason, "")
 
 

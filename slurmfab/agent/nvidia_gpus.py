@@ -21,8 +21,8 @@ PATIENCE = 20
 
 def read(root: str) -> List[Dict[str, Any]]:
     """GPUs with a device file, by its number: `file`, `model`, `bus`, and of a MIG instance `profile`, `with_files`."""
-    minors = sorted(int(name[6:]) for name in names(root + "/dev") if re.fullmatch("nvidia[0-9]+", name))
-    minors = [minor for minor in minors if is_device("%s/dev/nvidia%d" % (root, minor))]
+    minors = sorted(number(name, "nvidia") for name in names(root + "/dev"))
+    minors = [minor for minor in minors if minor >= 0 and is_device("%s/dev/nvidia%d" % (root, minor))]
     told = (driver_gpus(root) or detailed(ask(root, "-q"))) if minors else []
     known = {gpu["minor"]: gpu for gpu in told}
     profiles: Dict[str, Dict[Tuple[int, int], str]] = {}

@@ -6,7 +6,7 @@ import os
 import time
 from typing import ClassVar, Tuple
 
-from slurmfab.agent import apt_words, bundle_place, daemon_policy
+from slurmfab.agent import bundle_place, daemon_policy
 from slurmfab.agent.reading import names, read_bytes
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 
@@ -72,6 +72,8 @@ class Packages(Resource):
             daemon_policy.restore(context)
             bundle_place.remove(context)
             return
+        from slurmfab.agent import apt_words  # noqa: PLC0415 - its patterns are dear, and most runs install nothing
+
         with daemon_policy.daemons_wait(context):
             if is_interrupted(context):
                 context.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"],
@@ -157,6 +159,8 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
 
 def apt_get(context: Context, words: list[str]) -> tuple[int, str]:
     """Run apt-get, again while others hold a lock, and return its exit code and all that it printed."""
+    from slurmfab.agent import apt_words  # noqa: PLC0415 - see above
+
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         done = context.run(["apt-get", *OPTIONS, *words], seconds=INSTALL_SECONDS, env=ENVIRONMENT)

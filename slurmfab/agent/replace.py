@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from typing import List, Optional
 
 from slurmfab.agent.reading import names
 from slurmfab.agent.resource import ResourceFailed
+
+DIGITS = 8
+"""Hexadecimal digits in the name of a file that will replace another one."""
 
 
 def regular(path: str) -> Optional[os.stat_result]:
@@ -60,7 +62,7 @@ def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
     if not os.path.isdir(directory):
         raise ResourceFailed("the directory %s is missing" % directory)
     remove_leftovers(directory, name)
-    place = os.path.join(directory, temporary(name, os.urandom(4).hex()))
+    place = os.path.join(directory, temporary(name, os.urandom(DIGITS // 2).hex()))
     write(place, content, uid, gid, mode)
     try:
         os.rename(place, path)
@@ -97,15 +99,16 @@ def sync(directory: str) -> None:
 
 
 def temporary(name: str, digits: str) -> str:
-    """What a file is called beside the one of this name that it will replace, with eight hexadecimal digits."""
+    """What a file is called beside the one of this name that it will replace, with hexadecimal digits."""
     return ".slurmfab-%s.%s" % (name, digits)
 
 
 def leftovers(path: str) -> List[str]:
     """The names of files that were to take the place of this one and never did; none where there is no directory."""
     directory, name = os.path.split(path)
-    pattern = re.compile(re.escape(temporary(name, "")) + "[0-9a-f]{8}")
-    return sorted(entry for entry in names(directory) if pattern.fullmatch(entry))
+    start = temporary(name, "")
+    ends = ((entry, entry[len(start) :]) for entry in names(directory) if entry.startswith(start))
+    return [entry for entry, end in ends if len(end) == DIGITS and set(end) <= set("0123456789abcdef")]
 
 
 def remove_leftovers(directory: str, name: str) -> None:

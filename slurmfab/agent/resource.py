@@ -77,6 +77,8 @@ class Context:
         touched: absolute paths that an earlier resource changed, or would have changed in a dry run.
         stopped: units that an earlier resource would have stopped in a dry run, for a later one to start again.
         starting: units that an earlier resource would have started in a dry run, so that nobody can be asked yet.
+        units: all that the request's resources are about.
+        units_shown: what systemd has said of them in a dry run, see `slurmfab.agent.service.show`.
         keep: keeps that state, given the resource, this context, and the names that differ.
         remark: what the resource at work has found worth knowing besides what differs; empty for nothing.
     """
@@ -89,6 +91,8 @@ class Context:
         self.touched: set[str] = set()
         self.stopped: set[str] = set()
         self.starting: set[str] = set()
+        self.units: tuple[str, ...] = ()
+        self.units_shown: dict[str, dict[str, str]] = {}
         self.keep: Callable[[Resource, Context, frozenset[str]], None] = lambda *_: None
         self.remark = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import ClassVar, Dict, List, Optional, Tuple
+from typing import ClassVar, Dict, List, Optional, Sequence, Tuple
 
 from slurmfab.agent.reading import read_text
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
@@ -180,9 +180,24 @@ def complaints(log: str) -> List[str]:
 
 
 def show(context: Context, unit: str) -> Dict[str, str]:
-    """The properties of a unit that matter here, by name; empty where systemd does not run."""
-    shown = context.run(["systemctl", "show", "--property=" + PROPERTIES, unit]).stdout.decode(errors="replace")
-    return parse_show(shown)
+    """The properties of a unit that matter here, by name; empty where systemd does not run.
+
+    A dry run asks systemd once for all units of the request, for it changes none of them.
+    """
+    if not context.dry_run:
+        return ask(context, [unit])[unit]
+    if unit not in context.units_shown:
+        context.units_shown.update(ask(context, [unit, *(other for other in context.units if other != unit)]))
+    return context.units_shown[unit]
+
+
+def ask(context: Context, units: Sequence[str]) -> Dict[str, Dict[str, str]]:
+    """What `systemctl show` prints of units, by unit: a paragraph for each, in the order they are asked for."""
+    shown = context.run(["systemctl", "show", "--property=" + PROPERTIES, *units]).stdout.decode(errors="replace")
+    paragraphs = shown.strip().split("\n\n")
+    if len(paragraphs) != len(units):
+        paragraphs = [""] * len(units)
+    return {unit: parse_show(paragraph) for unit, paragraph in zip(units, paragraphs)}  # noqa: B905 - as Python 3.9 has it
 
 
 def is_active(context: Context, unit: str) -> bool:

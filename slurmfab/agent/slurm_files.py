@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.agent import replace
@@ -79,6 +77,9 @@ class SlurmFiles(Resource):
         Raises:
             ResourceFailed: Slurm refuses them; nothing was replaced.
         """
+        import shutil  # noqa: PLC0415 - slow to import both, and most runs change nothing
+        import tempfile  # noqa: PLC0415
+
         directory = context.path(self.directory)
         for name in self.leftovers(context):
             shutil.rmtree(os.path.join(directory, name))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slurmfab.ssh.payload import BOOT
+from slurmfab.ssh.payload import BOOT_WITHOUT_TRACE, FLAGS
 from slurmfab.ssh.session import Line, Session
 from slurmfab.ssh.transport import SILENCE_SECONDS
 
@@ -46,7 +46,7 @@ class LocalProcess:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", BOOT],
+            [sys.executable, *FLAGS, "-c", BOOT_WITHOUT_TRACE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -16,7 +16,7 @@ from slurmfab.agent.kinds import KINDS
 from slurmfab.agent.main import OPERATIONS, READINGS
 
 PACKAGE = "slurmfab.agent"
-FIRST = ("boot", "main")
+FIRST = ("boot", "compiled", "main")
 """What runs before any request is read."""
 
 KEEPER = "kept"

@@ -1,6 +1,6 @@
 """What starts the agent on a host: a constant boot text for the command line, and the modules for its standard input.
 
-deployer -> host   python3 -I -B -c BOOT                (nothing in it but this constant)
+deployer -> host   python3 -I -S -B -c BOOT             (nothing in it but this constant)
 host -> deployer   slurmfab-agent 1                      (the program runs, so sudo is done asking)
 deployer -> host   BYTES of the payload, newline, payload(of the modules that the first request needs)
 then requests and answers, see `slurmfab.agent.main`; before a request that needs further modules, a frame with those
@@ -31,7 +31,13 @@ BOOT = (
     'exec(compile(s[n],"slurmfab/agent/boot.py","exec"),m);'
     'os._exit(m["run"](s))'
 )
-"""The text for `python3 -I -B -c`. It ends with `os._exit`, because a thread of the agent may still wait for input."""
+"""What Python runs. It ends with `os._exit`, because a thread of the agent may still wait for input."""
+
+BOOT_WITHOUT_TRACE = BOOT.replace('["run"](s)', '["run"](s,"")')
+"""The same for tests on the deploying machine itself: no compiled modules are kept there."""
+
+FLAGS = ("-I", "-S", "-B")
+"""Python's, for the agent: alone with its standard library, without `site`, which costs a quarter of its start."""
 
 
 _PACKED: dict[frozenset[str], bytes] = {}

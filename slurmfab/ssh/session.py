@@ -52,7 +52,7 @@ class Stream(Protocol):
 
 def command(*, become: bool) -> str:
     """The one command that a host is asked to run; constant, so that nothing secret shows in its process list."""
-    python = f"python3 -I -B -c {shlex.quote(payload.BOOT)}"
+    python = f"python3 {' '.join(payload.FLAGS)} -c {shlex.quote(payload.BOOT)}"
     return f"exec sudo -S -p {shlex.quote(SUDO_PROMPT)} -- {python}" if become else f"exec {python}"
 
 

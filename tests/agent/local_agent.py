@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from slurmfab.ssh.payload import BOOT, GREETING, payload
+from slurmfab.ssh.payload import BOOT_WITHOUT_TRACE, FLAGS, GREETING, payload
 
 
 class Agent:
     """A local agent process, spoken to in frames."""
 
     def __init__(self) -> None:
-        argv = [sys.executable, "-I", "-B", "-c", BOOT]
+        argv = [sys.executable, *FLAGS, "-c", BOOT_WITHOUT_TRACE]
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from dataclasses import field
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ class Lamp(Resource):
 
     kind = "lamp"
     light: Any
-    state: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any]
     broken: bool = False
     secret: bool = False
 
@@ -60,7 +59,7 @@ def test_a_resource_when_it_is_right_is_ok() -> None:
 
 
 def test_a_resource_when_it_differs_is_changed_and_touches_what_differs() -> None:
-    context, lamp = Context(), Lamp("on")
+    context, lamp = Context(), Lamp("on", {})
     outcome = apply(lamp, context)
     assert (outcome.id, outcome.status) == ("lamp:desk", "changed")
     assert lamp.state == {"light": "on"}
@@ -68,7 +67,7 @@ def test_a_resource_when_it_differs_is_changed_and_touches_what_differs() -> Non
 
 
 def test_a_resource_when_only_looked_at_stays_and_touches_what_would_differ() -> None:
-    context, lamp = Context(dry_run=True), Lamp("on")
+    context, lamp = Context(dry_run=True), Lamp("on", {})
     outcome = apply(lamp, context)
     assert (outcome.status, lamp.state) == ("would change", {})
     assert context.touched == {"/lamp/light"}
@@ -80,7 +79,7 @@ def test_a_resource_when_it_does_not_become_right_has_failed() -> None:
 
 
 def test_a_resource_when_it_cannot_converge_has_failed_with_the_differences() -> None:
-    outcome = apply(Lamp("impossible"), Context())
+    outcome = apply(Lamp("impossible", {}), Context())
     assert (outcome.status, outcome.message, len(outcome.changes)) == ("failed", "no such bulb", 1)
 
 
