@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 from typing import ClassVar, Tuple
 
 from slurmfab.agent import replace
@@ -51,6 +49,8 @@ class Program(Resource):
             if name not in wanted:
                 os.unlink(os.path.join(directory, name))
         if not wanted:
+            import shutil  # noqa: PLC0415 - slow to import, and seldom needed
+
             shutil.rmtree(directory, ignore_errors=True)
         for name, text in wanted.items():
             target = os.path.join(directory, name)
@@ -70,6 +70,8 @@ def names_below(directory: str) -> list[str]:
 
 def digest(files: object) -> str:
     """Twelve digits that tell files apart, by names and contents."""
+    import hashlib  # noqa: PLC0415 - slow to import, and most hosts have no program
+
     total = hashlib.sha256()
     for name, content in sorted(files):  # type: ignore[call-overload]
         total.update(b"%s\0%d\0%s" % (name.encode(), len(content), content))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from typing import ClassVar, Dict, List, Tuple
 
@@ -82,6 +81,8 @@ class Scripts(Resource):
         for name in set(self.there(context)) - set(wanted):
             remove(os.path.join(directory, name))
         if not wanted:
+            import shutil  # noqa: PLC0415 - slow to import, and seldom needed
+
             shutil.rmtree(directory, ignore_errors=True)
             return
         os.makedirs(directory, 0o755, exist_ok=True)
@@ -106,6 +107,8 @@ def access(context: Context, status: os.stat_result) -> str:
 def remove(path: str) -> None:
     """Remove whatever has this name, and nothing that a link points to."""
     if os.path.isdir(path) and not os.path.islink(path):
+        import shutil  # noqa: PLC0415 - see above
+
         shutil.rmtree(path)
     else:
         os.unlink(path)

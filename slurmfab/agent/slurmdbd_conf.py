@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from typing import ClassVar
 
 from slurmfab.agent import replace
@@ -101,6 +100,8 @@ class SlurmdbdConf(Resource):
         path = context.path(PATH)
         uid, gid = uid_of(context, OWNER), gid_of(context, OWNER)
         if differing & {"content", "password"}:
+            import secrets  # noqa: PLC0415 - slow to import, and most runs change nothing
+
             password = self.password or password_in(replace.read(path) or b"") or secrets.token_hex(NEW_SIZE)
             replace.put(path, ("%sStoragePass=%s\n" % (self.content, password)).encode(), uid, gid, MODE)
         elif differing - {"leftovers"}:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import ClassVar, FrozenSet
 
 from slurmfab.agent.file import File
@@ -20,6 +19,8 @@ class SudoRules(File):
         Raises:
             ResourceFailed: it does not, or there is none; the old file is untouched.
         """
+        import shutil  # noqa: PLC0415 - slow to import, and most runs change nothing
+
         if shutil.which("visudo", path=SYSTEM_PATH) is None:
             raise ResourceFailed("sudo is not installed here; fab deploy installs it")
         context.must(["visudo", "--check", "--quiet", "--file=-"], stdin=self.data())

@@ -187,3 +187,41 @@ def test_nodes_when_late_are_named_with_one_hint_per_cause() -> None:
 def test_nodes_when_many_have_a_short_name() -> None:
     assert SlurmNodes(("n1",)).id == "slurm-nodes:n1"
     assert SlurmNodes(("n1", "n2", "n3", "n4", "n5")).id == "slurm-nodes:n1..n5 (5)"
+
+
+class Systemd(Context):
+    """A host whose systemd knows these units, and all programs that were started there."""
+
+    def __init__(self, states: dict[str, str], *, dry_run: bool) -> None:
+        super().__init__(dry_run=dry_run)
+        self.states, self.started = states, list[tuple[str, ...]]()
+
+    def run(self, argv: Any, *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        self.started.append(tuple(argv))
+        said = "\n".join(f"ActiveState={self.states.get(unit, 'inactive')}\nMainPID=0\n" for unit in argv[3:])
+        return subprocess.CompletedProcess(argv, 0, said.encode(), b"")
+
+
+def test_units_of_a_request_when_compared_are_asked_for_by_one_program() -> None:
+    host = Systemd({"munge": "active", "slurmctld": "failed"}, dry_run=True)
+    host.units = ("munge", "slurmctld", "slurmd")
+    assert [service.show(host, unit)["ActiveState"] for unit in host.units] == ["active", "failed", "inactive"]
+    assert service.is_active(host, "munge")
+    assert len(host.started) == 1
+    assert service.show(host, "mariadb")["ActiveState"] == "inactive", "a unit that no resource is about"
+
+
+def test_a_unit_when_it_is_being_changed_is_asked_for_each_time() -> None:
+    host = Systemd({"munge": "inactive"}, dry_run=False)
+    host.units = ("munge", "slurmd")
+    assert not service.is_active(host, "munge")
+    host.states["munge"] = "active"
+    assert service.is_active(host, "munge")
+    assert [argv[3:] for argv in host.started] == [("munge",)] * 2
+
+
+def test_a_host_without_systemd_says_nothing_of_any_unit() -> None:
+    host = Systemd({}, dry_run=True)
+    host.run = lambda argv, *_, **__: subprocess.CompletedProcess(argv, 1, b"", b"")  # type: ignore[method-assign]
+    host.units = ("munge", "slurmd")
+    assert service.show(host, "slurmd") == {}

@@ -19,7 +19,7 @@ import slurmfab.programs
 from slurmfab.agent.kinds import KINDS
 from slurmfab.agent.main import OPERATIONS, READINGS
 from slurmfab.ssh import modules
-from slurmfab.ssh.payload import BOOT, payload
+from slurmfab.ssh.payload import BOOT, FLAGS, payload
 
 MODULES = sorted(Path(slurmfab.agent.__file__).parent.glob("*.py"))
 PROGRAMS = sorted(Path(slurmfab.programs.__file__).parent.glob("*.py"))
@@ -157,3 +157,38 @@ def test_what_is_sent_at_once_when_packed_fits_the_first_window_of_an_ssh_channe
     assert sizes["facts"] < 24 * 1024
     assert max(sizes.values()) < 128 * 1024
     assert len(BOOT) < 500
+
+
+NODE = ("group", "user", "block", "packages", "ssh-key", "file", "service", "directory", "slurm-files", "absent")
+CONTROLLER = (*NODE, "munge-key", "slurm-nodes", "program", "scripts", "sudo-rules", "timer", "slurmdbd-conf")
+DEAR = {
+    "argparse", "ast", "asyncio", "dataclasses", "datetime", "email", "glob", "hashlib", "inspect", "logging",
+    "pathlib", "random", "shutil", "site", "subprocess", "tempfile", "unittest",
+}  # fmt: skip
+"""Modules that cost a host milliseconds each time that they are imported."""
+
+
+@pytest.mark.parametrize("kinds", [NODE, CONTROLLER], ids=["node", "controller"])
+def test_a_run_with_nothing_to_change_imports_no_dear_module_before_a_program_is_started(
+    kinds: tuple[str, ...],
+) -> None:
+    wanted = ["facts", "lifeline", "kinds", *(KINDS[kind].partition(":")[0] for kind in kinds)]
+    names = modules.needed(FACTS) | modules.needed(compare(*kinds))
+    script = (
+        "import sys, json\n"
+        "wanted, sources = json.load(sys.stdin)\n"
+        "space = {'__name__': 'slurmfab.agent.boot'}\n"
+        "exec(sources['slurmfab.agent.boot'], space)\n"
+        "sys.meta_path.insert(0, space['Sources'](sources))\n"
+        "for name in ('main', *wanted): __import__('slurmfab.agent.' + name)\n"
+        "json.dump(sorted(sys.modules), sys.stdout)\n"
+    )
+    sources = {f"slurmfab.agent.{name}": modules.source(name) for name in names}
+    done = subprocess.run(
+        [sys.executable, *FLAGS, "-c", script],
+        input=json.dumps([wanted, sources]),
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert not DEAR & set(json.loads(done.stdout))
