@@ -1,6 +1,6 @@
 """What starts the agent on a host: a constant boot text for the command line, and the modules for its standard input.
 
-deployer -> host   python3 -I -S -B -c BOOT             (nothing in it but this constant)
+deployer -> host   python3 -I -B -S -c BOOT             (nothing in it but this constant)
 host -> deployer   slurmfab-agent 1                      (the program runs, so sudo is done asking)
 deployer -> host   BYTES of the payload, newline, payload(of the modules that the first request needs)
 then requests and answers, see `slurmfab.agent.main`; before a request that needs further modules, a frame with those
@@ -36,7 +36,7 @@ BOOT = (
 BOOT_WITHOUT_TRACE = BOOT.replace('["run"](s)', '["run"](s,"")')
 """The same for tests on the deploying machine itself: no compiled modules are kept there."""
 
-FLAGS = ("-I", "-S", "-B")
+FLAGS = ("-I", "-B", "-S")
 """Python's, for the agent: alone with its standard library, without `site`, which costs a quarter of its start."""
 
 
