@@ -3,6 +3,7 @@
 It MUST be readable by any Python 3, so that an old one gets a clear answer instead of a syntax error.
 """
 
+import gc
 import sys
 from importlib.machinery import ModuleSpec
 from types import CodeType
@@ -80,6 +81,8 @@ def run(sources: "dict[str, str]", *place: str) -> int:
         sys.stdout.write('{"error": "%s", "traceback": ""}\n{"done": true}\n' % words)
         sys.stdout.flush()
         return 3
+    # Python looks for garbage after every 700 new objects, and imports make thousands that stay.
+    gc.set_threshold(50000)
     finder = Sources(sources)
     sys.meta_path.insert(0, finder)
     from slurmfab.agent.compiled import Compiled  # noqa: PLC0415 - it can be imported only now
