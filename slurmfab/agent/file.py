@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import os
 from typing import Any, ClassVar
 
@@ -48,9 +49,7 @@ class File(Resource):
     def data(self) -> bytes:
         """The wanted content as bytes."""
         if self.encoding == "base64":
-            import base64  # noqa: PLC0415 - few files need it
-
-            return base64.b64decode(self.content)
+            return binascii.a2b_base64(self.content)
         return str(self.content).encode("utf-8", "surrogateescape")
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
