@@ -187,16 +187,20 @@ def show(context: Context, unit: str) -> Dict[str, str]:
     if not context.dry_run:
         return ask(context, [unit])[unit]
     if unit not in context.units_shown:
-        context.units_shown.update(ask(context, [unit, *(other for other in context.units if other != unit)]))
+        everything = [unit, *(other for other in context.units if other != unit)]
+        context.units_shown.update(ask(context, everything) or ask(context, [unit]))
     return context.units_shown[unit]
 
 
 def ask(context: Context, units: Sequence[str]) -> Dict[str, Dict[str, str]]:
-    """What `systemctl show` prints of units, by unit: a paragraph for each, in the order they are asked for."""
+    """What `systemctl show` prints of units, by unit: a paragraph for each, in the order they are asked for.
+
+    Nothing if it leaves out one of several, as one whose name it does not take.
+    """
     shown = context.run(["systemctl", "show", "--property=" + PROPERTIES, *units]).stdout.decode(errors="replace")
     paragraphs = shown.strip().split("\n\n")
     if len(paragraphs) != len(units):
-        paragraphs = [""] * len(units)
+        return {}
     return {unit: parse_show(paragraph) for unit, paragraph in zip(units, paragraphs)}  # noqa: B905 - as Python 3.9 has it
 
 

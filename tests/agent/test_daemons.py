@@ -198,7 +198,8 @@ class Systemd(Context):
 
     def run(self, argv: Any, *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
         self.started.append(tuple(argv))
-        said = "\n".join(f"ActiveState={self.states.get(unit, 'inactive')}\nMainPID=0\n" for unit in argv[3:])
+        known = [self.states.get(unit, "inactive") for unit in argv[3:] if "/" not in unit]
+        said = "\n".join(f"ActiveState={state}\nMainPID=0\n" for state in known)
         return subprocess.CompletedProcess(argv, 0, said.encode(), b"")
 
 
@@ -209,6 +210,12 @@ def test_units_of_a_request_when_compared_are_asked_for_by_one_program() -> None
     assert service.is_active(host, "munge")
     assert len(host.started) == 1
     assert service.show(host, "mariadb")["ActiveState"] == "inactive", "a unit that no resource is about"
+
+
+def test_units_of_which_systemd_does_not_know_what_to_make_of_one_are_asked_for_one_by_one() -> None:
+    host = Systemd({"munge": "active"}, dry_run=True)
+    host.units = ("munge", "no/unit", "slurmd")
+    assert [service.show(host, unit).get("ActiveState") for unit in host.units] == ["active", None, "inactive"]
 
 
 def test_a_unit_when_it_is_being_changed_is_asked_for_each_time() -> None:
