@@ -27,6 +27,10 @@ late. A network that is gone is noticed sooner, see `slurmfab.ssh.connection`.""
 FAN_OUT = 64
 """How many hosts are talked to at a time."""
 
+PROXIES = 8
+"""How many connections by proxy commands are made at a time. As a rule each logs in to the same jump host, whose sshd
+turns some away by chance once ten logins are under way (sshd_config(5), MaxStartups)."""
+
 PYTHON_SECONDS = 600
 """How long the installation of python3 may take in all."""
 
@@ -111,6 +115,7 @@ class SshTransport:
         self.password = password
         self.asking = threading.Lock()
         self.opening = threading.Lock()
+        self.proxies = threading.BoundedSemaphore(PROXIES)
         self.gateways: dict[Route, Any] = {}
         self.closed: dict[Route, HostError] = {}
         self.connections: dict[str, Any] = {}
@@ -162,7 +167,8 @@ class SshTransport:
         if host not in self.connections:
             route = self.routes[host]
             gateway = self.gateway(route.gateway) if route.gateway else None
-            self.connections[host] = connect(route, self.policies[host], gateway)
+            with self.proxies if route.proxy_command else contextlib.nullcontext():
+                self.connections[host] = connect(route, self.policies[host], gateway)
         return self.connections[host]
 
     def gateway(self, route: Route) -> Any:
