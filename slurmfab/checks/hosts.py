@@ -20,6 +20,10 @@ from slurmfab.ssh.transport import SshTransport, on_each
 Shells = Mapping[str, "Shell | HostError"]
 """By host: its shell, or why there is none."""
 
+LOGINS = 6
+"""How many others log in to a host by SSH at a time. From ten logins on that are under way, whoever's they are, sshd
+turns some away by chance (sshd_config(5), MaxStartups)."""
+
 
 class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type information
     """What testinfra's modules run their commands through.
@@ -56,12 +60,15 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
     Args:
         name: in the cluster.
         shell: its shell.
+
+    `logins` is held by whoever has another host log in to this one.
     """
 
     def __init__(self, name: str, shell: Shell) -> None:
         super().__init__(ShellBackend(name, shell))
         self.backend.set_host(self)
         self.name = name
+        self.logins = threading.BoundedSemaphore(LOGINS)
 
     def ask(self, command: str, *args: str, stdin: str = "", seconds: float = SECONDS) -> str:
         """The output of a command that has to succeed, without white space around it.

@@ -1,0 +1,92 @@
+"""The checks of the slurm user's logins: few at a time, and an sshd that is busy is not called closed."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from ruled_shells import RuledShell
+
+from slurmfab.checks import test_ssh
+from slurmfab.checks.hosts import LOGINS, CheckedHost
+from slurmfab.checks.shell import SECONDS, Answer
+
+TURNED_AWAY = b"kex_exchange_identification: read: Connection reset by peer\nConnection reset by 10.0.0.1 port 22\n"
+REFUSED = b"slurm@ctl: Permission denied (publickey).\n"
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_ssh, "PAUSE", 0)
+
+
+def node_that_hears(*errors: bytes) -> tuple[CheckedHost, RuledShell]:
+    """A host whose logins end with these errors, one after another, and then succeed."""
+    left = list(errors)
+    shell = RuledShell({"ssh -o BatchMode": lambda _: Answer(255, b"", left.pop(0)) if left else Answer(0)})
+    return CheckedHost("n1", shell), shell
+
+
+def test_login_when_sshd_turns_it_away_unasked_then_is_tried_again() -> None:
+    node, shell = node_that_hears(TURNED_AWAY, TURNED_AWAY)
+    test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})))
+    assert len(shell.commands) == 3
+
+
+def test_login_when_sshd_turns_it_away_every_time_then_that_is_told() -> None:
+    node, shell = node_that_hears(*[TURNED_AWAY] * 9)
+    with pytest.raises(AssertionError, match=r"slurm on n1 does not get to ctl: Connection reset by 10\.0\.0\.1 port"):
+        test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})))
+    assert len(shell.commands) == test_ssh.TRIES
+
+
+def test_login_when_sshd_has_judged_it_then_is_not_tried_again() -> None:
+    node, shell = node_that_hears(REFUSED)
+    with pytest.raises(AssertionError, match="Permission denied"):
+        test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})))
+    assert len(shell.commands) == 1
+
+
+class CountingShell:
+    """A shell that counts how many commands run at a time, over all shells with the same counter; each waits a little
+    for others to come."""
+
+    def __init__(self, counter: Counter) -> None:
+        self.counter = counter
+
+    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> Answer:  # noqa: ARG002 - as Shell has it
+        with self.counter:
+            return Answer(0)
+
+
+class Counter:
+    """Counts who is inside at a time; everybody stays until more came than are allowed, or for a moment."""
+
+    def __init__(self, allowed: int) -> None:
+        self.allowed = allowed
+        self.inside = self.most = 0
+        self.changed = threading.Condition()
+
+    def __enter__(self) -> None:
+        with self.changed:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.inside > self.allowed, timeout=0.05)
+
+    def __exit__(self, *_: object) -> None:
+        with self.changed:
+            self.inside -= 1
+
+
+def test_logins_to_one_host_when_many_hosts_check_theirs_then_go_few_at_a_time() -> None:
+    counter, controller = Counter(LOGINS), CheckedHost("ctl", RuledShell({}))
+    nodes = [CheckedHost(f"n{number}", CountingShell(counter)) for number in range(3 * LOGINS)]
+    checks = [
+        threading.Thread(target=test_ssh.test_host_gets_to_the_controller, args=(node, controller)) for node in nodes
+    ]
+    for check in checks:
+        check.start()
+    for check in checks:
+        check.join()
+    assert 1 < counter.most <= LOGINS
