@@ -10,6 +10,7 @@ from typing import Any
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 
+from slurmfab.checks.memory import RememberingShell
 from slurmfab.checks.shell import SECONDS, Shell, SshShell, shortened
 from slurmfab.errors import HostError, SlurmfabError, SudoPasswordNeeded
 from slurmfab.inventory import Inventory
@@ -69,6 +70,15 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         self.backend.set_host(self)
         self.name = name
         self.logins = threading.BoundedSemaphore(LOGINS)
+        self.memory = RememberingShell(shell)
+
+    @property
+    def as_found(self) -> CheckedHost:
+        """The same host as it was when it was first asked: the same question is put once, however many checks have it.
+
+        Not for what a check waits for, or what jobs may have changed since.
+        """
+        return CheckedHost(self.name, self.memory)
 
     def ask(self, command: str, *args: str, stdin: str = "", seconds: float = SECONDS) -> str:
         """The output of a command that has to succeed, without white space around it.

@@ -76,9 +76,21 @@ class Slurm:
         """Slurm's record of a node, by the words of `scontrol show node`."""
         return node_state.record(self.controller.ask("scontrol --oneliner show node %s", name))
 
+    def node_as_found(self, name: str) -> Mapping[str, str]:
+        """The same when a check first asked for any node's: one question for all of them."""
+        # Of a node that is not among them, Slurm says itself why.
+        return self.nodes_as_found.get(name) or self.node(name)
+
+    @cached_property
+    def nodes_as_found(self) -> Mapping[str, Mapping[str, str]]:
+        """Slurm's records of all nodes, by name."""
+        lines = self.controller.as_found.ask("scontrol --oneliner show node").splitlines()
+        records = (node_state.record(line) for line in lines if line.strip())
+        return {record["NodeName"]: record for record in records}
+
     def configuration(self) -> dict[str, str]:
         """The configuration that slurmctld runs with, by key in lower case; cgroup.conf's keys are among them."""
-        lines = self.controller.ask("scontrol show config").splitlines()
+        lines = self.controller.as_found.ask("scontrol show config").splitlines()
         pairs = (line.partition("=") for line in lines if "=" in line)
         return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
@@ -193,7 +205,7 @@ def ping(host: CheckedHost, role: str = "primary") -> str:
         host: where it is asked.
         role: which slurmctld it is about, `primary` or `backup`.
     """
-    done = host.run("scontrol ping")
+    done = host.as_found.run("scontrol ping")
     lines: list[str] = (done.stdout + done.stderr).strip().splitlines()
     return next((line.strip() for line in lines if f"slurmctld({role}" in line.lower()), last_words(done))
 

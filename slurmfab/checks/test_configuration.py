@@ -23,7 +23,7 @@ HASHES = f"cd {CONFIGURATION} && sha256sum {' '.join(FILES)} $(grep -ls '^{MARK}
 
 def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
     """Slurm has the version that the controller has"""
-    theirs, reference = other.ask("scontrol --version"), controller.ask("scontrol --version")
+    theirs, reference = (host.as_found.ask("scontrol --version") for host in (other, controller))
     assert theirs == reference, (
         f"it has {theirs}, but {controller.name} has {reference}. "
         "Repair: install the same version on both; slurmctld may never be older than a slurmd"
@@ -66,7 +66,7 @@ def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cl
 def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHost) -> None:
     """slurm.conf is the one that slurmctld runs with"""
     need_answer(host)
-    shown = host.ask("scontrol show config")
+    shown = host.as_found.ask("scontrol show config")
     value = next((line.partition("=")[2] for line in shown.splitlines() if line.startswith("HASH_VAL")), "missing")
     if value.strip() == "Match":
         return
@@ -85,4 +85,4 @@ def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHos
 
 def hashes(host: CheckedHost) -> dict[str, str]:
     """The fingerprints of Slurm's files on a host, by name; of those that exist."""
-    return {name: value for value, name in (line.split() for line in host.ask(HASHES).splitlines())}
+    return {name: value for value, name in (line.split() for line in host.as_found.ask(HASHES).splitlines())}

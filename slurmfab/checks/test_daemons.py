@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.checks.daemons import WATCHED, daemons
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.munge import has_same_key, status_of_credential
 from slurmfab.checks.slurm import ping
-from slurmfab.checks.wanted import CONFIGURATION, FILES, MUNGE_KEY, MUNGE_SOCKET, deploy, port, units_of
+from slurmfab.checks.wanted import MUNGE_KEY, MUNGE_SOCKET, deploy, port, units_of
 from slurmfab.cluster import Cluster
 from slurmfab.plans.kinds_of_drift import KEY_NOT_LOADED, OLDER_FILE
 
 TICK = 0.02
 """Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files are stamped by timer ticks."""
-
-WATCHED = {
-    "munge": (MUNGE_KEY,),
-    "mariadb": ("/etc/mysql/mariadb.conf.d/60-slurmfab.cnf",),
-    "slurmdbd": (f"{CONFIGURATION}/slurmdbd.conf",),
-    "slurmctld": (f"{CONFIGURATION}/slurm.conf", f"{CONFIGURATION}/gres.conf"),
-    "slurmd": tuple(f"{CONFIGURATION}/{name}" for name in FILES),
-}
-"""The files that a daemon reads when it starts."""
-
-AGES = (
-    "pid=$(systemctl show --property=MainPID --value {unit}); date +%s.%N; cat /proc/uptime; getconf CLK_TCK; "
-    "cat /proc/$pid/stat 2>/dev/null || echo; stat --format='%.9Z %n' {files} 2>/dev/null || :"
-)
-"""Prints the clock, the time since boot, ticks per second, a daemon's line in /proc, and when its files changed."""
 
 
 @foundation
@@ -69,14 +55,15 @@ def test_slurmdbd_runs(database: CheckedHost) -> None:
 
 def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
     """the daemons start at boot"""
-    off = [unit for unit in units_of(cluster, host.name) if not host.service(unit).is_enabled]
+    found = daemons(host)
+    off = [unit for unit in units_of(cluster, host.name) if not found.unit(unit).is_enabled]
     assert not off, f"{' and '.join(off)} will not start at the next boot. Repair: {deploy(host.name)}"
 
 
 def test_munge_socket_is_there(host: CheckedHost) -> None:
     """munged listens on its socket"""
     need_running(host, "munge")
-    assert host.file(MUNGE_SOCKET).is_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
+    assert daemons(host).has_munge_socket, f"there is no socket {MUNGE_SOCKET}. Repair: {deploy(host.name)}"
 
 
 @foundation
@@ -141,21 +128,18 @@ def test_slurmd_has_its_files(node: CheckedHost) -> None:
 
 def need_running(host: CheckedHost, unit: str) -> None:
     """Leave a check out where a daemon does not run; that it does not is for a check of its own."""
-    if not host.service(unit).is_running:
+    if not daemons(host).unit(unit).is_running:
         pytest.skip(f"{unit} does not run on {host.name}.")
 
 
 def assert_runs(host: CheckedHost, unit: str) -> None:
     """Fail with the unit's state and its last words, unless it runs."""
-    if host.service(unit).is_running:
+    found = daemons(host).unit(unit)
+    if found.is_running:
         return
-    shown = dict(
-        line.split("=", 1)
-        for line in host.ask("systemctl show --property=LoadState,ActiveState,Result %s", unit).splitlines()
-    )
-    if shown["LoadState"] != "loaded":
-        raise AssertionError(f"{unit}.service is {shown['LoadState']}. Repair: {deploy(host.name)}")
-    state = shown["ActiveState"] + (f" ({shown['Result']})" if shown["Result"] != "success" else "")
+    if found.load != "loaded":
+        raise AssertionError(f"{unit}.service is {found.load}. Repair: {deploy(host.name)}")
+    state = found.active + (f" ({found.result})" if found.result != "success" else "")
     words = host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip().rstrip(".")
     said = f"; its last words: {words}" if words else ""
     raise AssertionError(f"{unit}.service is {state}{said}. Repair: {deploy(host.name)}")
@@ -164,10 +148,7 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
 def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
     """Fail unless something listens on this TCP port; a daemon that does not run has a check of its own."""
     need_running(host, daemon)
-    listening = host.socket.get_listening_sockets()
-    assert any(socket.startswith("tcp://") and socket.endswith(f":{number}") for socket in listening), (
-        f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
-    )
+    assert number in daemons(host).ports, f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
 
 
 def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
@@ -179,11 +160,10 @@ def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
 
 def newer_files(host: CheckedHost, unit: str) -> list[str]:
     """The files of a daemon that were changed after its start; a daemon that does not run has a check of its own."""
-    clock, uptime, hertz, stat, *files = host.ask(AGES.format(unit=unit, files=" ".join(WATCHED[unit]))).splitlines()
-    if not stat:
+    found = daemons(host)
+    start = found.start(unit)
+    if start is None:
         pytest.skip(f"{unit} does not run on {host.name}.")
-    # The 22nd field of proc(5)'s stat is the start in ticks since boot; the command's name in front may hold spaces.
-    start = float(clock) - float(uptime.split()[0]) + int(stat.rpartition(")")[2].split()[19]) / int(hertz)
-    changes = ((float(when), name) for when, name in (line.split(" ", 1) for line in files))
+    changes = ((found.changes[path], path) for path in WATCHED[unit] if path in found.changes)
     # A change in the future comes from a clock that was set back, and tells nothing.
-    return [name for when, name in changes if start + TICK < when <= float(clock) + 1]
+    return [path for when, path in changes if start + TICK < when <= found.clock + 1]

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.checks.daemons import daemons
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.munge import has_same_key, status_of_credential
-from slurmfab.checks.wanted import MUNGE_KEY, MUNGE_SOCKET, deploy
+from slurmfab.checks.wanted import MUNGE_KEY, deploy
 from slurmfab.plans.kinds_of_drift import CHANGED_FILE, KEY_NOT_LOADED
 
 
 def test_key_is_safe(host: CheckedHost) -> None:
     """the munge key is munge's alone"""
-    key = host.file(MUNGE_KEY)
-    assert key.exists, f"there is no {MUNGE_KEY}. Repair: {deploy(host.name)}"
-    assert (key.user, key.group) == ("munge", "munge"), (
-        f"{MUNGE_KEY} belongs to {key.user}:{key.group} instead of munge:munge. Repair: {deploy(host.name)}"
+    key = daemons(host).munge_key
+    assert key is not None, f"there is no {MUNGE_KEY}. Repair: {deploy(host.name)}"
+    user, group, mode = key
+    assert (user, group) == ("munge", "munge"), (
+        f"{MUNGE_KEY} belongs to {user}:{group} instead of munge:munge. Repair: {deploy(host.name)}"
     )
-    assert key.mode == 0o400, (
-        f"{MUNGE_KEY} has the mode {key.mode:04o} instead of 0400"
-        f"{'; others could read it, so think of a new key' if key.mode & 0o044 else ''}. Repair: {deploy(host.name)}"
+    assert mode == 0o400, (
+        f"{MUNGE_KEY} has the mode {mode:04o} instead of 0400"
+        f"{'; others could read it, so think of a new key' if mode & 0o044 else ''}. Repair: {deploy(host.name)}"
     )
 
 
 def test_key_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
     """the munge key is the same as the controller's"""
     for host in (controller, other):
-        assert host.file(MUNGE_KEY).exists, f"there is no {MUNGE_KEY} on {host.name}. Repair: {deploy(host.name)}"
+        assert daemons(host).munge_key, f"there is no {MUNGE_KEY} on {host.name}. Repair: {deploy(host.name)}"
     if not has_same_key(other, controller):
         raise Drifted(
             CHANGED_FILE, f"its munge key is another one than {controller.name}'s. Repair: {deploy(other.name)}"
@@ -50,7 +52,7 @@ def test_controller_believes_the_credential(other: CheckedHost, controller: Chec
 def assert_believed(maker: CheckedHost, reader: CheckedHost, other: CheckedHost) -> None:
     """Fail unless a credential that is made on one host is decoded on another; it travels in memory alone."""
     for host in (maker, reader):
-        if not host.file(MUNGE_SOCKET).is_socket:
+        if not daemons(host).has_munge_socket:
             pytest.skip(f"munge does not run on {host.name}.")
     status = status_of_credential(maker, reader)
     if status.startswith("Success"):

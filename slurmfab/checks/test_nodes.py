@@ -22,7 +22,7 @@ from slurmfab.plans.other_hardware import differences
 @foundation
 def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> None:
     """Slurm has the node idle or at work"""
-    record = slurm.node(node.name)
+    record = slurm.node_as_found(node.name)
     complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
     if complaint and node_state.has_less(record):
         raise Drifted(OTHER_HARDWARE, complaint)
@@ -34,7 +34,7 @@ def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, 
     wanted = hardware_in(lock, node.name)
     shown = dict(re.findall(r"(\w+)=(\d+)", node.ask("slurmd -C").splitlines()[0]))
     now = Hardware(**{key: int(shown.get(key, 0)) for key in vars(wanted)})
-    promised = int(slurm.node(node.name).get("RealMemory", "0"))
+    promised = int(slurm.node_as_found(node.name).get("RealMemory", "0"))
     has_less = now.RealMemory < promised
     found = differences(lock.hosts[node.name], now, None, cluster.memory_margin)
     gone = [
@@ -56,7 +56,7 @@ def test_slurm_counts_the_hardware(node: CheckedHost, lock: Lock, cluster: Clust
     wanted = counts(cluster, node.name, hardware_in(lock, node.name))
     if not wanted:
         pytest.skip(f"the cluster file says itself what {node.name} has.")
-    record = slurm.node(node.name)
+    record = slurm.node_as_found(node.name)
     off = [
         f"{key} is {record.get(key)} instead of {value}"
         for key, value in wanted.items()
@@ -68,7 +68,7 @@ def test_slurm_counts_the_hardware(node: CheckedHost, lock: Lock, cluster: Clust
 def test_slurm_counts_the_gpus(gpu_node: CheckedHost, slurm: Slurm, cluster: Cluster, lock: Lock) -> None:
     """Slurm counts the node's GPUs"""
     wanted = gpus_of(cluster, lock, gpu_node.name)
-    counted = gpu_count(slurm.node(gpu_node.name).get("Gres", ""))
+    counted = gpu_count(slurm.node_as_found(gpu_node.name).get("Gres", ""))
     assert counted == wanted, f"Slurm counts {counted} GPUs there instead of {wanted}. Repair: fab deploy"
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ruled_shells import Rule, RuledShell
+from ruled_shells import Rule, RuledShell, daemons_of
 
 from slurmfab import inventory as inventories
 from slurmfab.checks.hosts import Shells
@@ -70,10 +70,11 @@ def sound(name: str) -> dict[str, Rule]:
         "^true$": "",
         "^uname ": "Linux\n",
         "^cat /proc/self/mounts": V2_GROUPS,
-        r"test -S /run/munge/munge.socket.2": "",
+        "^units=": daemons_of(),
         "scontrol ping": "Slurmctld(primary) at ctl is UP\n",
         "scontrol show config": CONFIGURATION,
-        "scontrol --oneliner show node": lambda command: RECORD.format(name=command.split()[-1]),
+        "scontrol --oneliner show node$": "".join(RECORD.format(name=node) + "\n" for node in ("n1", "n2")),
+        "scontrol --oneliner show node ": lambda command: RECORD.format(name=command.split()[-1]),
         "scontrol --version": "slurm-wlm 24.11.5\n",
         "^date ": lambda _: "1700000000.5\n",
         "sha256sum slurm.conf": hashes_of(files(inventories.parse(CLUSTER, "tiny.yaml"), LOCK)),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from ruled_shells import daemons_of
 
 from slurmfab.checks import (
     test_clock,
@@ -34,25 +35,27 @@ class Bench:
     """Stand-in hosts, and what is known of them."""
 
     shells: dict[str, Any]
-    hosts: dict[str, CheckedHost]
     known: Inventory
-    slurm: Slurm
+
+    @property
+    def hosts(self) -> dict[str, CheckedHost]:
+        """The hosts as a run of its own finds them, which remembers nothing of the one before."""
+        return {name: CheckedHost(name, shell) for name, shell in self.shells.items()}
+
+    @property
+    def slurm(self) -> Slurm:
+        """Slurm, as a run of its own finds it."""
+        return Slurm(self.hosts["ctl"], self.known.cluster)
 
 
 @pytest.fixture
 def bench(shells: dict[str, Any], known: Inventory) -> Bench:
-    hosts = {name: CheckedHost(name, shell) for name, shell in shells.items()}
-    return Bench(shells, hosts, known, Slurm(hosts["ctl"], known.cluster))
+    return Bench(shells, known)
 
 
 def refusal(error: str) -> Answer:
     """What srun leaves that did not run its job, or whose job failed."""
     return Answer(1, b"", f"{error}\n".encode())
-
-
-AGES = "1000.0\n500.00 400.00\n100\n{stat}\n{changes}"
-STAT = "77 (slurmd (x) y) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 10000 1 2"
-"""A process that started 100 s after boot, which is at 600 s by the clock above."""
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ STAT = "77 (slurmd (x) y) S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 10000 
     ],
 )
 def test_daemon_is_stale_when_a_file_changed_after_its_start(bench: Bench, changes: str, stale: list[str]) -> None:
-    bench.shells["n1"].rules["MainPID"] = AGES.format(stat=STAT, changes=changes)
+    bench.shells["n1"].rules["^units="] = daemons_of(changes=changes)
     if not stale:
         test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
         return
@@ -77,7 +80,7 @@ def test_daemon_is_stale_when_a_file_changed_after_its_start(bench: Bench, chang
 
 
 def test_daemon_that_does_not_run_is_not_called_stale(bench: Bench) -> None:
-    bench.shells["n1"].rules["MainPID"] = AGES.format(stat="", changes="900.0 /etc/slurm/slurm.conf")
+    bench.shells["n1"].rules["^units="] = daemons_of(changes="900.0 /etc/slurm/slurm.conf", start=None)
     with pytest.raises(Skipped, match="slurmd does not run on n1"):
         test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
 
@@ -228,7 +231,7 @@ def test_node_that_slurm_took_out_for_its_hardware_is_drift_and_another_is_not(b
         ("Low RealMemory (reported:7000 < 100.00% of configured:7700)", "other hardware"),
         ("fan", ""),
     ):
-        bench.shells["ctl"].rules["scontrol --oneliner show node"] = f"NodeName=n1 State=IDLE+DRAIN Reason={reason}"
+        bench.shells["ctl"].rules["scontrol --oneliner show node$"] = f"NodeName=n1 State=IDLE+DRAIN Reason={reason}"
         with pytest.raises(AssertionError, match="Slurm has it IDLE") as caught:
             test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
         assert kind_of(caught.value) == kind
@@ -239,23 +242,26 @@ def keyed(bench: Bench, *, key_on_n1: str = "cc", status: str = "Success (0)", s
     bench.shells["n1"].rules["sha256sum .*munge.key"] = f"{key_on_n1}\n"
     bench.shells["ctl"].rules["unmunge"] = f"STATUS: {status}\n"
     changes = f"{700.0 if started_before else 500.0} /etc/munge/munge.key"
-    bench.shells["n1"].rules["MainPID"] = AGES.format(stat=STAT, changes=changes)
+    bench.shells["n1"].rules["^units="] = daemons_of(changes=changes)
 
 
 def test_munged_that_is_older_than_its_right_key_has_not_loaded_it_and_the_proof_is_told(bench: Bench) -> None:
-    hosts = (bench.hosts["n1"], bench.hosts["ctl"])
+
+    def look() -> None:
+        test_daemons.test_munged_has_its_key(bench.hosts["n1"], bench.hosts["ctl"])
+
     keyed(bench, status="Invalid credential (15)")
     with pytest.raises(Drifted, match=r"munged was started before the last change of .*ctl does not believe") as caught:
-        test_daemons.test_munged_has_its_key(*hosts)
+        look()
     assert caught.value.kind == "key not loaded"
     keyed(bench)
     with pytest.raises(Drifted, match="ctl still believes its credentials"):
-        test_daemons.test_munged_has_its_key(*hosts)
+        look()
     keyed(bench, key_on_n1="ee")
     with pytest.raises(Skipped, match="is another one than ctl's"):
-        test_daemons.test_munged_has_its_key(*hosts)
+        look()
     keyed(bench, started_before=False)
-    test_daemons.test_munged_has_its_key(*hosts)
+    look()
 
 
 def test_credential_that_is_not_believed_tells_a_key_that_was_not_loaded_from_one_that_was_changed(
@@ -269,7 +275,7 @@ def test_credential_that_is_not_believed_tells_a_key_that_was_not_loaded_from_on
 
 
 def test_a_changed_file_an_older_one_and_other_hardware_are_words_of_their_own_in_json(bench: Bench) -> None:
-    bench.shells["n1"].rules["MainPID"] = AGES.format(stat=STAT, changes="700.0 /etc/slurm/slurm.conf")
+    bench.shells["n1"].rules["^units="] = daemons_of(changes="700.0 /etc/slurm/slurm.conf")
     with pytest.raises(Drifted) as older:
         test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
     assert older.value.kind == "older file loaded"
@@ -292,9 +298,10 @@ def test_job_without_room_beside_other_jobs_is_left_out_and_not_tried_again(benc
         "srun: error: Unable to allocate resources: Requested nodes are busy"
     )
     bench.shells["ctl"].rules["squeue"] = "41 sweep\n"
+    slurm = bench.slurm
     for _ in range(2):
         with pytest.raises(Skipped, match=r"n1 had no room beside other jobs \(41\)"):
-            test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
+            test_jobs.test_job_runs(bench.hosts["n1"], slurm, bench.known.lock)
     assert sum("srun" in command for command in bench.shells["ctl"].commands) == 1
 
 
