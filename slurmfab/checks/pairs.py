@@ -37,7 +37,7 @@ def side_by_side(
         AssertionError: Slurm did not run them.
         pytest.skip.Exception: the node has no room for both.
     """
-    record = slurm.node(node)
+    record = slurm.node_as_found(node)
     if int(record["CPUTot"]) < 2 * int(record["ThreadsPerCore"]):
         pytest.skip(f"{node} has one core only.")
     mark = f"pair-{secrets.token_hex(4)}"

@@ -60,7 +60,7 @@ def test_swap_space_is_accounted(node: CheckedHost, cluster: Cluster, lock: Lock
 def seen(node: CheckedHost) -> Cgroup:
     """The control groups that a node has now."""
     mounts, controllers, known, writable, swap, bus = (
-        part.strip() for part in node.ask(f"{SEEN}; echo {GAP}").split(GAP)[:6]
+        part.strip() for part in node.as_found.ask(f"{SEEN}; echo {GAP}").split(GAP)[:6]
     )
     places = [line.removeprefix("at:") for line in writable.splitlines()]
     return cgroup_from(judged(mounts, controllers, known, places, bool(swap), not bus))

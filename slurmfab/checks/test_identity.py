@@ -9,24 +9,36 @@ from slurmfab.checks.wanted import deploy
 from slurmfab.cluster import Cluster
 from slurmfab.lock import Lock
 
+ACCOUNTS = "getent passwd slurm munge; echo ----; getent group slurm munge; :"
+"""Prints the users and the groups, as far as there are such."""
+
 RESOLVE = 'for name in {names}; do echo $name $(getent ahosts $name | cut -d " " -f 1 | sort -u); done'
 
 
 def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
     """{account} has the cluster's UID and GID"""
     wanted = lock.ids[f"{account}.uid"], lock.ids[f"{account}.gid"]
-    user, group = host.user(account), host.group(account)
-    assert user.exists, f"there is no user {account}. Repair: {deploy(host.name)}"
-    assert group.exists, f"there is no group {account}. Repair: {deploy(host.name)}"
-    actual = user.uid, user.gid
+    users, groups = ids_on(host)
+    assert account in users, f"there is no user {account}. Repair: {deploy(host.name)}"
+    assert account in groups, f"there is no group {account}. Repair: {deploy(host.name)}"
+    actual, gid = users[account], groups[account]
     assert actual == wanted, (
         f"{account} has UID and GID {actual[0]} and {actual[1]} here, but {wanted[0]} and {wanted[1]} in the cluster. "
         f"Repair: stop what runs as {account} there, give it and its files these numbers (usermod, groupmod, chown), "
         f"then {deploy(host.name)}"
     )
-    assert group.gid == wanted[1], (
-        f"the group {account} has the GID {group.gid} here, but {wanted[1]} in the cluster. "
+    assert gid == wanted[1], (
+        f"the group {account} has the GID {gid} here, but {wanted[1]} in the cluster. "
         f"Repair: give it this number (groupmod), then {deploy(host.name)}"
+    )
+
+
+def ids_on(host: CheckedHost) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+    """UID and primary GID of Slurm's and munge's users, and the GIDs of their groups, by name; of those that exist."""
+    users, groups = host.as_found.ask(ACCOUNTS).split("----")
+    return (
+        {name: (int(uid), int(gid)) for name, _, uid, gid, *_ in (line.split(":") for line in users.splitlines())},
+        {name: int(gid) for name, _, gid, *_ in (line.split(":") for line in groups.split())},
     )
 
 

@@ -77,7 +77,7 @@ def test_cores_are_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     """a job with one CPU gets no other, though it asks the kernel for all"""
     need_cgroups(lock, node.name)
     slurm.need_limits("ConstrainCores")
-    record = slurm.node(node.name)
+    record = slurm.node_as_found(node.name)
     threads, cpus = int(record["ThreadsPerCore"]), int(record["CPUTot"])
     if cpus <= threads:
         pytest.skip(f"{node.name} has one core only.")

@@ -417,3 +417,25 @@ def test_wanted_things_come_from_the_cluster_file_first(bench: Bench) -> None:
     assert port(own, "SlurmdPort") == 6818
     assert gpus_of(bench.known.cluster, bench.known.lock, "n1") == 2
     assert partition_of(bench.known.cluster, ("n1", "n2")) == "main"
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        ("slurm:x:64030:64030:Slurm,,:/var/lib/slurm:/bin/sh\n----\nslurm:x:64030:ada,bob\n", ""),
+        ("----\nslurm:x:64030:\n", "there is no user slurm"),
+        ("slurm:x:64030:64030::/:/bin/sh\n----\n", "there is no group slurm"),
+        (
+            "slurm:x:77:64030::/:/bin/sh\n----\nslurm:x:64030:\n",
+            "UID and GID 77 and 64030 here, but 64030 and 64030",
+        ),
+        ("slurm:x:64030:64030::/:/bin/sh\n----\nslurm:x:8:\n", "the group slurm has the GID 8 here, but 64030"),
+    ],
+)
+def test_user_with_other_numbers_is_told_with_both(bench: Bench, shown: str, words: str) -> None:
+    bench.shells["n1"].rules["getent passwd"] = shown
+    if not words:
+        test_identity.test_user_has_its_ids(bench.hosts["n1"], "slurm", bench.known.lock)
+        return
+    with pytest.raises(AssertionError, match=words):
+        test_identity.test_user_has_its_ids(bench.hosts["n1"], "slurm", bench.known.lock)
