@@ -45,10 +45,10 @@ class Phase:
 PHASES = (
     Phase("users", users.resources, prepares=True),
     Phase("people", people.resources, prepares=True),
-    Phase("hosts file", hosts_file.resources, prepares=True),
     Phase("packages", packages.resources, prepares=True),
     Phase("ssh keys", ssh.keys, prepares=True),
     Phase("munge key", munge.key, prepares=True),
+    Phase("hosts file", hosts_file.resources),
     Phase("sudo", people.sudo),
     Phase("ssh", ssh.trust),
     Phase("munge", munge.resources),

@@ -66,6 +66,13 @@ def test_a_difference_in_a_preparing_part_goes_through_those_that_are_left_and_a
     assert hosts.of("c1") == ["facts", "compare", "claim", *preparing, "apply munge-key", "facts", "compare"]
 
 
+def test_a_new_name_in_the_hosts_file_is_no_reason_to_ask_the_hosts_again() -> None:
+    hosts = in_place(wrong={"n1": {"block:/etc/hosts#hosts"}})
+    deploy(run_over(hosts, cluster()))
+    assert hosts.of("n1")[:3] == ["facts", "compare", "apply block"]
+    assert hosts.of("n1").count("facts") == 1
+
+
 def test_bare_hosts_are_gone_through_in_the_order_of_the_phases() -> None:
     everything = {host: {resource.id for _, resource in plan_of(host)} for host in HOSTS}
     hosts = FakeHosts(facts_of(cluster()), wrong=everything)
@@ -74,11 +81,11 @@ def test_bare_hosts_are_gone_through_in_the_order_of_the_phases() -> None:
         "facts",
         "compare",
         "apply group,user",
-        "apply block",
         "apply packages",
         "apply ssh-key",
         "facts",
         "compare",
+        "apply block",
         "apply block",
         "apply file,service",
         "apply directory,slurm-files,absent",
