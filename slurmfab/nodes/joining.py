@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
 from slurmfab import asking, deploying, first_contact, inventory, membership, newcomers, operations
 from slurmfab import deploy as deployment
@@ -20,6 +23,7 @@ from slurmfab.operations import Output
 from slurmfab.plan import PHASES
 from slurmfab.promises.dangers import require_known
 from slurmfab.run import Run
+from slurmfab.ssh.transport import on_each
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Wish:
 def add_node(cluster: str, hosts: str, wish: Wish, accept_new: bool, output: Output) -> int:
     """Meet new hosts, prepare them, write them into the cluster file, deploy, and let them in once a job has run there.
 
-    Nothing is written, and no host of the cluster is touched, before all new hosts have their packages and users. Hosts
-    of an add-node that was cut off later than that are gone on with.
+    Nothing is written, and nothing is changed on the cluster's hosts, before all new hosts have their packages and
+    users. Hosts of an add-node that was cut off later than that are gone on with.
 
     Returns:
         The exit code.
@@ -102,7 +106,7 @@ def prepare_and_write(run: Run, names: tuple[str, ...], text: str) -> None:
 
 
 def prepare(run: Run, names: tuple[str, ...]) -> None:
-    """See to users, names, packages and keys on hosts that are not in use yet, and on no others.
+    """See to users, packages and keys on hosts that are not in use yet, and on no others.
 
     Raises:
         SlurmfabError: one of them failed.
@@ -113,10 +117,25 @@ def prepare(run: Run, names: tuple[str, ...]) -> None:
     refuse_lost(run, names)
     everybody, run.hosts = run.hosts, names
     try:
-        deployment.converge(run, situation, [phase for phase in PHASES if phase.prepares])
+        with greeting(run, [host for host in everybody if host not in facts]):
+            deployment.converge(run, situation, [phase for phase in PHASES if phase.prepares])
     finally:
         run.hosts = everybody
     refuse_lost(run, names)
+
+
+@contextmanager
+def greeting(run: Run, hosts: Iterable[str]) -> Iterator[None]:
+    """Connects to hosts and starts their agents meanwhile, so that a large cluster is ready when its new nodes are.
+
+    They are asked for their facts, as they will be next; that changes nothing. Whoever does not answer is asked again
+    then, and told of.
+    """
+    ask = partial(asking.ask_facts_of, run)
+    beside = Thread(target=lambda: list(on_each(hosts, ask)), name="greeting", daemon=True)
+    beside.start()
+    yield
+    beside.join()
 
 
 def refuse_lost(run: Run, names: Sequence[str]) -> None:

@@ -71,11 +71,11 @@ def marks(run: Run) -> dict[str, bool]:
     return {name: stored[name].on_trial for name in stored if name in run.inventory.cluster.compute_nodes}
 
 
-def test_new_hosts_when_they_are_prepared_then_no_member_but_the_controller_is_asked_anything(tmp_path: Path) -> None:
+def test_new_hosts_when_they_are_prepared_then_members_are_asked_for_facts_alone(tmp_path: Path) -> None:
     run, hosts, _ = growing(tmp_path, "n3", "n4")
     joining.prepare(run, ("n3", "n4"))
     assert hosts.of("c1") == ["facts", "claim"]
-    assert hosts.of("n1") == hosts.of("n2") == []
+    assert hosts.of("n1") == hosts.of("n2") == ["facts"]
     assert hosts.of("n3") == hosts.of("n4")
     assert run.hosts == ("c1", "n1", "n2", "n3", "n4")
 
@@ -99,7 +99,7 @@ def test_a_new_host_that_fails_while_it_is_prepared_then_the_files_and_all_membe
     with pytest.raises(SlurmfabError, match=words):
         joining.carry_out(run, ("n3", "n4"), text)
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == before
-    assert hosts.of("n1") == []
+    assert hosts.of("n1") == ["facts"]
 
 
 def test_a_new_host_whose_connection_breaks_while_it_is_prepared_then_nothing_is_written(tmp_path: Path) -> None:
