@@ -16,10 +16,11 @@ from slurmfab.agent.file import File
 from slurmfab.agent.lifeline import SILENCE
 from slurmfab.agent.resource import as_request
 from slurmfab.errors import AgentFailed, ConnectionLost, PythonMissing, SudoPasswordNeeded, Unreachable
+from slurmfab.ssh.host_keys import PinnedKey
 from slurmfab.ssh.local_transport import LocalTransport
 from slurmfab.ssh.route import Route
 from slurmfab.ssh.session import GREETING, SUDO_PROMPT
-from slurmfab.ssh.transport import SILENCE_SECONDS, SshStream, SshTransport, on_each
+from slurmfab.ssh.transport import PROXIES, SILENCE_SECONDS, SshStream, SshTransport, on_each
 
 FACTS = {
     "op": "facts",
@@ -329,3 +330,19 @@ def test_closing_leaves_no_connection(local: LocalTransport) -> None:
     transport = behind_ssh({"n1": Connection()}, become=False)
     transport.close()
     assert transport.connections == {}
+
+
+def test_proxy_commands_when_there_are_many_hosts_then_run_a_few_at_a_time(tmp_path: Path) -> None:
+    here, counts = tmp_path / "here", tmp_path / "counts"
+    here.mkdir()
+    # Each tells how many of them are there, itself included, and ends soon, so that nobody gets a connection.
+    command = f"sh -c 'touch {here}/$$; ls {here} | wc -l >>{counts}; sleep 0.1; rm {here}/$$'"
+    hosts = {
+        f"n{number}": Route(f"n{number}", "10.0.0.1", "admin", proxy_command=command) for number in range(PROXIES + 4)
+    }
+    transport = SshTransport(hosts, {host: PinnedKey(host, {}) for host in hosts})
+    answers = dict(on_each(hosts, transport.connection))
+    assert all(isinstance(answer, Unreachable) for answer in answers.values())
+    found = [int(count) for count in counts.read_text().split()]
+    assert len(found) == len(hosts)
+    assert 1 < max(found) <= PROXIES
