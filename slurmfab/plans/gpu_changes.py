@@ -76,7 +76,8 @@ def pinned(cluster: Cluster, host: str, old: HostLock, fact: HostFacts) -> tuple
 
 def with_slots(known: tuple[Gpu, ...], now: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """The GPUs of a lock with their slots, where an older slurmfab has not written these down."""
-    if any(gpu.bus for gpu in known) or changes(known, now):
+    has_news = any(gpu.bus for gpu in now) and not any(gpu.bus for gpu in known)
+    if not has_news or changes(known, now):
         return known
     slots = {_order(gpu): gpu.bus for gpu in now}
     return tuple(replace(gpu, bus=slots[_order(gpu)]) for gpu in known)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from slurmfab.facts import Gpu
-from slurmfab.slurm.node import Node
+from slurmfab.slurm.node import Node, one_of_each
 from slurmfab.slurm.spelling import fold_in_order, natural, unfolded
 
 SHARED = ("shard", "mps")
@@ -50,9 +50,11 @@ class Device:
 
 def gres_lines(nodes: Iterable[Node]) -> tuple[str, ...]:
     """The lines of gres.conf, each for all nodes with the same devices; none when no node has any."""
+    every = tuple(nodes)
+    described = {node.kind: _described(node) for node in one_of_each(every)}
     alike: dict[tuple[Device, str], list[str]] = {}
-    for node in nodes:
-        for device in _described(node):
+    for node in every:
+        for device in described[node.kind]:
             alike.setdefault((device, autodetect(node.settings)), []).append(node.name)
     return tuple(_gres_line(device, method, names) for (device, method), names in alike.items())
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from slurmfab.facts import Gpu, Hardware
+
+Kind = tuple[Hardware, tuple[Gpu, ...], tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True)
@@ -28,3 +31,16 @@ class Node:
     hardware: Hardware
     gpus: tuple[Gpu, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """All but its names and addresses: what most of Slurm's files say is the same for all nodes of a kind."""
+        return self.hardware, self.gpus, tuple(self.settings.items())
+
+
+def one_of_each(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The first node of each kind, in their order: ten thousand nodes are of a few kinds."""
+    found: dict[Kind, Node] = {}
+    for node in nodes:
+        found.setdefault(node.kind, node)
+    return tuple(found.values())

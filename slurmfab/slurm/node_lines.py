@@ -10,7 +10,7 @@ from itertools import chain
 from slurmfab.errors import InputError
 from slurmfab.facts import Hardware
 from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, discovered, written
-from slurmfab.slurm.node import Node
+from slurmfab.slurm.node import Node, one_of_each
 from slurmfab.slurm.spelling import assignment, fold_in_order, natural
 
 SYSTEM_MEMORY = 256
@@ -33,10 +33,12 @@ def node_lines(nodes: Iterable[Node], memory_margin: str) -> tuple[str, ...]:
     Raises:
         InputError: the margin is none, or a value cannot be written in slurm.conf.
     """
+    every = tuple(nodes)
+    settings = {node.kind: tuple(node_settings(node, memory_margin).items()) for node in one_of_each(every)}
     alike: dict[tuple[object, ...], list[Node]] = {}
-    for node in nodes:
-        settings = tuple(node_settings(node, memory_margin).items())
-        alike.setdefault((node.address == node.name, node.hostname == node.name, settings), []).append(node)
+    for node in every:
+        line = (node.address == node.name, node.hostname == node.name, settings[node.kind])
+        alike.setdefault(line, []).append(node)
     return tuple(_node_line(group, memory_margin) for group in alike.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from slurmfab.clusterfile import licenses
 from slurmfab.clusterfile.private_tmp import PrivateTmp
 from slurmfab.facts import Cgroup
 from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
-from slurmfab.slurm.node import Node
+from slurmfab.slurm.node import Node, one_of_each
 from slurmfab.slurm.node_lines import node_lines, node_settings
 from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.preemption import partition_settings, preemption
@@ -90,7 +90,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
     """
     version = SlurmVersion.parse(conf.version)
     slurm, cgroups = _Settings(conf.slurm_conf), _Settings(conf.cgroup_conf)
-    gres = gres_lines(conf.nodes)
+    kinds = one_of_each(conf.nodes)
     yielding = preemption([said for _, _, said in conf.partitions], conf.qos, conf.slurm_conf)
     context = {
         "cluster_name": conf.cluster_name,
@@ -100,14 +100,14 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "pid_files": pid_files(version),
         "cgroup": conf.cgroup,
         "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
-        "memory_per_cpu": _memory_per_cpu(conf),
-        "gres_types": ",".join(gres_names(conf.nodes)),
+        "memory_per_cpu": _memory_per_cpu(kinds, conf.memory_margin),
+        "gres_types": ",".join(gres_names(kinds)),
         "accounting_host": conf.accounting_host,
         "enforces_limits": conf.enforces_limits,
         "private_tmp": conf.private_tmp,
         "licenses": licenses.written(conf.licenses),
         "programs": conf.programs,
-        "tracked_gres": ",".join((*tracked_gres(conf.nodes), *(f"license/{name}" for name in conf.licenses))),
+        "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
         "partition_lines": [
             _partition_line(name, nodes, partition_settings(said, yielding)) for name, nodes, said in conf.partitions
@@ -115,7 +115,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "preemption": yielding,
         "mail_program": conf.mail_program,
         "explains_refusals": conf.explains_refusals,
-        "gres_lines": gres,
+        "gres_lines": gres_lines(conf.nodes),
         "slurm": slurm.line,
         "slurm_rest": slurm.rest,
         "cgroups": cgroups.line,
@@ -195,11 +195,11 @@ def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:
     return " ".join(assignment(key, value) for key, value in words.items())
 
 
-def _memory_per_cpu(conf: SlurmConf) -> int:
+def _memory_per_cpu(nodes: Iterable[Node], memory_margin: str) -> int:
     """The least memory per CPU of all nodes, in MiB: what every CPU of the cluster can have."""
     shares = set()
-    for node in conf.nodes:
-        said = {key.lower(): value for key, value in node_settings(node, conf.memory_margin).items()}
+    for node in nodes:
+        said = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
         cpus = said.get("cpus") or said.get("procs") or str(node.hardware.CPUs)
         shares.add((said["realmemory"], cpus))
     numbers = [(int(memory), int(cpus)) for memory, cpus in shares if memory.isdigit() and cpus.isdigit() and int(cpus)]

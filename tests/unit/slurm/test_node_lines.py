@@ -33,6 +33,11 @@ def test_different_nodes_keep_the_order_in_which_they_first_appear() -> None:
     assert [line.split()[0] for line in lines] == ["NodeName=z[1-2]", "NodeName=a1"]
 
 
+def test_nodes_of_different_kinds_share_a_line_that_says_the_same_of_both() -> None:
+    (line,) = node_lines([node("n1", RealMemory="15520"), node("n2"), node("n3", RealMemory="15520")], "3%")
+    assert line.split()[0] == "NodeName=n[1-3]"
+
+
 def test_addresses_stay_with_their_names_whatever_their_order() -> None:
     (line,) = node_lines([node("n10", "10.0.0.2"), node("n9", "10.0.0.7"), node("n8", "10.0.0.1")], "3%")
     assert line.startswith("NodeName=n[8-10] NodeAddr=10.0.0.[1,7,2] ")
