@@ -16,6 +16,7 @@ from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_nodes import SlurmNodes
 from slurmfab.hostlist import fold
+from slurmfab.phases.once import once
 from slurmfab.phases.slurm_conf import CONFIGURATION, JOB_CONTAINER, WATCHED, is_another
 from slurmfab.phases.users import moved
 from slurmfab.promises.needs import Need, need
@@ -36,6 +37,7 @@ READY_SECONDS = 90
 """How long nodes may take to register: a slurmd that found no controller tries again within half a minute."""
 
 
+@once
 def must_stop(situation: Situation) -> bool:
     """Whether slurmctld has to be down while the files change; where users are moved, it is down by then."""
     is_running = any(
@@ -103,11 +105,13 @@ def slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
     return (Service("slurmd", watches=read_by_slurmd(situation), reload=reload),) if is_member else ()
 
 
+@once
 def read_by_slurmd(situation: Situation) -> tuple[str, ...]:
     """The files that slurmd reads when it starts."""
     return (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}") if situation.cluster.private_tmp else WATCHED
 
 
+@once
 def is_reconfigured(situation: Situation) -> bool:
     """Whether slurmctld has told every slurmd to take the new files in, when it is slurmd's turn."""
     told = any(difference.file not in SLURMD_ALONE for difference in situation.differences)

@@ -6,6 +6,7 @@ from slurmfab.agent.file import File
 from slurmfab.agent.munge_key import MungeKey
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
+from slurmfab.phases.once import once
 from slurmfab.situation import Situation
 
 KEY = "/etc/munge/munge.key"
@@ -23,9 +24,14 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     node that had another key was not heard by slurmctld, which would ask it again after a third of SlurmdTimeout
     (slurm.conf(5)); a slurmd that starts tells by itself that it is there.
     """
-    content = situation.controller_facts.munge_key
-    copied = File(KEY, content, owner="munge", group="munge", mode=0o400, secret=True, encoding="base64")
     if host == situation.cluster.controller:
         return (Service("munge", watches=(KEY,)),)
     followers = ("slurmd",) if situation.is_compute_node(host) else ()
-    return copied, Service("munge", watches=(KEY,), followers=followers)
+    return copied(situation), Service("munge", watches=(KEY,), followers=followers)
+
+
+@once
+def copied(situation: Situation) -> File:
+    """The controller's key on another host."""
+    content = situation.controller_facts.munge_key
+    return File(KEY, content, owner="munge", group="munge", mode=0o400, secret=True, encoding="base64")

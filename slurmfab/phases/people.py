@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from slurmfab.agent.resource import Resource
 from slurmfab.agent.sudo_rules import SudoRules
 from slurmfab.people.numbers import former, further_groups, split
 from slurmfab.phases import accounts
+from slurmfab.phases.once import once
 
 if TYPE_CHECKING:
     from slurmfab.clusterfile.accounting import User
@@ -62,6 +64,7 @@ def of_user(situation: Situation, host: str, user: User, managed: tuple[str, ...
     yield AuthorizedKeys(user.name, uid, gid, home, user.keys)
 
 
+@once
 def managed_groups(situation: Situation) -> tuple[str, ...]:
     """The groups whose members are those of the cluster file: all that it names, and those that were made for it."""
     own = {user.name for user in situation.cluster.users}
@@ -84,7 +87,14 @@ def leaving(situation: Situation, host: str) -> Iterator[Resource]:
 
 def is_busy_elsewhere(situation: Situation, host: str, uid: int) -> bool:
     """Whether somebody has processes, as of a job or a login, on another host; the host itself looks closer."""
-    return any(uid in fact.busy_uids for name, fact in situation.facts.items() if name != host)
+    here = host in situation.facts and uid in situation.facts[host].busy_uids
+    return busy_hosts(situation)[uid] > here
+
+
+@once
+def busy_hosts(situation: Situation) -> Counter[int]:
+    """On how many hosts each user has processes."""
+    return Counter(uid for fact in situation.facts.values() for uid in set(fact.busy_uids))
 
 
 def sudo(situation: Situation, host: str) -> tuple[Resource, ...]:

@@ -9,6 +9,7 @@ from slurmfab.agent.file import File
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.agent.slurm_state import SlurmState
+from slurmfab.phases.once import once
 from slurmfab.situation import Situation
 from slurmfab.slurm.refusals import SCRIPT
 from slurmfab.slurm.render import fill
@@ -66,6 +67,7 @@ def submit_script(situation: Situation) -> File:
     return File(f"{CONFIGURATION}/{SCRIPT}", fill(SCRIPT, {"cluster_name": situation.cluster.name}))
 
 
+@once
 def is_another(situation: Situation) -> bool:
     """Whether the cluster is to have another name, or another number, from a slurmdbd."""
     return situation.renames_cluster or joins_accounting(situation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slurmfab.agent.block import Block
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.ssh_key import SshKey
+from slurmfab.phases.once import once
 from slurmfab.situation import SLURM_HOME, Situation
 
 GRANTED = "restrict,pty"
@@ -19,17 +20,27 @@ def keys(situation: Situation, host: str) -> tuple[Resource, ...]:  # noqa: ARG0
 def trust(situation: Situation, host: str) -> tuple[Resource, ...]:
     """Whom the host lets in as slurm, and which host keys it expects from the others."""
     partners = others(situation, host)
-    return (
-        Block(
-            f"{SLURM_HOME}/.ssh/authorized_keys",
-            "slurm keys",
-            "".join(authorized(situation, name) for name in partners),
-            owner="slurm",
-            group="slurm",
-            mode=0o600,
-        ),
-        Block("/etc/ssh/ssh_known_hosts", "host keys", "".join(known(situation, name) for name in (*partners, host))),
+    host_keys = known_all(situation, partners) + known(situation, host)
+    return let_in(situation, partners), Block("/etc/ssh/ssh_known_hosts", "host keys", host_keys)
+
+
+@once
+def let_in(situation: Situation, partners: tuple[str, ...]) -> Block:
+    """The keys of these hosts' slurm users, which may log in."""
+    return Block(
+        f"{SLURM_HOME}/.ssh/authorized_keys",
+        "slurm keys",
+        "".join(authorized(situation, name) for name in partners),
+        owner="slurm",
+        group="slurm",
+        mode=0o600,
     )
+
+
+@once
+def known_all(situation: Situation, partners: tuple[str, ...]) -> str:
+    """The ssh_known_hosts lines of these hosts."""
+    return "".join(known(situation, name) for name in partners)
 
 
 def others(situation: Situation, host: str) -> tuple[str, ...]:

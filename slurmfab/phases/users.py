@@ -7,6 +7,7 @@ from slurmfab.agent.moved_ids import MovedIds
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.user import User
 from slurmfab.ids import SYSTEM_USERS, move
+from slurmfab.phases.once import once
 from slurmfab.situation import SLURM_HOME, Situation
 
 MUNGE_HOME = "/nonexistent"
@@ -23,10 +24,15 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     Where they are there with other numbers, and that may be, they are moved first; a run without that consent has
     ended before there is a plan.
     """
+    moves = moved(situation, host)
+    return (*moves, *both(situation, tuple(one.user for one in moves)))
+
+
+@once
+def both(situation: Situation, moves: tuple[str, ...]) -> tuple[Resource, ...]:
+    """Both users, of whom these are moved."""
     ids = situation.lock.ids
-    moves = {one.user: one for one in moved(situation, host)}
     return (
-        *moves.values(),
         Group("slurm", ids["slurm.gid"], moved="slurm" in moves),
         User("slurm", ids["slurm.uid"], "slurm", SLURM_HOME, "/bin/bash", moved="slurm" in moves),
         Group("munge", ids["munge.gid"], moved="munge" in moves),

@@ -103,6 +103,13 @@ def test_who_is_not_in_the_file_any_more_stays_unless_that_is_wanted_and_nothing
     assert [one.may for one in of_kind(wanted, "n1", PersonGone)] == may
 
 
+def test_what_somebody_runs_on_a_host_keeps_them_on_all_others_and_that_host_looks_itself() -> None:
+    idle = situation("", LEFT, prune=True, accounts=ACCOUNTS)
+    facts = {**idle.facts, "n1": replace(idle.facts["n1"], busy_uids=(0, 2000))}
+    wanted = replace(idle, facts=facts)
+    assert [one.may for host in ("n1", "n2") for one in of_kind(wanted, host, PersonGone)] == [True, False]
+
+
 def test_slurmdbd_forgets_who_is_on_the_way_out_and_nobody_else() -> None:
     lock = replace(LEFT, leaving=("ann",))
     wanted = situation("database: c1\n", lock, accounts=ACCOUNTS)

@@ -1,0 +1,32 @@
+"""What is the same for all hosts of a situation is worked out once, and not for each of ten thousand again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar, cast
+
+from slurmfab.situation import Situation
+
+More = ParamSpec("More")
+Value = TypeVar("Value")
+
+
+def once(find: Callable[Concatenate[Situation, More], Value]) -> Callable[Concatenate[Situation, More], Value]:
+    """A pure function of a situation that works its value out when it is first asked; the situation keeps it.
+
+    What `functools.cached_property` is to a class, this is to the phases, each of which asks about a situation what no
+    other module has to know. Hosts whose resources are equal thus have the very same ones.
+
+    Args:
+        find: gives the same for the same arguments, which can be hashed, and changes nothing.
+    """
+
+    @wraps(find)
+    def found(situation: Situation, /, *more: More.args, **named: More.kwargs) -> Value:
+        question = (find, more, tuple(named.items()))
+        if question not in situation.found:
+            situation.found[question] = find(situation, *more, **named)
+        return cast("Value", situation.found[question])
+
+    return found
