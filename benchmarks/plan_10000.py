@@ -237,9 +237,11 @@ def measure(nodes: int, directory: Path) -> dict[str, Any]:
 def main() -> None:
     """Measure, print, and write the JSON that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=10000, help="compute nodes (default: 10000)")
+    parser.add_argument("--nodes", type=int, default=10000, help="compute nodes, a multiple of 1000 (default: 10000)")
     parser.add_argument("--json", default="", help="file for the result as JSON, - for standard output")
     options = parser.parse_args()
+    if options.nodes < 1000 or options.nodes % 1000:  # noqa: PLR2004 - addresses are made up by the thousand
+        parser.error("--nodes: a multiple of 1000.")
     with tempfile.TemporaryDirectory() as directory:
         found = measure(options.nodes, Path(directory))
     if options.json == "-":

