@@ -30,5 +30,5 @@ def test_a_value_is_worked_out_once_for_the_same_question_and_once_more_for_anot
 
 def test_hosts_whose_resources_are_equal_have_the_very_same_ones() -> None:
     plan = make_plan(situation(cluster(), facts_of(cluster(), prepared)), cluster().hosts)
-    names, others = (dict((one.id, one) for _, one in plan.of_host(host)) for host in ("n1", "n2"))
+    names, others = ({one.id: one for _, one in plan.of_host(host)} for host in ("n1", "n2"))
     assert names["user:slurm"] is others["user:slurm"]
