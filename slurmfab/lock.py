@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slurmfab import atomic_file
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, Gpu, Hardware
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 VERSION = 1
 
@@ -109,7 +113,7 @@ def save(lock: Lock, path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    atomic_file.write(path, json.dumps(asdict(lock), indent=2, sort_keys=True) + "\n", mode=0o644)
+    atomic_file.write(path, json.dumps(values_of(lock), indent=2, sort_keys=True) + "\n", mode=0o644)
 
 
 def with_host(lock: Lock, name: str, host_lock: HostLock) -> Lock:
@@ -123,16 +127,30 @@ def without_hosts(lock: Lock, names: Iterable[str]) -> Lock:
     return replace(lock, hosts={name: host for name, host in lock.hosts.items() if name not in gone})
 
 
+def values_of(lock: Lock) -> dict[str, Any]:
+    """A lock as JSON values."""
+    values: dict[str, Any] = adapter().dump_python(lock, mode="json")
+    return values
+
+
+@cache
+def adapter() -> TypeAdapter[Lock]:
+    """What makes locks of JSON, and JSON values of locks."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - 55 ms that `fab --list` need not pay
+
+    return TypeAdapter(Lock)
+
+
 def _lock_from(plain: dict[str, Any], path: Path) -> Lock:
     """The lock in a JSON object, once each key is known and each value has its type."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - 55 ms that `fab --list` need not pay
+    from pydantic import ValidationError  # noqa: PLC0415 - 55 ms that `fab --list` need not pay
 
     try:
-        lock = TypeAdapter(Lock).validate_json(json.dumps(plain), strict=True)
+        lock: Lock = adapter().validate_json(json.dumps(plain), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    unknown = next(_unknown_keys(plain, asdict(lock)), None)
+    unknown = next(_unknown_keys(plain, values_of(lock)), None)
     if unknown:
         raise _damaged(path, f"{unknown}: this key is unknown; a newer slurmfab may have written it")
     return lock

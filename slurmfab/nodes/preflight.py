@@ -46,8 +46,9 @@ def unsuited(known: Inventory, grown: Cluster, host: str, fact: HostFacts, allow
 
 def twin(known: Inventory, host: str, fact: HostFacts) -> str:
     """Why the host cannot be told from a member, empty when it can."""
-    for name, member in known.lock.hosts.items():
-        if name == host or name not in known.cluster.hosts:
+    for name in known.cluster.hosts:
+        member = known.lock.hosts.get(name)
+        if member is None or name == host:
             continue
         if set(member.host_keys.items()) & set(fact.ssh_host_keys.items()):
             return (

@@ -187,8 +187,9 @@ def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> N
     Raises:
         InputError: with what to do first, or instead.
     """
-    joined = [host for host in present.cluster.hosts if host not in then.cluster.hosts]
-    left = [host for host in then.cluster.hosts if host not in present.cluster.hosts]
+    hosts_now, hosts_then = frozenset(present.cluster.hosts), frozenset(then.cluster.hosts)
+    joined = [host for host in present.cluster.hosts if host not in hosts_then]
+    left = [host for host in then.cluster.hosts if host not in hosts_now]
     replaced = [host for host in then.cluster.hosts if is_another(present.lock, then.lock, host)]
     reasons = []
     if joined:

@@ -79,4 +79,4 @@ def is_fresh(known: Inventory, host: str) -> bool:
     pinned = known.lock.hosts.get(host)
     if pinned is None or not pinned.public_key:
         return True
-    return host in known.cluster.compute_nodes and pinned.hardware is None
+    return "compute" in known.cluster.roles(host) and pinned.hardware is None
