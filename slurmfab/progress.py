@@ -107,7 +107,8 @@ def summary(report: Report) -> str:
     hosts = f"{len(report.hosts)} host{'s' if len(report.hosts) != 1 else ''}"
     what = f"{changed} change{'s' if changed != 1 else ''}" if changed else "nothing changed"
     if report.exit_code == 0:
-        lines.append(f"{report.cluster}: {what} on {hosts}, all is as wanted ({report.seconds:.1f} s).")
+        but = f" but the hardware of {fold(report.other_hardware)}" if report.other_hardware else ""
+        lines.append(f"{report.cluster}: {what} on {hosts}, all is as wanted{but} ({report.seconds:.1f} s).")
         return "\n".join(lines)
     unwell = sorted({*report.lost, *(step.host for step in report.steps if step.has_failed)})
     if not unwell:

@@ -48,8 +48,10 @@ def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
 
 
 def tell_of_other_hardware(run: Run, situation: Situation) -> None:
-    """Say which nodes have not the hardware that the lock holds, which a deployment leaves alone."""
-    for step in drift.other_hardware(situation, run.hosts):
+    """Say which nodes have not the hardware that the lock holds, which a deployment leaves alone; the run keeps them."""
+    steps = drift.other_hardware(situation, run.hosts)
+    run.other_hardware = tuple(step.host for step in steps)
+    for step in steps:
         gpus = gpu_changes.changes(situation.host(step.host).gpus, situation.facts[step.host].gpus)
         words = [change.words for change in gpus]
         for outcome in step.outcomes:

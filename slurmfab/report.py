@@ -82,6 +82,7 @@ class Report:
         is_refused: whether it ended without them, since nobody has agreed to a danger.
         jobs: how many ran before and after its changes; `None` where nobody knew, or nothing was changed.
         left_drained: the nodes that an earlier run has drained for a change and not given back.
+        other_hardware: the nodes whose hardware is not what the lock holds, which no deployment changes.
     """
 
     command: str
@@ -94,6 +95,7 @@ class Report:
     is_refused: bool = False
     jobs: Tally | None = None
     left_drained: tuple[str, ...] = ()
+    other_hardware: tuple[str, ...] = ()
 
     def count(self, status: str) -> int:
         """How many resources ended with this status."""
@@ -124,6 +126,7 @@ class Report:
             "refused": self.is_refused,
             "jobs": self.jobs.as_json() if self.jobs else None,
             "left_drained": list(self.left_drained),
+            "other_hardware": list(self.other_hardware),
         }
 
 

@@ -48,6 +48,7 @@ class Run:
         is_refused: whether it ends without them, since nobody has agreed to a danger.
         jobs: how many ran before and after its changes; `None` where nobody knew, or nothing was changed.
         left_drained: the nodes that an earlier run has drained for a change and not given back.
+        other_hardware: the nodes whose hardware is not what the lock holds.
         lost: the hosts that could not be gone on with, and why.
         steps: what was done, in the order in which it ended.
         begun: when, by a clock that only goes forward.
@@ -78,6 +79,7 @@ class Run:
     is_refused: bool = False
     jobs: Tally | None = None
     left_drained: tuple[str, ...] = ()
+    other_hardware: tuple[str, ...] = ()
     lost: dict[str, HostError] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     begun: float = field(default_factory=time.monotonic)
@@ -107,6 +109,7 @@ class Run:
             is_refused=self.is_refused,
             jobs=self.jobs,
             left_drained=self.left_drained,
+            other_hardware=self.other_hardware,
             forecast=self.forecast,
         )
 

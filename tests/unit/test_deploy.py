@@ -12,7 +12,7 @@ from slurmfab import signature
 from slurmfab.agent.resource import Resource
 from slurmfab.deploy import deploy, look
 from slurmfab.errors import DeployFailed, IdConflict, InputError
-from slurmfab.facts import Account
+from slurmfab.facts import Account, Gpu
 from slurmfab.inventory import Inventory
 from slurmfab.plan import Phase, make_plan
 
@@ -105,6 +105,16 @@ def test_the_second_run_has_nothing_to_do() -> None:
     hosts.requests.clear()
     assert deploy(run_over(hosts, cluster())).steps == ()
     assert applied(hosts) == []
+
+
+def test_a_gpu_that_is_gone_is_told_and_the_run_does_not_claim_that_all_is_as_wanted() -> None:
+    there = (Gpu("/dev/nvidia0", "a100"), Gpu("/dev/nvidia1", "a100"))
+    hosts = FakeHosts(facts_of(cluster(), prepared, gpus=there))
+    run = run_over(hosts, cluster())
+    deploy(run)
+    hosts.facts["n2"] = dataclasses.replace(hosts.facts["n2"], gpus=there[:1])
+    report = deploy(run_over(hosts, cluster(), lock=run.inventory.lock))
+    assert (report.exit_code, report.steps, report.other_hardware) == (0, (), ("n2",))
 
 
 def test_the_second_half_is_planned_on_what_the_first_half_made() -> None:

@@ -76,6 +76,11 @@ def test_the_last_word_on_a_run_without_changes() -> None:
     assert summary(report()) == "lab: nothing changed on 2 hosts, all is as wanted (2.0 s)."
 
 
+def test_the_last_word_does_not_say_that_all_is_as_wanted_where_hardware_is_not() -> None:
+    told = summary(dataclasses.replace(report(), other_hardware=("n1", "n2")))
+    assert told == "lab: nothing changed on 2 hosts, all is as wanted but the hardware of n[1-2] (2.0 s)."
+
+
 def test_the_last_word_counts_changes() -> None:
     assert summary(report(CHANGED)) == "lab: 1 change on 2 hosts, all is as wanted (2.0 s)."
     assert "2 changes" in summary(report(CHANGED, CHANGED))

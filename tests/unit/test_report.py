@@ -81,6 +81,7 @@ def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
         "refused": False,
         "jobs": None,
         "left_drained": [],
+        "other_hardware": [],
     }
 
 
