@@ -48,7 +48,7 @@ def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
 
 
 def tell_of_other_hardware(run: Run, situation: Situation) -> None:
-    """Say which nodes have not the hardware that the lock holds, which a deployment leaves alone; the run keeps them."""
+    """Say, and note, which nodes have not the hardware that the lock holds, which a deployment leaves alone."""
     steps = drift.other_hardware(situation, run.hosts)
     run.other_hardware = tuple(step.host for step in steps)
     for step in steps:
