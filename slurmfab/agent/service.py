@@ -27,7 +27,13 @@ START_SECONDS = 30.0
 """How long a started daemon may take until it is active."""
 
 STAY_SECONDS = 0.5
-"""How long it has to stay active, for many a daemon dies right after its start."""
+"""How long one that cannot be asked has to stay active, for many a daemon dies right after its start."""
+
+ANSWER_SECONDS = 10.0
+"""How long a program that asks a daemon may take."""
+
+POLL_SECONDS = 0.05
+"""Between two looks at a daemon that starts."""
 
 RELOAD_SECONDS = 5.0
 """How long a reloaded daemon may take until a new process has taken over."""
@@ -48,6 +54,8 @@ class Service(Resource):
         running: whether it runs; if not, it is not enabled either.
         reload: a program and its arguments after which a new main process takes over; tried before a restart.
         followers: units that are restarted after this one, if they run; nobody believed them while it was out of date.
+        answers: a program and its arguments that succeeds when the daemon does its work; a daemon that does has come
+            through its start, and any other has to stay active for a while.
     """
 
     kind: ClassVar[str] = "service"
@@ -57,6 +65,7 @@ class Service(Resource):
     running: bool = True
     reload: Tuple[str, ...] = ()
     followers: Tuple[str, ...] = ()
+    answers: Tuple[str, ...] = ()
 
     def name(self) -> str:
         """The unit."""
@@ -136,7 +145,7 @@ class Service(Resource):
         return False
 
     def start(self, context: Context, verb: str) -> None:
-        """Start or restart, and see the unit stay active.
+        """Start or restart, and see the daemon at work, or else the unit stay active.
 
         Raises:
             ResourceFailed: it does not; the text carries the unit's last words.
@@ -150,11 +159,11 @@ class Service(Resource):
             shown = show(context, self.unit)
             if shown.get("ActiveState") == "active":
                 active_since = active_since or time.monotonic()
-                if time.monotonic() - active_since >= STAY_SECONDS:
+                if self.is_at_work(context) or time.monotonic() - active_since >= STAY_SECONDS:
                     return
             elif shown.get("ActiveState") in ("failed", "inactive"):
                 break
-            time.sleep(0.1)
+            time.sleep(POLL_SECONDS)
         if shown.get("ActiveState") == "inactive" and shown.get("ConditionResult") == "no":
             words = "%s was not started: a condition in its unit file is not met; see: systemctl status %s"
             raise ResourceFailed(words % (self.unit, self.unit))
@@ -162,6 +171,13 @@ class Service(Resource):
         words = " | ".join(self.last_words(context, log, size))
         state = result if result not in ("", "success") else shown.get("ActiveState", "unknown")
         raise ResourceFailed("%s does not stay active (%s): %s" % (self.unit, state, words))
+
+    def is_at_work(self, context: Context) -> bool:
+        """Whether the daemon answers; `False` as well where nothing is there to ask it with."""
+        try:
+            return bool(self.answers) and context.run(self.answers, seconds=ANSWER_SECONDS).returncode == 0
+        except ResourceFailed:
+            return False
 
     def last_words(self, context: Context, log: str, size: int) -> List[str]:
         """The end of the unit's journal, and the errors that it has added to its own log since that had this size."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import ClassVar, Dict, Set, Tuple
 
@@ -30,7 +31,8 @@ HINTS = {
 LEFT_DRAINED = "some are still drained for a change, by a run that was cut off"
 """The remark on nodes that a deployment has not brought back."""
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = (0.1, 0.2, 0.5)
+"""How long to wait between looks: most nodes register at once, and sinfo is no small question on a large cluster."""
 
 MISSING = NodeState(frozenset({"N/A"}), "slurmctld does not know it")
 
@@ -93,6 +95,7 @@ class SlurmNodes(Resource):
         """
         deadline = time.monotonic() + self.seconds
         resumed: Set[str] = set()
+        pauses = itertools.chain(POLL_SECONDS, itertools.repeat(POLL_SECONDS[-1]))
         while True:
             silence, found = "", {}
             try:
@@ -111,7 +114,7 @@ class SlurmNodes(Resource):
             if back:
                 context.run(["scontrol", "update", "NodeName=" + ",".join(sorted(back)), "State=RESUME"])
                 resumed |= back
-            time.sleep(POLL_SECONDS)
+            time.sleep(next(pauses))
 
 
 def is_back(node: NodeState) -> bool:

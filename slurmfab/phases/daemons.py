@@ -24,6 +24,12 @@ from slurmfab.situation import Situation
 from slurmfab.slurm.versions import adds_nodes_by_reconfigure
 
 RECONFIGURE = ("scontrol", "reconfigure")
+PING = ("scontrol", "ping")
+"""Succeeds when the primary slurmctld answers (scontrol(1))."""
+
+SHOW_SLURMD = ("scontrol", "show", "slurmd")
+"""Succeeds when the host's own slurmd answers (scontrol(1))."""
+
 AWAITED = ("true",)
 """How slurmd takes the new files in when slurmctld has passed the word on: by itself, so there is only to wait.
 
@@ -102,7 +108,8 @@ def slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmd with the new files; after a reconfigure it has them already, or is about to."""
     is_member = situation.is_compute_node(host) and not situation.is_on_trial(host)
     reload = AWAITED if is_reconfigured(situation) else ()
-    return (Service("slurmd", watches=read_by_slurmd(situation), reload=reload),) if is_member else ()
+    renewed = Service("slurmd", watches=read_by_slurmd(situation), reload=reload, answers=SHOW_SLURMD)
+    return (renewed,) if is_member else ()
 
 
 @once
@@ -129,7 +136,8 @@ def gate(situation: Situation, host: str) -> tuple[Resource, ...]:
 
 def new_slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmd on new nodes, once slurmctld knows and keeps them."""
-    return (Service("slurmd", watches=read_by_slurmd(situation)),) if situation.is_on_trial(host) else ()
+    started = Service("slurmd", watches=read_by_slurmd(situation), answers=SHOW_SLURMD)
+    return (started,) if situation.is_on_trial(host) else ()
 
 
 def start(situation: Situation, host: str) -> tuple[Resource, ...]:
@@ -141,10 +149,10 @@ def controller_service(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmctld enabled and running with the files as they are; a backup, which only waits, is simply restarted."""
     if host not in situation.cluster.controllers:
         return ()
-    can_reload = adds_nodes_by_reconfigure(situation.slurm_version) and host == situation.cluster.controller
-    reload = RECONFIGURE if can_reload else ()
+    is_primary = host == situation.cluster.controller
+    reload = RECONFIGURE if is_primary and adds_nodes_by_reconfigure(situation.slurm_version) else ()
     watches = (f"{CONFIGURATION}/slurm.conf", f"{CONFIGURATION}/gres.conf")
-    return (Service("slurmctld", watches=watches, reload=reload),)
+    return (Service("slurmctld", watches=watches, reload=reload, answers=PING if is_primary else ()),)
 
 
 def nodes(situation: Situation, host: str) -> tuple[Resource, ...]:

@@ -10,6 +10,8 @@ from slurmfab.phases.once import once
 from slurmfab.situation import Situation
 
 KEY = "/etc/munge/munge.key"
+ENCODES = ("munge", "--no-input")
+"""What munged has to do for others: it makes a credential (munge(1))."""
 
 
 def key(situation: Situation, host: str) -> tuple[Resource, ...]:
@@ -25,9 +27,9 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
     (slurm.conf(5)); a slurmd that starts tells by itself that it is there.
     """
     if host == situation.cluster.controller:
-        return (Service("munge", watches=(KEY,)),)
+        return (Service("munge", watches=(KEY,), answers=ENCODES),)
     followers = ("slurmd",) if situation.is_compute_node(host) else ()
-    return copied(situation), Service("munge", watches=(KEY,), followers=followers)
+    return copied(situation), Service("munge", watches=(KEY,), followers=followers, answers=ENCODES)
 
 
 @once

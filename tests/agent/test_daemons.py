@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from slurmfab.agent import service, slurm_files, slurm_nodes
 from slurmfab.agent.node_states import short_form
-from slurmfab.agent.resource import Context, apply
+from slurmfab.agent.resource import Context, ResourceFailed, apply
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.agent.slurm_nodes import SlurmNodes
@@ -70,6 +71,36 @@ def test_a_service_when_only_this_dry_run_would_change_its_file_is_told_from_one
         while service.changed_at(str(root / "etc/conf")) <= service.process_start(process.pid) + 2 * service.TICK:
             (root / "etc/conf").touch()
         assert unit.staleness(context, shown) == "older conf, absent before its change"
+
+
+class Systemd(Context):
+    """A host on which every unit is active as soon as it is started, and on which some programs succeed."""
+
+    def __init__(self, root: Path, succeeding: tuple[str, ...]) -> None:
+        super().__init__(str(root))
+        self.succeeding = succeeding
+        self.asked: list[str] = []
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        if argv[0] not in ("systemctl", *self.succeeding):
+            raise ResourceFailed(f"{argv[0]} is not installed")
+        self.asked.append(" ".join(argv[:2]))
+        return subprocess.CompletedProcess(argv, 0, b"ActiveState=active\n", b"")
+
+
+def test_a_service_when_its_daemon_answers_has_come_through_its_start(root: Path) -> None:
+    host = Systemd(root, succeeding=("scontrol",))
+    Service("slurmctld", answers=("scontrol", "ping")).start(host, "start")
+    assert host.asked == ["systemctl start", "systemctl show", "scontrol ping"]
+
+
+@pytest.mark.parametrize("answers", [(), ("scontrol", "ping")], ids=["nobody to ask", "no program to ask with"])
+def test_a_service_when_its_daemon_cannot_be_asked_has_to_stay_active_for_a_while(
+    root: Path, answers: tuple[str, ...]
+) -> None:
+    begun = time.monotonic()
+    Service("slurmctld", answers=answers).start(Systemd(root, succeeding=()), "start")
+    assert time.monotonic() - begun >= service.STAY_SECONDS
 
 
 def test_a_log_when_searched_gives_its_errors() -> None:
