@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import median
 
 from benchmarks import machine, plot
-from benchmarks.results import MEMORY, SECONDS, Figure, Result, load_all
+from benchmarks.results import MEMORY, SECONDS, Figure, Result, Target, load_all
 
 BEGIN = "<!-- measured: written by python -m benchmarks -->"
 END = "<!-- /measured -->"
 PLOT = "performance.svg"
-HEAD = "| measured | what | median | lowest - highest | target | |\n|---|---|---|---|---|---|"
+HEAD = f"""\
+| measured | floor | slurmfab | lowest - highest | target | | {" | ".join(plot.PEERS)} |
+|---|---|---|---|---|---|{"---|" * len(plot.PEERS)}"""
+FURTHER = "| measured | what | median | lowest - highest |\n|---|---|---|---|"
 NOTHING = "Nothing was measured yet: `make bench`."
 MET = {True: "met", False: "**not met**", None: ""}
 
@@ -47,38 +51,90 @@ def between(text: str, part: str) -> str:
 
 
 def rendered(results: Sequence[Result]) -> str:
-    """The measured part."""
+    """The measured part: what has a target, with the peers beside it; a plot; what has none; and what to know."""
     if not results:
         return NOTHING
-    rows = [row(result, figure) for result in results for figure in result.figures]
-    parts = [HEAD, *rows, "", f"![The ratios as bars]({PLOT})", ""]
-    parts += [f"- {line}" for line in remarks(results)]
-    return "\n".join(parts)
+    aims = [row(result, figure) for result in results for figure in result.figures if figure.is_met is not None]
+    rest = [further(result, figure) for result in results for figure in untold(result)]
+    parts = [HEAD, *aims, "", f"![The ratios as bars]({PLOT})", ""]
+    if rest:
+        parts += ["Without a target:", "", FURTHER, *rest, ""]
+    return "\n".join((*parts, *(f"- {line}" for line in remarks(results))))
 
 
 def row(result: Result, figure: Figure) -> str:
-    """A line of the table."""
+    """A line of the table: a figure with its target, and what peers take of the same floor."""
     target = figure.target
-    what = f"{target.of} / {target.to}" if target.to else target.of
-    if target.unit == MEMORY:
-        what += ", memory"
-    bound = "" if target.at_most is None else f"<= {target.at_most:g} {target.unit}"
     cells = (
-        result.title,
-        what,
-        f"{number(figure.value, target.unit)} {target.unit}",
-        f"{number(figure.lowest, target.unit)} - {number(figure.highest, target.unit)}",
-        bound,
+        subject(result, target),
+        f"{target.to}: {seconds(result, target.to)}" if target.to else "",
+        f"{seconds(result, target.of)}, **{value(figure)}**" if target.to else f"**{value(figure)}**",
+        spread(figure),
+        bound(target),
         MET[figure.is_met],
+        *(value(ratio) if (ratio := peers_ratio(result, peer, target.to)) else "" for peer in plot.PEERS),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def number(value: float, unit: str) -> str:
+def further(result: Result, figure: Figure) -> str:
+    """A line of the other table."""
+    return f"| {result.title} | {what(figure.target)} | {value(figure)} | {spread(figure)} |"
+
+
+def untold(result: Result) -> list[Figure]:
+    """The figures that are in no line of a target: neither themselves, nor as a peer's."""
+    aims = {figure.target.to for figure in result.figures if figure.is_met is not None}
+    return [
+        figure
+        for figure in result.figures
+        if figure.is_met is None and not (figure.target.of in plot.PEERS and figure.target.to in aims)
+    ]
+
+
+def peers_ratio(result: Result, peer: str, floor: str) -> Figure | None:
+    """What a peer takes of a floor, where that was measured."""
+    found = (one for one in result.figures if floor and (one.target.of, one.target.to) == (peer, floor))
+    return next(found, None)
+
+
+def subject(result: Result, target: Target) -> str:
+    """What a line is about: the scenario, and which way of it where that is not slurmfab as such."""
+    part = "memory" if target.unit == MEMORY else target.of
+    return result.title if part == "slurmfab" or result.title.startswith(part) else f"{result.title}: {part}"
+
+
+def what(target: Target) -> str:
+    """What is compared with what."""
+    name = f"{target.of} / {target.to}" if target.to else target.of
+    return f"{name}, memory" if target.unit == MEMORY else name
+
+
+def seconds(result: Result, way: str) -> str:
+    """How long a way took, for a sense of size alone."""
+    return f"{number(median(sample.seconds for sample in result.samples[way]), SECONDS)} s"
+
+
+def value(figure: Figure) -> str:
+    """The median of all rounds."""
+    return f"{number(figure.value, figure.target.unit)} {figure.target.unit}"
+
+
+def spread(figure: Figure) -> str:
+    """The lowest and the highest round."""
+    return f"{number(figure.lowest, figure.target.unit)} - {number(figure.highest, figure.target.unit)}"
+
+
+def bound(target: Target) -> str:
+    """The target itself."""
+    return "" if target.at_most is None else f"<= {target.at_most:g} {target.unit}"
+
+
+def number(amount: float, unit: str) -> str:
     """A value with as many digits as it is good for."""
     if unit == MEMORY:
-        return f"{value:.0f}"
-    return f"{value:.2f}" if unit == SECONDS or value < 10 else f"{value:.1f}"  # noqa: PLR2004
+        return f"{amount:.0f}"
+    return f"{amount:.2f}" if amount < 10 else f"{amount:.1f}"  # noqa: PLR2004
 
 
 def remarks(results: Iterable[Result]) -> Iterable[str]:
@@ -104,8 +160,8 @@ def remarks(results: Iterable[Result]) -> Iterable[str]:
 
 def in_words(result: Result) -> str:
     """The figures of one result, as lines for a terminal."""
-    lines = []
-    for figure in result.figures:
-        _, what, median, spread, bound, met = (cell.strip() for cell in row(result, figure)[1:-1].split("|"))
-        lines.append(f"  {what}: {median} ({spread}) {bound} {met.strip('*')}".rstrip())
-    return "\n".join(lines)
+    lines = (
+        f"  {what(one.target)}: {value(one)} ({spread(one)}) {bound(one.target)} {MET[one.is_met].strip('*')}"
+        for one in result.figures
+    )
+    return "\n".join(line.rstrip() for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -39,14 +40,23 @@ NO_CHANGE = Result(
 START = Result("start", "start", {"list": (Sample(0.2),)}, (Target("list", at_most=0.4, unit=SECONDS),), MACHINE)
 
 
-def test_a_table_when_rendered_then_has_a_line_for_each_figure_that_was_measured() -> None:
+def test_a_table_when_rendered_then_has_a_line_for_each_target_that_was_measured_with_the_peers_beside_it() -> None:
     table = [line for line in report.rendered([NO_CHANGE, START]).splitlines() if line.startswith("|")][2:]
     assert table == [
-        "| nothing to change | slurmfab / floor | 2.50 x | 2.00 - 3.00 | <= 2 x | **not met** |",
-        "| nothing to change | Ansible / floor | 42.0 x | 40.0 - 44.0 |  |  |",
-        "| nothing to change | slurmfab, memory | 0 MiB | 0 - 0 | <= 300 MiB | met |",
-        "| start | list | 0.20 s | 0.20 - 0.20 | <= 0.4 s | met |",
+        "| nothing to change | floor: 1.00 s | 2.50 s, **2.50 x** | 2.00 - 3.00 | <= 2 x | **not met** | 42.0 x |  |",
+        "| nothing to change: memory |  | **0 MiB** | 0 - 0 | <= 300 MiB | met |  |  |",
+        "| start: list |  | **0.20 s** | 0.20 - 0.20 | <= 0.4 s | met |  |  |",
     ]
+
+
+def test_a_figure_when_it_has_no_target_then_stands_in_a_table_of_its_own() -> None:
+    aside = replace(START, targets=(*START.targets, Target("list", unit=SECONDS)))
+    said = report.rendered([NO_CHANGE, aside])
+    _, _, rest = said.partition("Without a target:")
+    assert [line for line in rest.splitlines() if line.startswith("|")][2:] == [
+        "| start | list | 0.20 s | 0.20 - 0.20 |"
+    ]
+    assert "Without a target:" not in report.rendered([NO_CHANGE])
 
 
 def test_remarks_when_rendered_then_tell_notes_what_was_left_out_and_the_machine_in_general() -> None:
@@ -87,12 +97,13 @@ def test_the_document_of_this_tree_when_read_then_has_both_marks() -> None:
     assert text.count(report.BEGIN) == text.count(report.END) == 1
 
 
-def test_a_plot_when_drawn_then_is_well_formed_and_has_a_bar_for_each_ratio() -> None:
-    picture = ElementTree.fromstring(plot.bars([NO_CHANGE, START]))
+def test_a_plot_when_drawn_then_is_well_formed_and_has_a_bar_for_each_target_and_peer() -> None:
+    curve = Target("floor", "slurmfab")
+    picture = ElementTree.fromstring(plot.bars([replace(NO_CHANGE, targets=(*NO_CHANGE.targets, curve)), START]))
     space = "{http://www.w3.org/2000/svg}"
     assert len(picture.findall(f"{space}rect")) == 1 + 2
     words = [element.text for element in picture.findall(f"{space}text")]
-    assert {"nothing to change", "slurmfab / floor", "2.5", "42.0"} <= set(words)
+    assert {"nothing to change", "slurmfab / floor", "2.50", "target 2", "42.0"} <= set(words)
     assert "start" not in words
 
 
