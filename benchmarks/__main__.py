@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -25,6 +26,9 @@ from slurmfab.errors import SlurmfabError
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 DOCUMENT = HERE.parent / "docs" / "performance.md"
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes after Ctrl-C and SIGTERM, as shells have them."""
+
 LONGEST_PREFIX = 5
 """A lab's name has eight characters; three are the suite's."""
 
@@ -80,7 +84,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure what was asked for, keep the results, and write the report; 1 if a scenario failed."""
+    """Measure what was asked for, keep the results, and write the report; 1 if a scenario failed, 130 after Ctrl-C."""
     asked = arguments(words)
     if asked.list:
         sys.stdout.write("".join(f"{name:18} {one.title}\n" for name, one in SCENARIOS.items()))
@@ -89,7 +93,15 @@ def main(words: Sequence[str]) -> int:
     if not asked.report:
         names = tuple(asked.scenarios) or tuple(SCENARIOS)
         options = Options(names, asked.rounds, asked.results, asked.suite, asked.lab, not asked.no_peers)
-        failed = run(options)
+        # So that all is taken down then as well.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+        begun = time.monotonic()
+        try:
+            failed = run(options)
+        except KeyboardInterrupt:
+            say("Ended by Ctrl-C; what was measured until then is kept, and no lab is left.")
+            return INTERRUPTED
+        say(f"All in {(time.monotonic() - begun) / 60:.0f} minutes.")
     if not asked.no_report:
         report.write(asked.results, DOCUMENT, tuple(SCENARIOS))
     return failed
@@ -102,7 +114,8 @@ def run(options: Options) -> int:
         tempfile.TemporaryDirectory(prefix="bench") as name,
         labs(options.prefix, options.suite, Path(name), say) as shared,
     ):
-        for scenario in (SCENARIOS[one] for one in options.scenarios):
+        for number, scenario in enumerate((SCENARIOS[one] for one in options.scenarios), 1):
+            say(f"{number} of {len(options.scenarios)}: {scenario.name}: {scenario.title}")
             obstacle = lab.obstacle() if scenario.needs_hosts else ""
             if obstacle:
                 say(f"{scenario.name}: not measured. {obstacle}")
@@ -132,10 +145,12 @@ def perform(scenario: Scenario, options: Options, shared: Labs, tools: Tools, di
     place = directory / scenario.name
     place.mkdir(exist_ok=True)
     setting = Setting(shared, tuple(tools.peers), place, say, rounds + scenario.warm_ups)
-    say(f"{scenario.name}: {scenario.title}")
     try:
         ways = tuple(scenario.ways(setting))
-        measured = measure(ways, rounds, say, limit=scenario.minutes * 60, warm_ups=scenario.warm_ups)
+        measured = measure(
+            ways, rounds, say,
+            limit=scenario.minutes * 60, warm_ups=scenario.warm_ups, peer_rounds=scenario.peer_rounds,
+        )  # fmt: skip
     finally:
         scenario.tidy(setting)
     say(f"{scenario.name}: {time.monotonic() - begun:.0f} s in all")

@@ -55,6 +55,7 @@ def measure(
     *,
     limit: float,
     warm_ups: int = 0,
+    peer_rounds: int = 0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Measured:
     """Go through all ways in each round.
@@ -64,11 +65,12 @@ def measure(
         rounds: how many are measured.
         say: told each sample in a line.
         limit: seconds after which no other round begins; the first one is always measured.
-        warm_ups: rounds beforehand that do not count, for caches of files and of compiled Python.
+        warm_ups: rounds beforehand that do not count, for caches of files and of compiled Python; peers have none.
+        peer_rounds: in how many of them, from the first, peers take part, who can take minutes; 0 for all.
         clock: what tells the time.
 
     Returns:
-        As many samples for each way as there were whole rounds.
+        As many samples for each way as there were whole rounds; fewer for peers where they had fewer.
 
     Raises:
         ProgramFailed: slurmfab, or a floor, did not do its work.
@@ -80,7 +82,7 @@ def measure(
             break
         name = f"round {number}" if number > 0 else "warm-up"
         for way in all_ways:
-            if way.name in measured.dropped:
+            if way.is_peer and (way.name in measured.dropped or not 0 < number <= (peer_rounds or rounds)):
                 continue
             try:
                 sample = once(way)

@@ -70,7 +70,7 @@ class Result:
     Args:
         scenario: its name.
         title: what it measures, in the words of the table.
-        samples: by way, one for each round, in the order of the rounds.
+        samples: by way, one for each round, in the order of the rounds; peers may lack the later ones.
         targets: the figures that it is about.
         machine: what it ran on, in general words.
         when: date and time (UTC).
@@ -115,7 +115,8 @@ def values_of(target: Target, samples: Samples) -> list[float]:
     seconds = [sample.seconds for sample in samples[target.of]]
     if not target.to:
         return seconds
-    return [one / other.seconds for one, other in zip(seconds, samples[target.to], strict=True)]
+    # Peers take part in the first rounds alone, where they are slow.
+    return [one / other.seconds for one, other in zip(seconds, samples[target.to], strict=False)]
 
 
 def save(result: Result, directory: Path) -> Path:

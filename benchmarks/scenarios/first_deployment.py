@@ -98,6 +98,7 @@ SCENARIO = Scenario(
     ),
     warm_ups=0,
     rounds=3,
+    peer_rounds=1,
     minutes=25,
     notes=(
         "New hosts for each measurement, without package lists; the packages themselves are in apt's cache for "

@@ -66,6 +66,7 @@ class Scenario:
         warm_ups: rounds that do not count.
         minutes: after which no other round begins.
         rounds: how many rounds are measured, unless somebody says otherwise.
+        peer_rounds: in how many of them peers take part; 0 for all.
         notes: what a reader has to know about its numbers.
         tidy: what is done when it has ended, however.
     """
@@ -78,5 +79,6 @@ class Scenario:
     warm_ups: int = 1
     minutes: float = 10
     rounds: int = 5
+    peer_rounds: int = 2
     notes: tuple[str, ...] = ()
     tidy: Callable[[Setting], None] = lambda _: None

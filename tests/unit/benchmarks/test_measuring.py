@@ -68,6 +68,14 @@ def test_rounds_when_the_first_one_takes_all_the_time_then_are_one() -> None:
     assert len(found.samples["ours"]) == 1
 
 
+def test_a_peer_when_it_has_fewer_rounds_then_takes_part_in_the_first_ones_and_in_no_warm_up() -> None:
+    journal = Journal()
+    ways = [journal.way("ours"), journal.way("peer", is_peer=True)]
+    found = measure(ways, 3, journal.said.append, limit=LONG, warm_ups=1, peer_rounds=2)
+    assert {way: len(samples) for way, samples in found.samples.items()} == {"ours": 3, "peer": 2}
+    assert journal.lines.count("peer") == 2
+
+
 @pytest.mark.parametrize("in_round", [1, 2])
 def test_a_peer_when_it_fails_then_is_left_out_and_the_others_go_on(in_round: int) -> None:
     journal = Journal()

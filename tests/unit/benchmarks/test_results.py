@@ -34,9 +34,9 @@ def test_a_ratio_when_rounds_were_measured_then_is_the_median_of_the_rounds_own_
     assert (found.value, found.lowest, found.highest) == (value, lowest, highest)
 
 
-def test_a_ratio_when_a_round_is_not_whole_then_is_refused() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        figure(RATIO, samples(ours=(1.0, 2.0), floor=(1.0,)))
+def test_a_ratio_of_a_peer_that_had_fewer_rounds_is_that_of_its_rounds() -> None:
+    found = figure(RATIO, samples(ours=(4.0, 6.0), floor=(2.0, 2.0, 100.0)))
+    assert (found.value, found.lowest, found.highest) == (2.5, 2.0, 3.0)
 
 
 def test_a_figure_in_seconds_or_memory_when_made_then_needs_no_floor() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import socket
 import threading
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ import pytest
 from benchmarks import __main__ as program
 from benchmarks import light_hosts, stand_ins
 from benchmarks.access import Access, Place, each
+from benchmarks.measuring import Way
 from benchmarks.programs import output_of
-from benchmarks.scenarios import SCENARIOS
+from benchmarks.scenarios import SCENARIOS, Setting
 from slurmfab import lab
 from slurmfab.lab import LabSpec
 from slurmfab.lab.state import LabState
@@ -69,6 +72,21 @@ def test_a_scenario_with_hosts_when_this_machine_cannot_have_any_then_is_not_mea
     assert code == 1
     assert "no-change-5: not measured. A lab needs root" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_ended_by_hand_takes_everything_down_and_says_so_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tidied: list[str] = []
+
+    def interrupted(_: Setting) -> Iterable[Way]:
+        raise KeyboardInterrupt
+
+    scenario = replace(SCENARIOS["start"], ways=interrupted, tidy=lambda _: tidied.append("start"))
+    monkeypatch.setitem(SCENARIOS, "start", scenario)
+    assert program.main(["start", "--results", str(tmp_path), "--no-report"]) == program.INTERRUPTED
+    assert tidied == ["start"]
+    assert "Ended by Ctrl-C" in capsys.readouterr().err
 
 
 def test_the_start_of_the_program_when_measured_then_leaves_a_result(tmp_path: Path) -> None:
