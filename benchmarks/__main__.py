@@ -93,8 +93,6 @@ def main(words: Sequence[str]) -> int:
     if not asked.report:
         names = tuple(asked.scenarios) or tuple(SCENARIOS)
         options = Options(names, asked.rounds, asked.results, asked.suite, asked.lab, not asked.no_peers)
-        # So that all is taken down then as well.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         begun = time.monotonic()
         try:
             failed = run(options)
@@ -175,4 +173,6 @@ def result_of(scenario: Scenario, measured: Measured, found: dict[str, str], too
 
 
 if __name__ == "__main__":
+    # So that all is taken down then as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     sys.exit(main(sys.argv[1:]))
