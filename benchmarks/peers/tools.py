@@ -116,12 +116,13 @@ def ansible(programs: Path, version: str) -> Peer:
         playbook = HERE / "ansible" / "site.yml"
         return (str(programs / "ansible-playbook"), "-i", "inventory.ini", "-e", values, str(playbook))
 
-    def environment(_: Job) -> dict[str, str]:
+    def environment(job: Job) -> dict[str, str]:
         return {
             "ANSIBLE_CONFIG": str(HERE / "ansible" / "ansible.cfg"),
             "ANSIBLE_FORKS": str(FORKS),
             # Each run opens its own connections, as ours does; the default would find those of the round before.
-            "ANSIBLE_SSH_CONTROL_PATH_DIR": tempfile.mkdtemp(prefix="cp"),
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": tempfile.mkdtemp(prefix="cp", dir=job.directory),
+            "ANSIBLE_HOME": str(job.directory / "ansible"),
             "PATH": f"{programs}:{os.environ.get('PATH', '')}",
         }
 
