@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable
 from typing import Any, TextIO
 
@@ -38,11 +39,14 @@ class Progress:
         self.has_colour = self.is_terminal and not os.environ.get("NO_COLOR")
         self.waiting: dict[str, None] = {}
         self.doing = ""
+        self.timeline: list[tuple[float, str]] = []
         self.spinner: Any = None
 
     def begin(self, doing: str, hosts: Iterable[str]) -> None:
-        """Say what begins on which hosts."""
+        """Say what begins on which hosts, and note when, for the record."""
         self.doing, self.waiting = doing, dict.fromkeys(hosts)
+        if self.waiting:
+            self.timeline.append((time.monotonic(), doing))
         self.show_status()
 
     def host_done(self, host: str, step: Step | None = None) -> None:

@@ -83,6 +83,7 @@ class Report:
         jobs: how many ran before and after its changes; `None` where nobody knew, or nothing was changed.
         left_drained: the nodes that an earlier run has drained for a change and not given back.
         other_hardware: the nodes whose hardware is not what the lock holds, which no deployment changes.
+        timeline: what was begun on all hosts, each with the seconds from the beginning of the run.
     """
 
     command: str
@@ -96,6 +97,7 @@ class Report:
     jobs: Tally | None = None
     left_drained: tuple[str, ...] = ()
     other_hardware: tuple[str, ...] = ()
+    timeline: tuple[tuple[float, str], ...] = ()
 
     def count(self, status: str) -> int:
         """How many resources ended with this status."""
@@ -127,6 +129,7 @@ class Report:
             "jobs": self.jobs.as_json() if self.jobs else None,
             "left_drained": list(self.left_drained),
             "other_hardware": list(self.other_hardware),
+            "timeline": [{"at": round(at, 3), "doing": doing} for at, doing in self.timeline],
         }
 
 

@@ -110,6 +110,7 @@ class Run:
             jobs=self.jobs,
             left_drained=self.left_drained,
             other_hardware=self.other_hardware,
+            timeline=tuple((at - self.begun, doing) for at, doing in self.progress.timeline),
             forecast=self.forecast,
         )
 

@@ -73,6 +73,13 @@ def test_a_new_name_in_the_hosts_file_is_no_reason_to_ask_the_hosts_again() -> N
     assert hosts.of("n1").count("facts") == 1
 
 
+def test_what_was_begun_when_is_on_record() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}})
+    timeline = deploy(run_over(hosts, cluster())).timeline
+    assert [doing for _, doing in timeline] == ["asking", "comparing", "slurmd", "nodes"]
+    assert timeline == tuple(sorted(timeline))
+
+
 def test_bare_hosts_are_gone_through_in_the_order_of_the_phases() -> None:
     everything = {host: {resource.id for _, resource in plan_of(host)} for host in HOSTS}
     hosts = FakeHosts(facts_of(cluster()), wrong=everything)
