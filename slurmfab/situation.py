@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slurmfab.clusterfile.private_tmp import unknown_to
 from slurmfab.errors import InputError
@@ -41,7 +41,6 @@ class Situation:
         prune: whether what accounting has goes that the cluster file does not name.
         database_password: of a database that is somebody else's; empty for one of ours, whose host knows it alone.
         scripts: names and texts of the scripts that nodes run around jobs, by `prolog` and `epilog`.
-        found: what the phases have worked out of the rest (`slurmfab.phases.once`).
     """
 
     cluster: Cluster
@@ -52,7 +51,6 @@ class Situation:
     prune: bool = False
     database_password: str = field(default="", repr=False)
     scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
-    found: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def members(self) -> tuple[str, ...]:

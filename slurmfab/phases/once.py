@@ -24,9 +24,11 @@ def once(find: Callable[Concatenate[Situation, More], Value]) -> Callable[Concat
 
     @wraps(find)
     def found(situation: Situation, /, *more: More.args, **named: More.kwargs) -> Value:
+        # Where cached_property keeps its values as well; a situation that is replaced begins without any.
+        values = vars(situation).setdefault("found once", {})
         question = (find, more, tuple(named.items()))
-        if question not in situation.found:
-            situation.found[question] = find(situation, *more, **named)
-        return cast("Value", situation.found[question])
+        if question not in values:
+            values[question] = find(situation, *more, **named)
+        return cast("Value", values[question])
 
     return found

@@ -127,10 +127,10 @@ def test_ten_thousand_nodes_take_less_than_two_seconds_and_keep_their_addresses(
     dice = random.Random(1)
     addresses_of = [f"10.{dice.randrange(256)}.{dice.randrange(256)}.9" for _ in range(10000)]
     nodes = [node(f"cn{number:05}", address, gpus=PASCAL) for number, address in enumerate(addresses_of)]
-    start = time.perf_counter()
+    start = time.process_time()
     (line,) = node_lines(nodes, "3%")
     (gres,) = gres_lines(nodes)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     names, addresses = (word.partition("=")[2] for word in line.split()[:2])
     assert names == "cn[00000-09999]"
     assert gres.startswith("NodeName=cn[00000-09999] Name=gpu ")
