@@ -179,6 +179,7 @@ class Cluster(Model):
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
         epilog: the same, after each job.
         health: what every compute node looks at again and again; `None` for nothing.
+        configless: whether compute nodes fetch Slurm's files from slurmctld, and have none of their own.
         bundle: files with packages for hosts that reach no mirror.
     """
 
@@ -227,6 +228,7 @@ class Cluster(Model):
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None
     health: HealthOrNot = None
+    configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
     bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror: a file of fab bundle's.")] = ()
 
     @model_validator(mode="after")
@@ -277,6 +279,10 @@ class Cluster(Model):
             "login": self.login,
             "compute": self._settings_by_node,
         }
+
+    def fetches(self, host: str) -> bool:
+        """Whether a host is to have Slurm's files from slurmctld; controllers, and hosts without slurmd, have their own."""
+        return self.configless and host in self._settings_by_node and host not in self.controllers
 
     def settings_of(self, node: str) -> dict[str, str]:
         """What the file says of a compute node, by key of a NodeName line.

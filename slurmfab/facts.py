@@ -124,6 +124,7 @@ class HostFacts:
         slurm_conf: the slurm.conf in force there, empty while there is none; `gres_conf`, `cgroup_conf` and
             `job_container_conf` likewise.
         services: systemd's ActiveState by unit name, for the daemons that exist.
+        fetches: whether its slurmd was told to fetch Slurm's files from slurmctld.
         boot: what tells the boot that it runs since from others.
         mail_program: what sends mail from a script, empty where nothing does.
         programs: names of what slurmfab has put into its directory for programs that stay there.
@@ -158,6 +159,7 @@ class HostFacts:
     job_container_conf: str = field(default="", repr=False)
     services: Mapping[str, str] = field(default_factory=dict)
     boot: str = ""
+    fetches: bool = False
     mail_program: str = ""
     programs: tuple[str, ...] = ()
 

@@ -13,6 +13,7 @@ from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.lock import HostLock, Lock
 from slurmfab.people import numbers
 from slurmfab.plans import gpu_changes
+from slurmfab.promises.carrying import obstacles
 from slurmfab.promises.conf import SETTING, Difference, differences
 from slurmfab.slurm import cgroups, render
 from slurmfab.slurm.conf_text import ConfText, parse
@@ -172,11 +173,15 @@ class Situation:
             InputError: the run is about some of the hosts, and slurm.conf changes; nothing was changed.
         """
         before = self.controller_facts.slurm_conf
-        if before and before != dict(self.files)["slurm.conf"] and not set(self.cluster.hosts) <= set(hosts):
+        if not before or set(self.cluster.hosts) <= set(hosts):
+            return
+        changes = before != dict(self.files)["slurm.conf"] or (self.cluster.configless and self.differences)
+        found = obstacles(self, hosts) if changes else ()
+        if found:
             raise InputError(
-                f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and it has to be the same "
-                "on all hosts, so a run about some of them cannot change it. First, without --hosts or --retry-failed: "
-                "fab deploy. Nothing was changed."
+                f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and a run about some of the "
+                f"hosts cannot change it: {'; '.join(found)}. First, without --hosts or --retry-failed: fab deploy. "
+                "Nothing was changed."
             )
 
     def refuse_unknown_keys(self) -> None:
@@ -241,6 +246,7 @@ class Situation:
             accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
             enforces_limits=self.cluster.has_accounts,
             private_tmp=self.cluster.private_tmp,
+            configless=self.cluster.configless,
             licenses=self.cluster.licenses,
             programs=NodePrograms.of(self.cluster),
         )

@@ -19,6 +19,9 @@ MAILERS = ("/usr/bin/mail", "/usr/bin/mailx")
 MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
 PROGRAMS = "/usr/local/lib/slurmfab"
 AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
+FETCHING = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.conf"
+"""The drop-in by which slurmd fetches Slurm's files from slurmctld."""
+
 LIBRARIES, PLUGINS = "/usr/lib", "slurm-wlm"
 JOB_CONTAINER = "job_container_conf"
 SLURM_FILES = {
@@ -63,6 +66,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         **slurm_files(root, bool(request.get("with_slurm_conf"))),
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
+        "fetches": os.path.exists(root + FETCHING),
         "mail_program": mail_program(root),
         "programs": names(root + PROGRAMS),
         "clock": time.time(),

@@ -9,6 +9,7 @@ from slurmfab import hostlist
 from slurmfab.clusterfile import (
     accounting_rules,
     backup_rules,
+    configless,
     database_rules,
     gpu_checks_rules,
     gres_rules,
@@ -153,6 +154,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *private_tmp.RULES,
     *gres_rules.RULES,
     *licenses.RULES,
+    *configless.RULES,
     *preemption_rules.RULES,
     *script_rules.RULES,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from slurmfab.agent.absent import Absent
 from slurmfab.agent.block import Block
+from slurmfab.agent.facts import FETCHING
+from slurmfab.agent.fetched_files import PLACE
 from slurmfab.agent.kept_secrets import NoKeptSecrets
 from slurmfab.agent.packages_gone import PackagesGone
 from slurmfab.agent.resource import Resource
@@ -34,7 +36,7 @@ def cleaned(*, purge: bool) -> tuple[Resource, ...]:
         Service("slurmd", running=False),
         Service("munge", running=False),
         Absent(KEY, secret=True),
-        *(Absent(path) for path in (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}")),
+        *(Absent(path) for path in (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}", FETCHING, PLACE)),
         Block(f"{SLURM_HOME}/.ssh/authorized_keys", "slurm keys", ""),
         Absent(f"{SLURM_HOME}/.ssh/id_ed25519", secret=True),
         Absent(f"{SLURM_HOME}/.ssh/id_ed25519.pub"),

@@ -16,6 +16,7 @@ from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
 from slurmfab.agent.slurm_nodes import SlurmNodes
 from slurmfab.hostlist import fold
+from slurmfab.phases import configless
 from slurmfab.phases.once import once
 from slurmfab.phases.slurm_conf import CONFIGURATION, JOB_CONTAINER, WATCHED, is_another
 from slurmfab.phases.users import moved
@@ -80,7 +81,7 @@ def renewal(situation: Situation, hosts: Iterable[str]) -> str:
     controllers = f"slurmctld on {fold(situation.cluster.controllers)}"
     if must_stop(situation):
         return f"{controllers} stops, {nodes} restarts, and slurmctld starts again."
-    if files <= SLURMD_ALONE:
+    if files <= SLURMD_ALONE and not situation.cluster.configless:
         return f"{nodes} restarts."
     if adds_nodes_by_reconfigure(situation.slurm_version):
         return f"scontrol reconfigure renews {controllers} and {nodes}."
@@ -100,16 +101,23 @@ def stop(situation: Situation, host: str) -> tuple[Resource, ...]:
 
 def slurmctld(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmctld with the new files, unless it has to wait for every slurmd."""
-    services = controller_service(situation, host)
-    return () if not services or must_stop(situation) else services
+    return () if starts_last(situation) else controller_service(situation, host)
 
 
 def slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmd with the new files; after a reconfigure it has them already, or is about to."""
     is_member = situation.is_compute_node(host) and not situation.is_on_trial(host)
-    reload = AWAITED if is_reconfigured(situation) else ()
-    renewed = Service("slurmd", watches=read_by_slurmd(situation), reload=reload, answers=SHOW_SLURMD)
-    return (renewed,) if is_member else ()
+    return slurmd_service(situation, host) if is_member else ()
+
+
+def slurmd_service(situation: Situation, host: str) -> tuple[Resource, ...]:
+    """slurmd with files of its own, or with those that it fetches from slurmctld."""
+    carried = is_reconfigured(situation) and not situation.is_on_trial(host)
+    reload = AWAITED if carried else ()
+    local = Service("slurmd", watches=read_by_slurmd(situation), reload=reload, answers=SHOW_SLURMD)
+    if situation.cluster.fetches(host):
+        return configless.slurmd(situation, host, local, carried=carried)
+    return (local,)
 
 
 @once
@@ -121,7 +129,9 @@ def read_by_slurmd(situation: Situation) -> tuple[str, ...]:
 @once
 def is_reconfigured(situation: Situation) -> bool:
     """Whether slurmctld has told every slurmd to take the new files in, when it is slurmd's turn."""
-    told = any(difference.file not in SLURMD_ALONE for difference in situation.differences)
+    told = any(
+        situation.cluster.configless or difference.file not in SLURMD_ALONE for difference in situation.differences
+    )
     runs = runs_slurmctld(situation, situation.cluster.controller)
     return told and runs and adds_nodes_by_reconfigure(situation.slurm_version) and not must_stop(situation)
 
@@ -136,13 +146,17 @@ def gate(situation: Situation, host: str) -> tuple[Resource, ...]:
 
 def new_slurmd(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmd on new nodes, once slurmctld knows and keeps them."""
-    started = Service("slurmd", watches=read_by_slurmd(situation), answers=SHOW_SLURMD)
-    return (started,) if situation.is_on_trial(host) else ()
+    return slurmd_service(situation, host) if situation.is_on_trial(host) else ()
 
 
 def start(situation: Situation, host: str) -> tuple[Resource, ...]:
     """slurmctld after every slurmd, where it had to be stopped."""
-    return controller_service(situation, host) if must_stop(situation) else ()
+    return controller_service(situation, host) if starts_last(situation) else ()
+
+
+def starts_last(situation: Situation) -> bool:
+    """Whether slurmctld has been stopped and starts after every slurmd; not where these ask it for their files."""
+    return must_stop(situation) and not situation.cluster.configless
 
 
 def controller_service(situation: Situation, host: str) -> tuple[Resource, ...]:
@@ -151,7 +165,9 @@ def controller_service(situation: Situation, host: str) -> tuple[Resource, ...]:
         return ()
     is_primary = host == situation.cluster.controller
     reload = RECONFIGURE if is_primary and adds_nodes_by_reconfigure(situation.slurm_version) else ()
-    watches = (f"{CONFIGURATION}/slurm.conf", f"{CONFIGURATION}/gres.conf")
+    # Where it serves files, it has those in memory that were there when it read its own.
+    served = read_by_slurmd(situation) if situation.cluster.configless else ()
+    watches = served or (f"{CONFIGURATION}/slurm.conf", f"{CONFIGURATION}/gres.conf")
     return (Service("slurmctld", watches=watches, reload=reload, answers=PING if is_primary else ()),)
 
 

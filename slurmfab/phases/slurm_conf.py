@@ -51,10 +51,33 @@ def resources(situation: Situation, host: str) -> tuple[Resource, ...]:
         *((SlurmState(state, situation.state_before),) if is_primary and situation.moves_state else ()),
         *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and is_another(situation) else ()),
         *((submit_script(situation),) if "controller" in roles and situation.slurm_conf.explains_refusals else ()),
-        SlurmFiles(CONFIGURATION, situation.files, node),
-        *(() if GRES in dict(situation.files) else (Absent(f"{CONFIGURATION}/{GRES}"),)),
+        *(own_files(situation, node) if has_own_files(situation, host) else ()),
         *((Absent(f"{CONFIGURATION}/{JOB_CONTAINER}"),) if not private and had_private_tmp(situation, host) else ()),
     )
+
+
+def own_files(situation: Situation, node: str) -> tuple[Resource, ...]:
+    """Slurm's files where a host has its own.
+
+    Args:
+        situation: what is wanted and known.
+        node: the host's NodeName, empty where no slurmd runs.
+    """
+    files = SlurmFiles(CONFIGURATION, situation.files, node)
+    return (files,) if GRES in dict(situation.files) else (files, Absent(f"{CONFIGURATION}/{GRES}"))
+
+
+def has_own_files(situation: Situation, host: str) -> bool:
+    """Whether a host has Slurm's files of its own, be it only until it fetches them from slurmctld."""
+    return not situation.cluster.fetches(host) or is_about_to_fetch(situation, host)
+
+
+def is_about_to_fetch(situation: Situation, host: str) -> bool:
+    """Whether slurmd on a host runs with files of its own, and is to fetch them from slurmctld."""
+    if not situation.cluster.fetches(host) or host not in situation.facts:
+        return False
+    facts = situation.facts[host]
+    return not facts.fetches and facts.services.get("slurmd") == "active"
 
 
 def had_private_tmp(situation: Situation, host: str) -> bool:

@@ -21,7 +21,7 @@ from slurmfab.agent.slurm_files import SlurmFiles
 from slurmfab.agent.slurm_state import SlurmState
 from slurmfab.agent.storage import UNIT as MARIADB
 from slurmfab.agent.storage import Storage
-from slurmfab.phases import daemons, scripts
+from slurmfab.phases import configless, daemons, scripts
 from slurmfab.phases import database as database_phase
 from slurmfab.phases import munge as munge_phase
 from slurmfab.phases.munge import KEY
@@ -205,6 +205,11 @@ def stop(past: Past, host: str) -> tuple[Resource, ...]:
     return daemons.stop(past, host) if past.runs_afterwards(host, "slurmctld") else ()
 
 
+def local_files(past: Past, host: str) -> tuple[Resource, ...]:
+    """slurmd with files of its own, where a run has had it fetch them, before slurmctld ends to serve them."""
+    return configless.given_up(past, host) if past.runs_afterwards(host, "slurmd") else ()
+
+
 def slurmctld(past: Past, host: str) -> tuple[Resource, ...]:
     """slurmctld with the earlier files, unless it has to wait for every slurmd."""
     return daemons.slurmctld(past, host) if past.runs_afterwards(host, "slurmctld") else ()
@@ -267,6 +272,7 @@ PHASES = (
     phase("database", database),
     phase("slurmctld stop", stop),
     phase("slurm.conf", slurms_files, controller_first=True),
+    phase("local files", local_files),
     phase("slurmctld", slurmctld, controller_first=True),
     phase("slurmd", slurmd),
     phase("slurmctld start", start, controller_first=True),

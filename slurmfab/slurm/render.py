@@ -49,6 +49,7 @@ class SlurmConf:
         accounting_host: address of slurmdbd's host, empty for a cluster without accounting.
         enforces_limits: whether jobs are held to accounts and limits.
         private_tmp: directories that each job has for itself; `None` for none.
+        configless: whether slurmctld serves these files to compute nodes.
         licenses: how many jobs may use some software at a time, by its name.
         programs: those of ours that nodes run.
     """
@@ -68,6 +69,7 @@ class SlurmConf:
     accounting_host: str = ""
     enforces_limits: bool = False
     private_tmp: PrivateTmp | None = None
+    configless: bool = False
     licenses: Mapping[str, int] = field(default_factory=dict)
     programs: NodePrograms = field(default_factory=NodePrograms)
 
@@ -105,6 +107,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "accounting_host": conf.accounting_host,
         "enforces_limits": conf.enforces_limits,
         "private_tmp": conf.private_tmp,
+        "configless": conf.configless,
         "licenses": licenses.written(conf.licenses),
         "programs": conf.programs,
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
@@ -117,6 +120,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "explains_refusals": conf.explains_refusals,
         "gres_lines": gres_lines(conf.nodes),
         "slurm": slurm.line,
+        "slurm_with": slurm.line_with,
         "slurm_rest": slurm.rest,
         "cgroups": cgroups.line,
         "cgroups_rest": cgroups.rest,
@@ -158,6 +162,13 @@ class _Settings:
         if wanted is None:
             return f"# {key} is left to Slurm, as the cluster file wants it."
         return assignment(key, wanted)
+
+    def line_with(self, key: str, option: str) -> str:
+        """The line of a key whose value is a list, with an option of ours before the user's."""
+        _, own = self._own.get(key.lower(), (key, None))
+        others = [word for word in (own or "").split(",") if word.strip() and word.strip().lower() != option]
+        self._written.add(key.lower())
+        return assignment(key, ",".join((option, *others)))
 
     def rest(self) -> Iterator[str]:
         """The lines of the user's keys that no `line` was for, by name."""

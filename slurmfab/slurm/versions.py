@@ -141,6 +141,16 @@ def adds_nodes_by_reconfigure(version: SlurmVersion) -> bool:
     return version >= SlurmVersion(24, 11)
 
 
+def reconfigure_renews_daemons(version: SlurmVersion) -> bool:
+    """Whether a reconfigure makes new processes of slurmctld and of every slurmd, instead of reading files anew."""
+    return version >= SlurmVersion(23, 11)
+
+
+def slurmd_mode(version: SlurmVersion) -> str:
+    """How slurmd is started in its packages' unit: `-D -s` (Type=simple) up to 23.02, `--systemd` (Type=notify) later."""
+    return "-D -s" if version < SlurmVersion(23, 11) else "--systemd"
+
+
 def reconfigure_is_safe(version: SlurmVersion) -> bool:
     """Whether slurmctld survives a reconfigure with a configuration that it cannot use.
 
