@@ -179,8 +179,8 @@ class Situation:
         found = obstacles(self, hosts) if changes else ()
         if found:
             raise InputError(
-                f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and a run about some of the "
-                f"hosts cannot change it: {'; '.join(found)}. First, without --hosts or --retry-failed: fab deploy. "
+                f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and a run about some "
+                f"of the hosts cannot change it: {'; '.join(found)}. First, without --hosts or --retry-failed: fab deploy. "
                 "Nothing was changed."
             )
 

@@ -26,7 +26,7 @@ HANDOVER_SECONDS = 5.0
 """How long slurmd may take to hand over to a new process after it was given new files (from Slurm 23.11)."""
 
 FETCH_SECONDS = 30.0
-"""How long slurmd may take to fetch files after it was restarted; one that finds no slurmctld tries again after 10 s."""
+"""How long slurmd may take to fetch files after a restart; one that finds no slurmctld tries again after 10 s."""
 
 
 @dataclass(frozen=True)

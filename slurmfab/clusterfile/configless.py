@@ -30,7 +30,7 @@ def nothing_is_against_it(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         if key.lower() == "slurmdspooldir" and "%n" in (value or ""):
             yield (
                 ("slurm_conf", key),
-                "with configless no %n can be in it: slurmd keeps the files there from which it would learn its NodeName",
+                "configless allows no %n in it: slurmd keeps the files there that would tell it its NodeName",
             )
 
 

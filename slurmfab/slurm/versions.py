@@ -147,7 +147,7 @@ def reconfigure_renews_daemons(version: SlurmVersion) -> bool:
 
 
 def slurmd_mode(version: SlurmVersion) -> str:
-    """How slurmd is started in its packages' unit: `-D -s` (Type=simple) up to 23.02, `--systemd` (Type=notify) later."""
+    """How the packages' unit starts slurmd: `-D -s` (Type=simple) up to 23.02, `--systemd` (Type=notify) later."""
     return "-D -s" if version < SlurmVersion(23, 11) else "--systemd"
 
 
