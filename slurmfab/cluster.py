@@ -281,7 +281,7 @@ class Cluster(Model):
         }
 
     def fetches(self, host: str) -> bool:
-        """Whether a host is to have Slurm's files from slurmctld; controllers and hosts without slurmd have their own."""
+        """Whether a host is to have Slurm's files from slurmctld; a controller, or one without slurmd, has its own."""
         return self.configless and host in self._settings_by_node and host not in self.controllers
 
     def settings_of(self, node: str) -> dict[str, str]:

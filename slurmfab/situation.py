@@ -180,8 +180,8 @@ class Situation:
         if found:
             raise InputError(
                 f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and a run about some "
-                f"of the hosts cannot change it: {'; '.join(found)}. First, without --hosts or --retry-failed: fab deploy. "
-                "Nothing was changed."
+                f"of the hosts cannot change it: {'; '.join(found)}. First, without --hosts or --retry-failed: "
+                "fab deploy. Nothing was changed."
             )
 
     def refuse_unknown_keys(self) -> None:

@@ -79,14 +79,15 @@ class FetchedFiles(Resource):
             wait_for_handover(context)
             if "fetched from" not in differing:
                 return
-        if show(context, "slurmd").get("NeedDaemonReload") == "yes":
-            context.must(["systemctl", "daemon-reload"])
+        # systemd 252 does not notice by itself that a unit has got its first drop-in (NeedDaemonReload stays "no").
+        context.must(["systemctl", "daemon-reload"])
         Service("slurmd").start(context, "restart")
         if not self.has_come(context, FETCH_SECONDS):
-            words = (
-                "slurmd has not got from %s what the cluster file says; see slurmctld.log there, and slurmd.log here"
+            raise ResourceFailed(
+                "slurmd did not get what the cluster file says from %s within %d s: can it reach that port, and does "
+                "slurmctld run there with the new files? See slurmd.log here, slurmctld.log there"
+                % (self.servers, FETCH_SECONDS)
             )
-            raise ResourceFailed(words % self.servers)
 
     def has_come(self, context: Context, seconds: float) -> bool:
         """Whether all files are as wanted within some time."""

@@ -39,8 +39,8 @@ def slurmd(situation: Situation, host: str, local: Service, *, carried: bool) ->
         *((local,) if is_turning else ()),
         Directory(posixpath.dirname(FETCHING), "root", "root", 0o755),
         File(FETCHING, drop_in(situation)),
-        *(() if is_turning else (Service("slurmd"),)),
         FetchedFiles(servers(situation), files, carried and not is_turning),
+        Service("slurmd"),
         *(Absent(path) for path in own_files(situation)),
     )
 
