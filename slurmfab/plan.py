@@ -63,7 +63,6 @@ PHASES = (
     Phase("slurmctld", daemons.slurmctld, controller_first=True),
     Phase("slurmd", daemons.slurmd),
     Phase("slurmctld start", daemons.start, controller_first=True),
-    Phase("carried files", configless.carried),
     Phase("limits", accounts.rest),
     Phase("new nodes", daemons.gate),
     Phase("new slurmd", daemons.new_slurmd),
@@ -71,6 +70,7 @@ PHASES = (
     Phase("former scripts", scripts.gone),
     Phase("backups", backups.resources),
     Phase("gpu checks", gpu_checks.resources),
+    Phase("carried files", configless.carried),
 )
 """The order of a deployment."""
 

@@ -18,14 +18,17 @@ from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import changed_at, is_active
 
 EVERYWHERE = "with every slurmd that answers"
+OTHER = "another slurm.conf than slurmctld"
+"""Why a node is late that was not out of reach."""
+
 CLOCKS = 5.0
 """Seconds by which the clock of a node may be behind the controller's."""
 
 CARRY_SECONDS = 10.0
 """How long slurmctld may take to carry files by itself, before it is told to do it once more."""
 
-AGAIN_SECONDS = 60.0
-"""How long it may take then: slurmctld asks a slurmd that does not answer several times."""
+AGAIN_SECONDS = 45.0
+"""How long it may take then: one that does not answer is given up after MessageTimeout, which is 30 s."""
 
 POLL_SECONDS = 0.1
 LOG_BYTES = 1 << 20
@@ -93,7 +96,8 @@ class CarriedFiles(Resource):
         deadline = time.monotonic() + seconds
         while True:
             late = self.late(context)
-            if not late or time.monotonic() > deadline:
+            # Who has read another slurm.conf has done so for good.
+            if set(late.values()) <= {OTHER} or time.monotonic() > deadline:
                 return late
             time.sleep(POLL_SECONDS)
 
@@ -105,29 +109,29 @@ class CarriedFiles(Resource):
         """
         wanted = set(self.nodes)
         changed = max([changed_at(context.path(path)) for path in self.watches] or [0.0])
-        others = complained_of(tail(context.path(self.log))) if self.log else set()
+        others = complained_of(tail(context.path(self.log))) if self.log else {}
         late = {}
         for fields in records(context.must(SHOW, seconds=60)):
             node, state = fields["NodeName"], state_of(fields)
             if node in wanted and state.answers and "DOWN" not in state.flags:
-                reason = self.reason(seconds_of(fields.get("SlurmdStartTime", "")), changed, is_other=node in others)
+                reason = self.reason(seconds_of(fields.get("SlurmdStartTime", "")), changed, others.get(node, 0.0))
                 if reason:
                     late[node] = reason
         return late
 
-    def reason(self, started: Optional[float], changed: float, *, is_other: bool) -> str:
+    def reason(self, started: Optional[float], changed: float, complained: float) -> str:
         """What tells that a node has other files; empty for nothing.
 
         Args:
             started: when its slurmd did, `None` where it has not registered with this slurmctld yet.
             changed: when the files did.
-            is_other: whether slurmctld has complained of its slurm.conf.
+            complained: when slurmctld has last complained of its slurm.conf, 0 for never.
         """
         if started is None:
             return "not registered yet"
         if self.renews and started + CLOCKS < int(changed):
             return "slurmd is older than the files"
-        return "another slurm.conf than slurmctld" if is_other else ""
+        return OTHER if started <= complained else ""
 
 
 def seconds_of(stamp: str) -> Optional[float]:
@@ -138,15 +142,16 @@ def seconds_of(stamp: str) -> Optional[float]:
         return None
 
 
-def complained_of(log: str) -> set[str]:
-    """The nodes whose slurm.conf is another, since slurmctld has last read its own."""
-    found: set[str] = set()
+def complained_of(log: str) -> Dict[str, float]:
+    """When slurmctld has last complained of nodes with another slurm.conf, since it has last read its own."""
+    found: Dict[str, float] = {}
     for line in log.splitlines():
         if _FRESH.search(line):
             found.clear()
         match = _OTHER.search(line)
         if match:
-            found.add(match[1])
+            # A slurmd that has started since has read another; with no such time in the log, nobody knows.
+            found[match[1]] = seconds_of(line[1:20]) or float("inf")
     return found
 
 
