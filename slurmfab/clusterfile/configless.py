@@ -41,7 +41,7 @@ def it_is_said_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         if key.lower() == "slurmctldparameters" and OPTION in words:
             yield (
                 ("slurm_conf", key),
-                f"{OPTION} alone does not make nodes fetch files; say configless: true at the top",
+                f"{OPTION} alone makes no node fetch files; say configless: true at the top",
             )
 
 

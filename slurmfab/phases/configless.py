@@ -40,7 +40,7 @@ def slurmd(situation: Situation, host: str, local: Service, *, carried: bool) ->
         Directory(posixpath.dirname(FETCHING), "root", "root", 0o755),
         File(FETCHING, drop_in(situation)),
         FetchedFiles(servers(situation), files, carried and not is_turning),
-        Service("slurmd"),
+        *(() if is_turning else (Service("slurmd"),)),
         *(Absent(path) for path in own_files(situation)),
     )
 

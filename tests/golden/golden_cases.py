@@ -74,6 +74,7 @@ CASES: Mapping[str, SlurmConf] = {
         controllers=(("mn01", "10.0.0.1"), ("mn02", "10.0.0.2")),
         state_directory="/shared/slurm/state",
     ),
+    "configless": replace(PLAIN, configless=True, slurm_conf={"SlurmctldParameters": "idle_on_node_suspend"}),
     "no-cgroups": replace(PLAIN, cgroup=Cgroup("none")),
     "private-tmp": replace(PLAIN, cgroup=Cgroup("none"), private_tmp=PrivateTmp()),
     "accounting": replace(PLAIN, nodes=nodes("cn", 4, SMALL, GPUS), accounting_host="10.0.0.1"),
