@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks.scenarios import add_node, first_deployment, many_hosts, running_cluster, slow_link, without_hosts
+from benchmarks.scenarios import (
+    add_node,
+    configless,
+    first_deployment,
+    many_hosts,
+    running_cluster,
+    slow_link,
+    without_hosts,
+)
 from benchmarks.scenarios.scenario import Scenario, Setting
 
 __all__ = ["SCENARIOS", "Scenario", "Setting"]
@@ -14,6 +22,7 @@ SCENARIOS: dict[str, Scenario] = {
         running_cluster.NO_CHANGE_5,
         running_cluster.NO_CHANGE_16,
         running_cluster.ONE_VALUE,
+        configless.SCENARIO,
         add_node.SCENARIO,
         running_cluster.CHECK_CLUSTER,
         many_hosts.LIGHT_64,
