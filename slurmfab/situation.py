@@ -13,7 +13,7 @@ from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.lock import HostLock, Lock
 from slurmfab.people import numbers
 from slurmfab.plans import gpu_changes
-from slurmfab.promises.carrying import obstacles
+from slurmfab.promises.carrying import refusal
 from slurmfab.promises.conf import SETTING, Difference, differences
 from slurmfab.slurm import cgroups, render
 from slurmfab.slurm.conf_text import ConfText, parse
@@ -176,13 +176,8 @@ class Situation:
         if not before or set(self.cluster.hosts) <= set(hosts):
             return
         changes = before != dict(self.files)["slurm.conf"] or (self.cluster.configless and self.differences)
-        found = obstacles(self, hosts) if changes else ()
-        if found:
-            raise InputError(
-                f"slurm.conf on {self.cluster.controller} is not what the cluster file says, and a run about some "
-                f"of the hosts cannot change it: {'; '.join(found)}. First, without --hosts or --retry-failed: "
-                "fab deploy. Nothing was changed."
-            )
+        if changes and (words := refusal(self, hosts)):
+            raise InputError(words)
 
     def refuse_unknown_keys(self) -> None:
         """Refuse settings that the installed Slurm would refuse, before any of it is sent anywhere.

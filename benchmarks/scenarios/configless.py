@@ -143,11 +143,11 @@ SCENARIO = Scenario(
     "configless",
     f"one slurm.conf value changed, `configless: true`, live at {FEW} and at {MANY} slurmd",
     ways,
-    (Target(name_of(FEW), LOGIN), Target(name_of(MANY), LOGIN), Target(name_of(MANY), name_of(FEW))),
+    (Target(name_of(FEW), LOGIN), Target(name_of(MANY), LOGIN), Target(name_of(MANY), name_of(FEW), 1.5)),
     tidy=tidy,
     notes=(
         "`fab deploy --hosts ctl`: one connection, whatever the number of nodes. It ends when slurmctld knows that "
-        "every slurmd has taken the files; afterwards each one's own copy is looked at. All slurmd but one share a host, "
-        "and all share the processors with the deployer: what 64 take longer is their own work.",
+        "every slurmd has taken the files; afterwards each one's own copy is looked at. All slurmd but one share a "
+        "host, and all share the processors with the deployer: what 64 take longer is their own work.",
     ),
 )

@@ -66,7 +66,6 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         **slurm_files(root, bool(request.get("with_slurm_conf"))),
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
-        "fetches": os.path.exists(root + FETCHING),
         "mail_program": mail_program(root),
         "programs": names(root + PROGRAMS),
         "clock": time.time(),
@@ -94,12 +93,16 @@ def mail_program(root: str) -> str:
     return next((path for path in MAILERS if has_system and os.access(root + path, os.X_OK)), "")
 
 
-def slurm_files(root: str, is_wanted: bool) -> Dict[str, str]:
-    """The texts of Slurm's files, those that are not there or not wanted as empty ones; the small last one always."""
-    return {
+def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:
+    """Whether slurmd fetches Slurm's files, and the texts of the host's own.
+
+    Those that are not there or not wanted are empty ones; the small last one comes always.
+    """
+    texts = {
         name: (read_bytes(root + path) if is_wanted or name == JOB_CONTAINER else b"").decode(errors="replace")
         for name, path in SLURM_FILES.items()
     }
+    return {"fetches": os.path.exists(root + FETCHING), **texts}
 
 
 def boot() -> str:

@@ -6,10 +6,12 @@ import hashlib
 
 import pytest
 
+from slurmfab.agent.facts import FETCHING
+from slurmfab.agent.fetched_files import PLACE
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import need_answer
-from slurmfab.checks.wanted import CONFIGURATION, FILES, deploy, files, place_of_files
+from slurmfab.checks.wanted import CONFIGURATION, FILES, deploy, files
 from slurmfab.cluster import Cluster
 from slurmfab.facts import MARK
 from slurmfab.lock import Lock
@@ -17,8 +19,15 @@ from slurmfab.plans.kinds_of_drift import CHANGED_FILE, OLDER_FILE
 
 MAIN = "slurm.conf"
 PRIVATE = "job_container.conf"
-HASHES = f"cd %s && sha256sum {' '.join(FILES)} $(grep -ls '^{MARK}' {PRIVATE}) 2>/dev/null || :"
-"""Prints the hashes of Slurm's files; a job_container.conf of somebody else's is nobody's business here."""
+OWN = f"{CONFIGURATION}/{MAIN}"
+HASHES = (
+    f"if [ -e {FETCHING} ]; then cd {PLACE} && own={OWN}; else cd {CONFIGURATION}; fi && "
+    f"sha256sum {' '.join(FILES)} $own $(grep -ls '^{MARK}' {PRIVATE}) 2>/dev/null || :"
+)
+"""Prints the hashes of Slurm's files; a job_container.conf of somebody else's is nobody's business here.
+
+Where slurmd fetches them from slurmctld they lie elsewhere, and a slurm.conf in the usual place is one too many.
+"""
 
 
 def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
@@ -30,17 +39,16 @@ def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost)
     )
 
 
-def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost, cluster: Cluster) -> None:
+def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
     """Slurm's files are the same as the controller's"""
-    theirs, reference = hashes(other, cluster), hashes(controller, cluster)
+    theirs, reference = hashes(other), hashes(controller)
     wrong = [
         f"{name} {'differs from' if name in theirs else 'is missing, other than'} {controller.name}'s"
         for name in (*FILES, PRIVATE)
         if name in reference and theirs.get(name) != reference[name]
     ]
-    wrong += [f"{name} is there, and {controller.name} has none" for name in theirs if name not in reference]
-    if cluster.fetches(other.name) and other.file(f"{CONFIGURATION}/{MAIN}").exists:
-        wrong += [f"{CONFIGURATION}/{MAIN} is there, which Slurm's commands take for the one that slurmd has fetched"]
+    wrong += [f"{name} is there, and {controller.name} has none" for name in theirs if name not in {*reference, OWN}]
+    wrong += [f"{OWN} is there, and hides what slurmd has fetched from Slurm's commands"] if OWN in theirs else []
     if wrong:
         raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {deploy(other.name)}")
 
@@ -50,7 +58,7 @@ def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cl
     wanted = files(cluster, lock)
     if not wanted:
         pytest.skip("nothing has been deployed yet.")
-    actual = hashes(controller, cluster)
+    actual = hashes(controller)
     wrong = [
         f"{name} is not what the cluster file says" if name in actual else f"{name} is missing"
         for name, text in wanted.items()
@@ -65,14 +73,14 @@ def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cl
         )
 
 
-def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHost, cluster: Cluster) -> None:
+def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHost) -> None:
     """slurm.conf is the one that slurmctld runs with"""
     need_answer(host)
     shown = host.as_found.ask("scontrol show config")
     value = next((line.partition("=")[2] for line in shown.splitlines() if line.startswith("HASH_VAL")), "missing")
     if value.strip() == "Match":
         return
-    if hashes(host, cluster).get(MAIN) == hashes(controller, cluster).get(MAIN):
+    if hashes(host).get(MAIN) == hashes(controller).get(MAIN):
         raise Drifted(
             OLDER_FILE,
             "its slurm.conf is not the one that slurmctld has read, and is the one on the controller's disk: slurmctld "
@@ -85,7 +93,6 @@ def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHos
     )
 
 
-def hashes(host: CheckedHost, cluster: Cluster) -> dict[str, str]:
+def hashes(host: CheckedHost) -> dict[str, str]:
     """The fingerprints of Slurm's files on a host, by name; of those that exist."""
-    shown = host.as_found.ask(HASHES, place_of_files(cluster, host.name))
-    return {name: value for value, name in (line.split() for line in shown.splitlines())}
+    return {name: value for value, name in (line.split() for line in host.as_found.ask(HASHES).splitlines())}

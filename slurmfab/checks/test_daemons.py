@@ -121,11 +121,8 @@ def test_backup_has_its_files(backup: CheckedHost) -> None:
     assert_is_current(backup, "slurmctld", "slurmctld was started before the last change of")
 
 
-def test_slurmd_has_its_files(node: CheckedHost, cluster: Cluster) -> None:
+def test_slurmd_has_its_files(node: CheckedHost) -> None:
     """slurmd runs with the files that are on the disk"""
-    if cluster.fetches(node.name):
-        # What it has fetched lies there after its start; whether that is the controller's, is for another check.
-        return
     assert_is_current(node, "slurmd", "slurmd was started before the last change of")
 
 

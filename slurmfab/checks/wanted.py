@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from slurmfab.agent.fetched_files import PLACE
 from slurmfab.cluster import Cluster
 from slurmfab.facts import Hardware, HostFacts
 from slurmfab.lock import Lock
@@ -45,11 +44,6 @@ def explains_refusals(cluster: Cluster, lock: Lock) -> bool:
 def conf(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
     """What slurm.conf shall say, by key in small letters; nothing before anything was deployed."""
     return parse(files(cluster, lock).get("slurm.conf", "")).settings
-
-
-def place_of_files(cluster: Cluster, host: str) -> str:
-    """The directory of Slurm's files on a host: its own, or what slurmd has fetched from slurmctld."""
-    return PLACE if cluster.fetches(host) else CONFIGURATION
 
 
 def deploy(*hosts: str) -> str:

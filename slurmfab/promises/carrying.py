@@ -44,6 +44,18 @@ def obstacles(situation: Situation, hosts: Collection[str]) -> tuple[str, ...]:
     return (*found, *needs_of_nodes(situation.differences, situation.slurm_version))
 
 
+def refusal(situation: Situation, hosts: Collection[str]) -> str:
+    """Why a run about some of the hosts may not change Slurm's files, for people; empty if it may."""
+    found = obstacles(situation, hosts)
+    if not found:
+        return ""
+    return (
+        f"slurm.conf on {situation.cluster.controller} is not what the cluster file says, and a run about some of the "
+        f"hosts cannot change it: {'; '.join(found)}. First, without --hosts or --retry-failed: fab deploy. Nothing "
+        "was changed."
+    )
+
+
 def needs_of_nodes(differences: Collection[Difference], version: SlurmVersion) -> Iterator[str]:
     """What the nodes themselves have to do for these differences, a clause each."""
     for difference in differences:

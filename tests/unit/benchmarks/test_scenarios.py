@@ -26,6 +26,7 @@ ROWS = (
     "nothing to change, 5 hosts",
     "nothing to change, 16 hosts",
     "one slurm.conf value changed",
+    "live at 4 and at 64 slurmd",
     "add-node",
     "check-cluster",
     "64 lightweight hosts",
