@@ -136,7 +136,8 @@ def test_the_checks_pass_and_find_a_file_that_hides_the_fetched_ones(running: Cl
     assert {one["outcome"] for one in json.loads(lab.slurmfab(*words).stdout)["checks"]} == {"passed"}
     lab.on("n2", "cp /run/slurm/conf/slurm.conf /etc/slurm/slurm.conf")
     failed = [one for one in json.loads(lab.slurmfab(*words).stdout)["checks"] if one["outcome"] == "failed"]
-    assert [(one["host"], "hides what slurmd has fetched" in one["cause"]) for one in failed] == [("n2", True)]
+    assert {one["host"] for one in failed} == {"n2"}
+    assert any("hides what slurmd has fetched" in one["cause"] for one in failed)
     assert [step["host"] for step in lab.deploy("--hosts", "n2")["steps"]] == ["n2"]
 
 
