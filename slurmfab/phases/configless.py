@@ -7,6 +7,7 @@ that reads them, before slurmctld serves none any more. Each step shows on the h
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import posixpath
 
@@ -34,11 +35,11 @@ def slurmd(situation: Situation, host: str, local: Service, *, carried: bool) ->
         carried: whether slurmctld has just told every slurmd to take new files.
     """
     is_turning = is_about_to_fetch(situation, host)
-    files = tuple((name, hashlib.sha256(text.encode()).hexdigest()) for name, text in situation.files)
+    files = tuple((name, digest(text)) for name, text in situation.files)
     return (
         *((local,) if is_turning else ()),
         Directory(posixpath.dirname(FETCHING), "root", "root", 0o755),
-        File(FETCHING, drop_in(situation)),
+        File(FETCHING, drop_in(slurmd_mode(situation.slurm_version), servers(situation))),
         FetchedFiles(servers(situation), files, carried and not is_turning),
         *(() if is_turning else (Service("slurmd"),)),
         *(Absent(path) for path in own_files(situation)),
@@ -50,9 +51,16 @@ def own_files(situation: Situation) -> tuple[str, ...]:
     return (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}") if situation.cluster.private_tmp else WATCHED
 
 
-def drop_in(situation: Situation) -> str:
-    """What slurmd's unit is told."""
-    return fill("slurmd-configless.conf", {"mode": slurmd_mode(situation.slurm_version), "servers": servers(situation)})
+@functools.lru_cache(maxsize=8)
+def digest(text: str) -> str:
+    """The SHA-256 of a file, computed once for however many nodes."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@functools.cache
+def drop_in(mode: str, servers: str) -> str:
+    """What slurmd's unit is told, which is the same on all nodes."""
+    return fill("slurmd-configless.conf", {"mode": mode, "servers": servers})
 
 
 def servers(situation: Situation) -> str:
@@ -78,10 +86,12 @@ def stops_fetching(situation: Situation, host: str) -> bool:
 
 def carried(situation: Situation, host: str) -> tuple[Resource, ...]:
     """Every slurmd with the controller's files, also those of nodes that the run is not about."""
+    if host != situation.cluster.controller or not situation.cluster.configless:
+        return ()
     nodes = tuple(
         name for name in situation.compute_nodes if situation.cluster.fetches(name) and not situation.is_on_trial(name)
     )
-    if host != situation.cluster.controller or not nodes:
+    if not nodes:
         return ()
     log = situation.conf_wanted.settings.get("slurmctldlogfile", "")
     watches = tuple(f"{CONFIGURATION}/{name}" for name, _ in situation.files)
