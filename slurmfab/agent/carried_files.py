@@ -109,9 +109,11 @@ class CarriedFiles(Resource):
         """
         wanted = set(self.nodes)
         changed = max([changed_at(context.path(path)) for path in self.watches] or [0.0])
+        shown = records(context.must(SHOW, seconds=60))
+        # After it, since slurmctld complains of a registration before it shows that.
         others = complained_of(tail(context.path(self.log))) if self.log else {}
         late = {}
-        for fields in records(context.must(SHOW, seconds=60)):
+        for fields in shown:
             node, state = fields["NodeName"], state_of(fields)
             if node in wanted and state.answers and "DOWN" not in state.flags:
                 reason = self.reason(seconds_of(fields.get("SlurmdStartTime", "")), changed, others.get(node, 0.0))
