@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Dict, List, Optional, Tuple
 
 from slurmfab.agent.node_states import SHOW, named, records, state_of
@@ -38,7 +37,6 @@ _FRESH = re.compile(r"slurmctld version \S+ started|Processing Reconfiguration R
 _OTHER = re.compile(r"Node (\S+) appears to have a different slurm\.conf")
 
 
-@dataclass(frozen=True)
 class CarriedFiles(Resource):
     """Every slurmd that answers has the files that slurmctld has; one that does not answer fetches them when it starts.
 

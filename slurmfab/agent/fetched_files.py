@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass
 from typing import ClassVar, Dict, Optional, Tuple
 
 from slurmfab.agent import replace
@@ -29,7 +28,6 @@ FETCH_SECONDS = 30.0
 """How long slurmd may take to fetch files after a restart; one that finds no slurmctld tries again after 10 s."""
 
 
-@dataclass(frozen=True)
 class FetchedFiles(Resource):
     """slurmd asks these controllers for its files, and has got those that are wanted there.
 

@@ -220,7 +220,7 @@ def test_nodes_when_many_have_a_short_name() -> None:
     assert SlurmNodes(("n1", "n2", "n3", "n4", "n5")).id == "slurm-nodes:n1..n5 (5)"
 
 
-class Systemd(Context):
+class UnitsOfSystemd(Context):
     """A host whose systemd knows these units, and all programs that were started there."""
 
     def __init__(self, states: dict[str, str], *, dry_run: bool) -> None:
@@ -235,7 +235,7 @@ class Systemd(Context):
 
 
 def test_units_of_a_request_when_compared_are_asked_for_by_one_program() -> None:
-    host = Systemd({"munge": "active", "slurmctld": "failed"}, dry_run=True)
+    host = UnitsOfSystemd({"munge": "active", "slurmctld": "failed"}, dry_run=True)
     host.units = ("munge", "slurmctld", "slurmd")
     assert [service.show(host, unit)["ActiveState"] for unit in host.units] == ["active", "failed", "inactive"]
     assert service.is_active(host, "munge")
@@ -244,13 +244,13 @@ def test_units_of_a_request_when_compared_are_asked_for_by_one_program() -> None
 
 
 def test_units_of_which_systemd_does_not_know_what_to_make_of_one_are_asked_for_one_by_one() -> None:
-    host = Systemd({"munge": "active"}, dry_run=True)
+    host = UnitsOfSystemd({"munge": "active"}, dry_run=True)
     host.units = ("munge", "no/unit", "slurmd")
     assert [service.show(host, unit).get("ActiveState") for unit in host.units] == ["active", None, "inactive"]
 
 
 def test_a_unit_when_it_is_being_changed_is_asked_for_each_time() -> None:
-    host = Systemd({"munge": "inactive"}, dry_run=False)
+    host = UnitsOfSystemd({"munge": "inactive"}, dry_run=False)
     host.units = ("munge", "slurmd")
     assert not service.is_active(host, "munge")
     host.states["munge"] = "active"
@@ -259,7 +259,7 @@ def test_a_unit_when_it_is_being_changed_is_asked_for_each_time() -> None:
 
 
 def test_a_host_without_systemd_says_nothing_of_any_unit() -> None:
-    host = Systemd({}, dry_run=True)
+    host = UnitsOfSystemd({}, dry_run=True)
     host.run = lambda argv, *_, **__: subprocess.CompletedProcess(argv, 1, b"", b"")  # type: ignore[method-assign]
     host.units = ("munge", "slurmd")
     assert service.show(host, "slurmd") == {}
