@@ -25,8 +25,9 @@ BANNER_SECONDS = 20
 SILENCE = ("banner", "No existing session")
 """What paramiko says when an sshd accepts a connection and then keeps silent."""
 
-NO_CHANNEL = "Timeout opening channel"
-"""What paramiko says when a jump host waits for a host that answers nothing at all."""
+NO_CHANNEL = ("Timeout opening channel", "Unable to open channel")
+"""What paramiko says when a jump host waits for a host that answers nothing at all, and of the second of two hosts that
+it refuses at the same moment: paramiko keeps one reason for all channels of a connection."""
 
 AUTHENTICATION = "Authentication timeout"
 """What paramiko says when an sshd does not say whether it lets somebody in."""
@@ -180,7 +181,7 @@ def explained(error: Exception, route: Route) -> Unreachable:  # noqa: PLR0911 -
         )
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
         return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")
-    if isinstance(error, paramiko.ChannelException) or NO_CHANNEL in str(error):
+    if isinstance(error, paramiko.ChannelException) or any(words in str(error) for words in NO_CHANNEL):
         return Unreachable(
             route.host,
             f"its jump host makes no connection to {where} ({getattr(error, 'text', 'no answer')}). Is the host up, "

@@ -163,8 +163,15 @@ def test_a_login_that_hangs_is_not_taken_for_a_refusal() -> None:
     assert "a user database (LDAP)" in told.reason
 
 
-def test_a_jump_host_that_gets_no_answer_is_told() -> None:
-    told = explained(paramiko.SSHException("Timeout opening channel."), Route("n1", "10.0.0.1", "admin"))
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("Timeout opening channel.", id="none answers"),
+        pytest.param("Unable to open channel.", id="two are refused at once"),
+    ],
+)
+def test_a_jump_host_that_gets_no_answer_is_told(words: str) -> None:
+    told = explained(paramiko.SSHException(words), Route("n1", "10.0.0.1", "admin"))
     assert "its jump host makes no connection to 10.0.0.1 port 22 (no answer)" in told.reason
 
 
