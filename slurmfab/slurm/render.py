@@ -16,7 +16,7 @@ from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
 from slurmfab.slurm.node import Node, one_of_each
 from slurmfab.slurm.node_lines import node_lines, node_settings
 from slurmfab.slurm.node_programs import NodePrograms
-from slurmfab.slurm.preemption import partition_settings, preemption
+from slurmfab.slurm.preemption import Preemption, partition_settings, preemption
 from slurmfab.slurm.refusals import explains_refusals
 from slurmfab.slurm.spelling import assignment
 from slurmfab.slurm.versions import SlurmVersion, pid_files
@@ -111,9 +111,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "programs": conf.programs,
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
-        "partition_lines": [
-            _partition_line(name, nodes, partition_settings(said, yielding)) for name, nodes, said in conf.partitions
-        ],
+        "partition_lines": _partition_lines(conf, yielding),
         "preemption": yielding,
         "mail_program": conf.mail_program,
         "explains_refusals": conf.explains_refusals,
@@ -197,6 +195,11 @@ def _environment() -> Environment:
 def _host_and_address(hostname: str, address: str) -> str:
     """A controller as SlurmctldHost wants it."""
     return hostname if address in ("", hostname) else f"{hostname}({address})"
+
+
+def _partition_lines(conf: SlurmConf, yielding: Preemption | None) -> list[str]:
+    """The PartitionName lines, each with what its partition has to say so that preemption works."""
+    return [_partition_line(name, nodes, partition_settings(said, yielding)) for name, nodes, said in conf.partitions]
 
 
 def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:
