@@ -24,7 +24,11 @@ RESERVED_MINUTES = 30
 ALLOCATION_SECONDS = 45
 JOB_SECONDS = 120.0
 AT_ONCE = 32
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.1
+RESUMED_SECONDS = 10
+"""How long a node may count as not responding after it was resumed: slurmctld looks about once a second, and a job that
+comes before it has looked waits for seconds in the queue."""
+
 LONGEST_REASON = 200
 UNKNOWN = "slurmctld does not know it"
 
@@ -69,7 +73,7 @@ class NodeTrial(Resource):
         """
         nodes = [node for node in self.nodes if node in differing]
         remove_reservation(context)
-        late = self.wait(context, nodes)
+        late = self.wait(context, nodes, self.seconds)
         registered = [node for node in nodes if node not in late]
         for node in late:
             self.shut(context, node, "slurmd did not register within %d s" % self.seconds)
@@ -77,13 +81,16 @@ class NodeTrial(Resource):
             reserve(context, registered)
             try:
                 with ThreadPoolExecutor(AT_ONCE) as pool:
-                    list(pool.map(lambda node: self.try_one(context, node), registered))
+                    resumed = list(pool.map(lambda node: self.resumed(context, node), registered))
+                    open_ones = [node for node, is_open in zip(registered, resumed) if is_open]  # noqa: B905
+                    self.wait(context, open_ones, RESUMED_SECONDS)
+                    list(pool.map(lambda node: self.try_one(context, node), open_ones))
             finally:
                 remove_reservation(context)
 
-    def wait(self, context: Context, nodes: List[str]) -> List[str]:
-        """Wait for nodes to register, and return those that do not in time."""
-        deadline = time.monotonic() + self.seconds
+    def wait(self, context: Context, nodes: List[str], seconds: float) -> List[str]:
+        """Wait for nodes to answer, and return those that do not in time."""
+        deadline = time.monotonic() + seconds
         while True:
             found = node_states(context, nodes)
             late = [node for node in nodes if node not in found or not found[node].answers]
@@ -91,10 +98,20 @@ class NodeTrial(Resource):
                 return late
             time.sleep(POLL_SECONDS)
 
-    def try_one(self, context: Context, node: str) -> None:
-        """Resume a node, run a job on it, and drain it again when that fails."""
+    def resumed(self, context: Context, node: str) -> bool:
+        """Whether a node could be resumed; one that could not is drained again."""
         try:
-            complaint = update(context, [node], "State=RESUME") or trouble_of_job(context, node)
+            complaint = update(context, [node], "State=RESUME")
+        except ResourceFailed as error:
+            complaint = str(error)
+        if complaint:
+            self.shut(context, node, complaint)
+        return not complaint
+
+    def try_one(self, context: Context, node: str) -> None:
+        """Run a job on a node, and drain it again when that fails."""
+        try:
+            complaint = trouble_of_job(context, node)
         except ResourceFailed as error:
             complaint = str(error)
         if complaint:
