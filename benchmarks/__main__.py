@@ -29,6 +29,9 @@ DOCUMENT = HERE.parent / "docs" / "performance.md"
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C and SIGTERM, as shells have them."""
 
+SUITE = "trixie"
+"""Whose hosts are measured unless somebody says otherwise; results of others have its name in theirs."""
+
 LONGEST_PREFIX = 5
 """A lab's name has eight characters; three are the suite's."""
 
@@ -72,7 +75,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS, help="directory for the results as JSON")
     parser.add_argument("--no-report", action="store_true", help="leave docs/performance.md as it is")
     parser.add_argument("--no-peers", action="store_true", help="leave Ansible and pyinfra out")
-    parser.add_argument("--suite", default="trixie", choices=("bookworm", "trixie"), help="Debian suite of the hosts")
+    parser.add_argument("--suite", default=SUITE, choices=("bookworm", "trixie"), help="Debian suite of the hosts")
     parser.add_argument("--lab", default="bench", help="how the names of the labs begin (default: bench)")
     found = parser.parse_args(words)
     strangers = [name for name in found.scenarios if name not in SCENARIOS]
@@ -152,20 +155,23 @@ def perform(scenario: Scenario, options: Options, shared: Labs, tools: Tools, di
     finally:
         scenario.tidy(setting)
     say(f"{scenario.name}: {time.monotonic() - begun:.0f} s in all")
-    return result_of(scenario, measured, {**found, "suite": options.suite}, tools, setting)
+    return result_of(scenario, measured, found, tools, setting, options)
 
 
-def result_of(scenario: Scenario, measured: Measured, found: dict[str, str], tools: Tools, setting: Setting) -> Result:
-    """What a scenario has measured, with all that a reader has to know."""
+def result_of(  # noqa: PLR0917 - all that a result consists of
+    scenario: Scenario, measured: Measured, found: dict[str, str], tools: Tools, setting: Setting, options: Options
+) -> Result:
+    """What a scenario has measured, with all that a reader has to know; on another suite it has a name of its own."""
     has_peers = any(target.of in {*tools.missing, *(peer.name for peer in tools.peers)} for target in scenario.targets)
     skipped = {**(tools.missing if has_peers else {}), **setting.skipped, **measured.dropped}
     versions = {peer.name: peer.version for peer in tools.peers if peer.name in measured.samples}
+    other = "" if options.suite == SUITE else options.suite
     return Result(
-        scenario.name,
-        scenario.title,
+        f"{scenario.name}-{other}" if other else scenario.name,
+        f"{scenario.title}, {other}" if other else scenario.title,
         {way: tuple(samples) for way, samples in measured.samples.items()},
         scenario.targets,
-        {**found, **versions},
+        {**found, **versions, "suite": options.suite},
         datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M"),
         skipped,
         scenario.notes,

@@ -18,8 +18,12 @@ NODES = 4
 APT = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq update && apt-get -qq --yes"
 SPARING = "--no-install-recommends -o Dpkg::Options::=--force-unsafe-io"
 WITHOUT_DAEMONS = "printf '#!/bin/sh\\nexit 101\\n' >/usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d; "
-"""Keeps packages from starting their daemons (deb-systemd-invoke(1p)). In trixie a slurmd without a slurm.conf tries
-for 90 s, until systemd ends it, and apt waits for that; the lean floor shall not."""
+"""Keeps packages from starting their daemons (deb-systemd-invoke(1p)), for the lean floor; see `WAITS`."""
+
+WAITS = (
+    "In trixie plain apt starts a slurmd that tries for 90 s to find a slurm.conf, and waits for it; that is in its "
+    "seconds. Debian 12 has no such wait."
+)
 
 ROLES = {"controller": "controller", "compute": "compute"}
 
@@ -104,6 +108,7 @@ SCENARIO = Scenario(
         "New hosts for each measurement, without package lists; the packages themselves are in apt's cache for "
         "everybody, so no mirror's speed is measured. apt installs and configures nothing; slurmfab and the peers end "
         "with every node idle, and srun is tried afterwards.",
+        WAITS,
     ),
     tidy=lambda setting: setting.labs.remove("f"),
 )

@@ -14,7 +14,9 @@ import pytest
 from benchmarks import __main__ as program
 from benchmarks import light_hosts, stand_ins
 from benchmarks.access import Access, Place, each
-from benchmarks.measuring import Way
+from benchmarks.clusters import Labs
+from benchmarks.measuring import Measured, Way
+from benchmarks.peers import Tools
 from benchmarks.programs import output_of
 from benchmarks.scenarios import SCENARIOS, Setting
 from slurmfab import lab
@@ -50,6 +52,16 @@ def test_a_scenario_when_looked_at_then_is_bounded_and_has_a_target(name: str) -
     assert 0 < scenario.minutes <= 30
     assert scenario.rounds >= 3
     assert any(target.at_most is not None for target in scenario.targets)
+
+
+@pytest.mark.parametrize(("suite", "name"), [("trixie", "add-node"), ("bookworm", "add-node-bookworm")])
+def test_a_result_when_measured_on_another_suite_then_stands_beside_the_usual_one(
+    suite: str, name: str, tmp_path: Path
+) -> None:
+    options = program.Options(("add-node",), 1, tmp_path, suite, "b", with_peers=False)
+    setting = Setting(Labs("b", suite, tmp_path, print), (), tmp_path, print, 1)
+    made = program.result_of(SCENARIOS["add-node"], Measured({}, {}), {}, Tools(), setting, options)
+    assert (made.scenario, made.title.endswith(", bookworm")) == (name, suite == "bookworm")
 
 
 def test_a_scenario_that_nobody_knows_when_asked_for_then_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
