@@ -26,8 +26,8 @@ JOB_SECONDS = 120.0
 AT_ONCE = 32
 POLL_SECONDS = 0.1
 RESUMED_SECONDS = 10
-"""How long a node may count as not responding after it was resumed: slurmctld looks about once a second, and a job that
-comes before it has looked waits for seconds in the queue."""
+"""How long a node that was down may count as not responding after it was resumed: slurmctld looks about once a second,
+and a job that comes before it has looked waits for seconds in the queue."""
 
 LONGEST_REASON = 200
 UNKNOWN = "slurmctld does not know it"
@@ -80,13 +80,19 @@ class NodeTrial(Resource):
         if registered:
             reserve(context, registered)
             try:
-                with ThreadPoolExecutor(AT_ONCE) as pool:
-                    resumed = list(pool.map(lambda node: self.resumed(context, node), registered))
-                    open_ones = [node for node, is_open in zip(registered, resumed) if is_open]  # noqa: B905
-                    self.wait(context, open_ones, RESUMED_SECONDS)
-                    list(pool.map(lambda node: self.try_one(context, node), open_ones))
+                self.try_all(context, registered)
             finally:
                 remove_reservation(context)
+
+    def try_all(self, context: Context, nodes: List[str]) -> None:
+        """Open nodes for jobs and run one on each, side by side."""
+        down = [node for node, state in node_states(context, nodes).items() if "DOWN" in state.flags]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            opened = pool.map(lambda node: self.is_opened(context, node, is_down=node in down), nodes)
+            trying = [node for node, is_open in zip(nodes, opened) if is_open]  # noqa: B905 - as Python 3.9 has it
+            if down:
+                self.wait(context, trying, RESUMED_SECONDS)
+            list(pool.map(lambda node: self.try_one(context, node), trying))
 
     def wait(self, context: Context, nodes: List[str], seconds: float) -> List[str]:
         """Wait for nodes to answer, and return those that do not in time."""
@@ -98,10 +104,11 @@ class NodeTrial(Resource):
                 return late
             time.sleep(POLL_SECONDS)
 
-    def resumed(self, context: Context, node: str) -> bool:
-        """Whether a node could be resumed; one that could not is drained again."""
+    def is_opened(self, context: Context, node: str, *, is_down: bool) -> bool:
+        """Whether a node takes jobs now; one that Slurm does not open is drained again."""
         try:
-            complaint = update(context, [node], "State=RESUME")
+            # RESUME would have slurmctld wait for a new sign of life, of which only a node that was down is in need.
+            complaint = update(context, [node], "State=RESUME" if is_down else "State=UNDRAIN")
         except ResourceFailed as error:
             complaint = str(error)
         if complaint:

@@ -65,6 +65,8 @@ class Slurm(Context):
             if settings["State"] == "RESUME":
                 self.nodes[name] = (state.replace("+DRAIN", "").replace("DOWN", "IDLE"), reason, by)
                 self.silent[name] = 3
+            elif settings["State"] == "UNDRAIN":
+                self.nodes[name] = (state.replace("+DRAIN", ""), reason, by)
             else:
                 self.nodes[name] = (f"{state}+DRAIN", settings["Reason"], "root")
 

@@ -56,8 +56,8 @@ class TryingSlurm(Slurm):
             return done(out="closed|down\nmain|up\n")
         if program == "srun":
             node = options["--nodelist"]
-            self.silent.pop(node, None)
-            self.trials.append((node, node in self.reservation and self.nodes[node][0] == "IDLE"))
+            is_open = self.nodes[node][0] == "IDLE" and node not in self.silent
+            self.trials.append((node, node in self.reservation and is_open))
             return done(1, err="srun: error: no route") if node in self.broken else done(out=f"{node}\n")
         if program == "squeue":
             return done(out="".join(f"{line}\n" for line in self.jobs))
@@ -112,6 +112,14 @@ def test_nodes_that_pass_their_trial_are_in_service_and_were_reserved_while_it_r
     assert sorted(slurm.trials) == [("n3", True), ("n4", True)]
     assert (slurm.nodes["n3"][0], slurm.reservation) == ("IDLE", "")
     assert trial(slurm, "n3", "n4").status == "ok"
+
+
+def test_a_node_that_was_down_is_tried_once_slurmctld_has_heard_of_it_again(root: Path) -> None:
+    nodes = {"n3": ("DOWN+DRAIN", OURS, "root"), "n4": ("IDLE+DRAIN", OURS, "root")}
+    slurm = TryingSlurm(str(root), nodes=nodes)
+    assert trial(slurm, "n3", "n4").status == "changed"
+    assert sorted(slurm.trials) == [("n3", True), ("n4", True)]
+    assert sorted(slurm.updates) == [("NodeName=n3", "State=RESUME"), ("NodeName=n4", "State=UNDRAIN")]
 
 
 def test_a_node_on_which_no_job_runs_is_drained_again_and_the_others_are_let_in(root: Path) -> None:
