@@ -21,6 +21,9 @@ REMOVALS = re.compile(r"REMOVED:\n((?:  .*\n)+)")
 BROKEN = re.compile(r"^dpkg: error processing (?:package|archive) (\S+)[^\n]*\n ?([^\n]*)", re.M)
 DEPENDS = re.compile(r"^ +\S+ : (?:Pre-)?(?:Depends|Conflicts|Breaks): .*$", re.M)
 
+OFFLINE = "A host without one gets its packages from a bundle: fab bundle"
+"""What to try where no package source can be reached."""
+
 
 def is_locked(output: str) -> bool:
     """Whether another program holds apt's or dpkg's lock, so that waiting helps."""
@@ -110,8 +113,5 @@ def untrusted(output: str) -> Optional[str]:
 def network(output: str) -> Optional[str]:
     """Downloads that failed."""
     found = [line.strip() for line in output.splitlines() if NETWORK.search(line)]
-    words = (
-        "packages cannot be downloaded: %s; is there a way to the package sources, or an apt proxy to set? "
-        "A host without one gets its packages from a bundle: fab bundle"
-    )
-    return words % found[0] if found else None
+    words = "packages cannot be downloaded: %s; is there a way to the package sources, or an apt proxy to set? %s"
+    return words % (found[0], OFFLINE) if found else None

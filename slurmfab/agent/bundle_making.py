@@ -121,7 +121,8 @@ def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> Non
     for words in (["update"], [*SPARING, "--download-only", "install", "--", *wanted]):
         code, output = apt_get(context, [*settings, *words])
         if code != 0 or "\nErr:" in output:
-            raise ResourceFailed(apt_words.explain(output))
+            other = "Any host of this release that reaches them will do: fab bundle --from HOST"
+            raise ResourceFailed(apt_words.explain(output).replace(apt_words.OFFLINE, other))
 
 
 def paragraph(context: Context, folder: str, name: str) -> str:

@@ -12,7 +12,7 @@ import re
 import time
 from typing import ClassVar, Dict, List, Optional, Tuple
 
-from slurmfab.agent.node_states import SHOW, named, records, state_of
+from slurmfab.agent.node_states import FEW, SHOW, named, records, state_of
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import changed_at, is_active
 
@@ -85,9 +85,9 @@ class CarriedFiles(Resource):
             context.must(["scontrol", "reconfigure"])
             late = self.wait(context, AGAIN_SECONDS)
         if late:
-            names = ",".join(sorted(late))
-            words = "slurmctld has the new files, and these nodes have not taken them: %s. Try: fab deploy --hosts %s"
-            raise ResourceFailed(words % (told(late), names))
+            again = " --hosts %s" % ",".join(sorted(late)) if len(late) <= FEW else ""
+            words = "slurmctld has the new files, and these nodes have not taken them: %s. Try: fab deploy%s"
+            raise ResourceFailed(words % (told(late), again))
 
     def wait(self, context: Context, seconds: float) -> Dict[str, str]:
         """Who has not got them after some time, and why."""

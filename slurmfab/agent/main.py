@@ -211,12 +211,13 @@ def stage_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None
 def collect_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
     """Send packages and all that they need, for a bundle."""
     from slurmfab.agent import bundle_making  # noqa: PLC0415
+    from slurmfab.agent.reasons import reason  # noqa: PLC0415
     from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
 
     try:
         bundle_making.stream(request, Context(request.get("root", "/")), answers)
     except (ResourceFailed, OSError) as error:
-        raise Refused(str(error)) from None
+        raise Refused(reason(error)) from None
 
 
 def stage_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:

@@ -62,7 +62,9 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
         operations.say_failures(run)
         raise
     except OSError as error:
-        raise SlurmfabError(f"The bundle cannot be written: {error.strerror}. Nothing is left of it.") from error
+        where, why = error.filename or to or known.path.parent, error.strerror or error
+        words = f"The bundle cannot be written to {where}: {why}. Nothing is left of it; --to names another place."
+        raise SlurmfabError(words) from error
     finally:
         run.progress.end()
         run.transport.close()

@@ -18,7 +18,7 @@ from slurmfab.agent.resource import Resource
 from slurmfab.asking import apply_request
 from slurmfab.backup.archive import size_words
 from slurmfab.bundle.archive import Bundle
-from slurmfab.bundle.suiting import bundles, lacking, suited
+from slurmfab.bundle.suiting import bundles, lacking, refusal, suited
 from slurmfab.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.hostlist import fold
 from slurmfab.ssh.transport import on_each
@@ -108,7 +108,7 @@ def push_to(run: Run, situation: Situation, needing: Mapping[str, tuple[str, ...
     def push(host: str) -> str:
         bundle = suited(found, situation.facts[host])
         if bundle is None:
-            raise HostFailed(host, "there is no bundle for its release and architecture; see the key bundle.")
+            raise HostFailed(host, refusal(found, situation.facts[host], needing[host], situation.slurm_version))
         bring(run, host, bundle, needing[host], tally)
         return bundle.digest
 

@@ -76,11 +76,15 @@ def renewal(situation: Situation, hosts: Iterable[str]) -> str:
     files = {difference.file for difference in situation.differences}
     if not files:
         return ""
-    there = [host for host in hosts if situation.is_compute_node(host)]
+    # slurmctld carries them to nodes that fetch, whether or not the run is about any of these.
+    fetching = [host for host in situation.compute_nodes if situation.cluster.fetches(host)]
+    there = [host for host in hosts if situation.is_compute_node(host)] or fetching
     nodes = f"slurmd on {fold(there)}" if there else "no slurmd"
     controllers = f"slurmctld on {fold(situation.cluster.controllers)}"
-    if must_stop(situation):
+    if starts_last(situation):
         return f"{controllers} stops, {nodes} restarts, and slurmctld starts again."
+    if must_stop(situation):
+        return f"{controllers} stops and starts with the new files, and {nodes} restarts and fetches them."
     if files <= SLURMD_ALONE and not situation.cluster.configless:
         return f"{nodes} restarts."
     if adds_nodes_by_reconfigure(situation.slurm_version):

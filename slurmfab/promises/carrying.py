@@ -38,7 +38,7 @@ def obstacles(situation: Situation, hosts: Collection[str]) -> tuple[str, ...]:
     if not cluster.configless:
         return ("slurm.conf has to be the same on all hosts",)
     left = [host for host in cluster.hosts if host not in hosts and not cluster.fetches(host)]
-    found = [f"{fold(left)} has Slurm's files of its own and has to be among the hosts"] if left else []
+    found = [f"Slurm's files on {fold(left)} change too, so --hosts has to name {fold(left)} as well"] if left else []
     if OPTION not in situation.setting_before("SlurmctldParameters").lower():
         found.append("the nodes do not fetch their files from slurmctld yet")
     return (*found, *needs_of_nodes(situation.differences, situation.slurm_version))

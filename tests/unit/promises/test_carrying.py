@@ -77,7 +77,7 @@ VALUE = "slurm_conf: {KillWait: 41}\n"
             CONFIGLESS,
             CONFIGLESS + VALUE,
             ["c1"],
-            ("l1 has Slurm's files of its own and has to be among the hosts",),
+            ("Slurm's files on l1 change too, so --hosts has to name l1 as well",),
             id="without the login host",
         ),
         pytest.param(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import cluster, facts_of, prepared, situation
+from support import THREE_HOSTS, cluster, facts_of, prepared, situation
 
 from slurmfab.facts import HostFacts
 from slurmfab.phases.daemons import renewal
@@ -12,14 +12,15 @@ from slurmfab.situation import Situation
 HOSTS = ("c1", "n1", "n2")
 
 
-def changed(slurm: str, old: str, new: str, *, file: str = "slurm_conf", **more: str) -> Situation:
-    """A cluster whose files differ from those on its controller by this."""
-    facts: dict[str, HostFacts] = facts_of(cluster(), prepared, slurm=slurm)
-    files = {name.replace(".", "_"): text for name, text in situation(cluster(), facts).files}
+def changed(slurm: str, old: str, new: str, *, file: str = "slurm_conf", said: str = "") -> Situation:
+    """A cluster whose files differ from those on its controller by this; `said` is more in its cluster file."""
+    wanted = cluster(THREE_HOSTS + said)
+    facts: dict[str, HostFacts] = facts_of(wanted, prepared, slurm=slurm)
+    files = {name.replace(".", "_"): text for name, text in situation(wanted, facts).files}
     assert old in files[file]
     files[file] = files[file].replace(old, new)
-    running = {"services": {"slurmctld": more.get("slurmctld", "active")}}
-    return situation(cluster(), facts | {"c1": prepared("c1", slurm=slurm, **files, **running)})
+    running = {"services": {"slurmctld": "active"}}
+    return situation(wanted, facts | {"c1": prepared("c1", slurm=slurm, **files, **running)})
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,23 @@ def test_a_change_of_cgroup_conf_alone_restarts_slurmd_alone() -> None:
 
 def test_hosts_that_are_left_out_are_not_named() -> None:
     assert renewal(changed("24.11.5", "KillWait=30", "KillWait=60"), ("c1", "n2")).endswith("and slurmd on n2.")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hosts", "words"),
+    [
+        ("KillWait=30", "KillWait=60", ("c1",), "scontrol reconfigure renews slurmctld on c1 and slurmd on n[1-2]."),
+        ("KillWait=30", "KillWait=60", HOSTS, "scontrol reconfigure renews slurmctld on c1 and slurmd on n[1-2]."),
+        (
+            "SlurmdPort=6818", "SlurmdPort=7000", HOSTS,
+            "slurmctld on c1 stops and starts with the new files, and slurmd on n[1-2] restarts and fetches them.",
+        ),
+    ],
+)  # fmt: skip
+def test_nodes_that_fetch_files_are_renewed_whether_they_are_named_or_not(
+    old: str, new: str, hosts: tuple[str, ...], words: str
+) -> None:
+    assert renewal(changed("24.11.5", old, new, said="configless: true\n"), hosts) == words
 
 
 def test_without_a_change_of_slurms_files_no_daemon_is_named() -> None:
