@@ -16,7 +16,8 @@ from slurmfab.run import Run
 from slurmfab.signature import who
 from slurmfab.slurm.gres import named_files
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
-from slurmfab.ssh.transport import Transport, on_each
+from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.transport import Transport
 
 CARED_FOR = {
     "users": ("slurm", "munge"),

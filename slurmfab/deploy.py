@@ -24,7 +24,7 @@ from slurmfab.report import Report, Step
 from slurmfab.run import Run
 from slurmfab.signature import stamp
 from slurmfab.situation import Situation, pin
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 
 AnySituation = TypeVar("AnySituation", bound=Situation)
 

@@ -161,9 +161,11 @@ def ask_and_load(run: Run) -> None:
     """Ask the hosts for their facts and, while they look, get ready for the answers."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(QUICK_TURNS)
-    asking.ask_ahead(run)
-    from slurmfab import deploy  # noqa: F401 - all that plans, compares and changes
-    from slurmfab.slurm import render
+    try:
+        asking.ask_ahead(run)
+        from slurmfab import deploy  # noqa: F401 - all that plans, compares and changes
+        from slurmfab.slurm import render
 
-    render.load_templates()
-    sys.setswitchinterval(usual)
+        render.load_templates()
+    finally:
+        sys.setswitchinterval(usual)

@@ -12,9 +12,10 @@ from slurmfab.asking import CARED_FOR, ask_facts
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import Endpoint, expand_endpoints, fold
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey, fingerprint, known_keys, spelled
 from slurmfab.ssh.route import Route, to_host
-from slurmfab.ssh.transport import SshTransport, on_each
+from slurmfab.ssh.transport import SshTransport
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Ssh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -16,6 +16,7 @@ from slurmfab.inventory import Inventory
 from slurmfab.progress import Progress
 from slurmfab.promises.forecast import Forecast
 from slurmfab.report import Report, Step
+from slurmfab.ssh.fan_out import Asked
 from slurmfab.ssh.transport import Transport
 
 if TYPE_CHECKING:
@@ -69,9 +70,7 @@ class Run:
     undoes: str = ""
     digest_key: str = field(default="", repr=False)
     installs_python: bool = True
-    asked_ahead: dict[tuple[str, ...], Iterator[tuple[str, HostFacts | SlurmfabError]]] = field(
-        default_factory=dict, repr=False
-    )
+    asked_ahead: dict[tuple[str, ...], Asked[HostFacts]] = field(default_factory=dict, repr=False)
     asked: float = field(default_factory=time.monotonic)
     is_claimed: bool = False
     claiming: threading.Lock = field(default_factory=threading.Lock, repr=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from slurmfab.agent.left_file import LeftFile
 from slurmfab.agent.resource import FAILED, OK, Outcome
 from slurmfab.errors import HostError, InputError, SlurmfabError
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 
 if TYPE_CHECKING:
     from slurmfab.cluster import Cluster

@@ -12,7 +12,7 @@ from benchmarks.programs import PROGRAM, ProgramFailed, output_of, timed
 from benchmarks.results import MEMORY, Target
 from benchmarks.scenarios.scenario import SLURMFAB, SSH_CHEAP, SSH_TRUE, Scenario, Setting, floors
 from slurmfab.lab import LabSpec
-from slurmfab.ssh.transport import FAN_OUT
+from slurmfab.ssh.fan_out import FAN_OUT
 
 MOST_MEMORY = 300
 PREPARING_SECONDS = 1800

@@ -64,7 +64,8 @@ def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> No
 def private_place(context: Context) -> Iterator[str]:
     """A directory of this request's own, which goes with it; what killed ones have left goes as well."""
     base = context.path(BASE)
-    os.makedirs(base, exist_ok=True)
+    os.makedirs(os.path.dirname(base), exist_ok=True)
+    bundle_place.make_readable(base)
     for name in names(base):
         if name.startswith(NEW):
             with contextlib.suppress(OSError), held(os.path.join(base, name)):

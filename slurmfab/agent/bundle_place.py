@@ -72,6 +72,8 @@ def begin(context: Context, bundle: str, index: str) -> str:
     os.makedirs(os.path.dirname(parent), exist_ok=True)
     for path in (parent, base, place):
         make_readable(path)
+    # Where copies of replaced files were kept first, with a narrow umask.
+    os.chmod(parent, 0o755)  # noqa: S103 - what lies in it has its own modes
     for name in names(base):
         if name != bundle:
             shutil.rmtree(os.path.join(base, name))

@@ -12,7 +12,7 @@ import re
 import time
 from typing import ClassVar, Dict, List, Optional, Tuple
 
-from slurmfab.agent.node_states import FEW, SHOW, named, records, state_of
+from slurmfab.agent.node_states import FEW, SHOW, named, pauses, records, state_of
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import changed_at, is_active
 
@@ -29,7 +29,6 @@ CARRY_SECONDS = 10.0
 AGAIN_SECONDS = 45.0
 """How long it may take then: one that does not answer is given up after MessageTimeout, which is 30 s."""
 
-POLL_SECONDS = 0.1
 LOG_BYTES = 1 << 20
 """How much of the end of slurmctld's log is looked at."""
 
@@ -91,13 +90,13 @@ class CarriedFiles(Resource):
 
     def wait(self, context: Context, seconds: float) -> Dict[str, str]:
         """Who has not got them after some time, and why."""
-        deadline = time.monotonic() + seconds
+        deadline, rests = time.monotonic() + seconds, pauses()
         while True:
             late = self.late(context)
             # Who has read another slurm.conf has done so for good.
             if set(late.values()) <= {OTHER} or time.monotonic() > deadline:
                 return late
-            time.sleep(POLL_SECONDS)
+            time.sleep(next(rests))
 
     def late(self, context: Context) -> Dict[str, str]:
         """The nodes that answer and have not got the files, each with what tells that.

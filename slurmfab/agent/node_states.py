@@ -6,8 +6,9 @@ when it changes a node, and the deployer when it tells people.
 
 from __future__ import annotations
 
+import itertools
 import re
-from typing import Dict, FrozenSet, List, NamedTuple, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Sequence, Tuple
 
 from slurmfab.agent.resource import Context
 
@@ -19,6 +20,9 @@ SHORT = ("sinfo", "-N", "-h", "-o", "%N|%T|%E")
 
 UPDATE_SECONDS = 60.0
 """How long one `scontrol update` may take."""
+
+PAUSES = (0.1, 0.2, 0.5)
+"""Seconds between looks at nodes: most are ready at once, and it is no small question on a large cluster."""
 
 AT_ONCE = 2000
 """How many nodes one `scontrol update` names: an argument has at most 128 KiB (execve(2), MAX_ARG_STRLEN)."""
@@ -233,6 +237,11 @@ def said(reason: str) -> Tuple[str, str]:
         return reason[len(HEALTH) :].partition(" : ")[0], "health check"
     match = re.fullmatch(_OUR_REASON, reason)
     return (match[1], match[2] or "") if match else (reason, "")
+
+
+def pauses() -> Iterator[float]:
+    """How long to wait after the first look, the second, and so on without an end."""
+    return itertools.chain(PAUSES, itertools.repeat(PAUSES[-1]))
 
 
 def named(nodes: Sequence[str]) -> str:

@@ -6,12 +6,13 @@ tried, and the reservation goes; the nodes that did not pass are drained again b
 
 from __future__ import annotations
 
+import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Dict, List, Optional, Tuple
 
 from slurmfab.agent.accounts import gid_of, uid_of
-from slurmfab.agent.node_states import NodeState, node_states, our_reason, update
+from slurmfab.agent.node_states import NodeState, node_states, our_reason, pauses, update
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import is_active
 
@@ -24,10 +25,9 @@ RESERVED_MINUTES = 30
 ALLOCATION_SECONDS = 45
 JOB_SECONDS = 120.0
 AT_ONCE = 32
-POLL_SECONDS = 0.1
-RESUMED_SECONDS = 10
-"""How long a node that was down may count as not responding after it was resumed: slurmctld looks about once a second,
-and a job that comes before it has looked waits for seconds in the queue."""
+OPENED_SECONDS = 10
+"""How long a node may count as not responding after it was opened: slurmctld looks about once a second, and a job that
+comes before it has looked waits for seconds in the queue."""
 
 LONGEST_REASON = 200
 UNKNOWN = "slurmctld does not know it"
@@ -81,6 +81,10 @@ class NodeTrial(Resource):
             reserve(context, registered)
             try:
                 self.try_all(context, registered)
+            except ResourceFailed as error:
+                for node in registered:
+                    self.shut(context, node, str(error))
+                raise
             finally:
                 remove_reservation(context)
 
@@ -90,24 +94,24 @@ class NodeTrial(Resource):
         with ThreadPoolExecutor(AT_ONCE) as pool:
             opened = pool.map(lambda node: self.is_opened(context, node, is_down=node in down), nodes)
             trying = [node for node, is_open in zip(nodes, opened) if is_open]  # noqa: B905 - as Python 3.9 has it
-            if down:
-                self.wait(context, trying, RESUMED_SECONDS)
+            with contextlib.suppress(ResourceFailed):  # a job that does not start will tell
+                self.wait(context, trying, OPENED_SECONDS)
             list(pool.map(lambda node: self.try_one(context, node), trying))
 
     def wait(self, context: Context, nodes: List[str], seconds: float) -> List[str]:
         """Wait for nodes to answer, and return those that do not in time."""
-        deadline = time.monotonic() + seconds
+        deadline, rests = time.monotonic() + seconds, pauses()
         while True:
             found = node_states(context, nodes)
             late = [node for node in nodes if node not in found or not found[node].answers]
             if not late or time.monotonic() > deadline:
                 return late
-            time.sleep(POLL_SECONDS)
+            time.sleep(next(rests))
 
     def is_opened(self, context: Context, node: str, *, is_down: bool) -> bool:
         """Whether a node takes jobs now; one that Slurm does not open is drained again."""
         try:
-            # RESUME would have slurmctld wait for a new sign of life, of which only a node that was down is in need.
+            # RESUME has slurmctld wait for a new sign of life, which only a node that was down has to give.
             complaint = update(context, [node], "State=RESUME" if is_down else "State=UNDRAIN")
         except ResourceFailed as error:
             complaint = str(error)

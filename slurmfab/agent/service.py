@@ -159,7 +159,8 @@ class Service(Resource):
             shown = show(context, self.unit)
             if shown.get("ActiveState") == "active":
                 active_since = active_since or time.monotonic()
-                if self.is_at_work(context) or time.monotonic() - active_since >= STAY_SECONDS:
+                # In this order, since a question may take longer than a daemon lives.
+                if time.monotonic() - active_since >= STAY_SECONDS or self.is_at_work(context):
                     return
             elif shown.get("ActiveState") in ("failed", "inactive"):
                 break

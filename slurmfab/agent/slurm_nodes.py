@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import ClassVar, Dict, Set, Tuple
 
-from slurmfab.agent.node_states import SLURMS_OWN, NodeState, named, short_states
+from slurmfab.agent.node_states import SLURMS_OWN, NodeState, named, pauses, short_states
 from slurmfab.agent.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.service import is_active
 
@@ -30,9 +29,6 @@ HINTS = {
 
 LEFT_DRAINED = "some are still drained for a change, by a run that was cut off"
 """The remark on nodes that a deployment has not brought back."""
-
-POLL_SECONDS = (0.1, 0.2, 0.5)
-"""How long to wait between looks: most nodes register at once, and sinfo is no small question on a large cluster."""
 
 MISSING = NodeState(frozenset({"N/A"}), "slurmctld does not know it")
 
@@ -95,7 +91,7 @@ class SlurmNodes(Resource):
         """
         deadline = time.monotonic() + self.seconds
         resumed: Set[str] = set()
-        pauses = itertools.chain(POLL_SECONDS, itertools.repeat(POLL_SECONDS[-1]))
+        rests = pauses()
         while True:
             silence, found = "", {}
             try:
@@ -114,7 +110,7 @@ class SlurmNodes(Resource):
             if back:
                 context.run(["scontrol", "update", "NodeName=" + ",".join(sorted(back)), "State=RESUME"])
                 resumed |= back
-            time.sleep(next(pauses))
+            time.sleep(next(rests))
 
 
 def is_back(node: NodeState) -> bool:

@@ -14,8 +14,9 @@ from slurmfab.lock import HostLock
 from slurmfab.nodes.replacement import SeenKey
 from slurmfab.operations import Output
 from slurmfab.ssh import route
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import fingerprint
-from slurmfab.ssh.transport import SshTransport, on_each
+from slurmfab.ssh.transport import SshTransport
 
 Key = tuple[str, str]
 """Type and base64."""

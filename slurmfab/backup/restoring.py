@@ -26,7 +26,7 @@ from slurmfab.operations import Output
 from slurmfab.promises.keeping import Promise
 from slurmfab.run import Run
 from slurmfab.situation import Situation
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 
 PIECE = 512 * 1024
 """Bytes of a part that go to a host at a time."""

@@ -50,11 +50,13 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
         The exit code.
 
     Raises:
-        InputError: there is no such host.
+        InputError: there is no such host, or `to` is the name of something else.
         SlurmfabError: the host does not answer, or cannot fetch the packages; nothing is left of it.
     """
     known = inventory.load(Path(cluster) if cluster else inventory.default_path())
     host = source or known.cluster.controller
+    if is_name_of_file(to) and Path(to).suffix != ".tar":
+        raise InputError(f"--to {to}: the name of a bundle ends in .tar, so that none takes another file's place.")
     run = operations.start(known, host, output, command="bundle")
     try:
         path = collect(run, host, to)
@@ -94,7 +96,7 @@ def collect(run: Run, host: str, to: str) -> Path:
     if reason:
         raise SlurmfabError(f"{host}: {reason}")
     place = Path(to)
-    is_file = bool(to) and not place.is_dir() and not to.endswith(os.sep)
+    is_file = is_name_of_file(to)
     directory = place.parent if is_file else (place if to else run.inventory.path.parent)
     usual = archive.path_of(run.inventory.path, facts[host].codename, facts[host].architecture)
     path = place if is_file else directory / usual.name
@@ -109,6 +111,11 @@ def collect(run: Run, host: str, to: str) -> Path:
         made.abandon()
     whole.chmod(OPEN_TO_READ)
     return whole.replace(path)
+
+
+def is_name_of_file(to: str) -> bool:
+    """Whether a bundle shall be this very file, rather than lie in a directory of this name."""
+    return bool(to) and not Path(to).is_dir() and not to.endswith(os.sep)
 
 
 def fetch(run: Run, host: str, made: Archive) -> str:

@@ -21,7 +21,7 @@ from slurmfab.bundle.archive import Bundle
 from slurmfab.bundle.suiting import bundles, lacking, refusal, suited
 from slurmfab.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.hostlist import fold
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 
 if TYPE_CHECKING:
     from slurmfab.run import Run

@@ -15,8 +15,9 @@ from slurmfab.checks.shell import SECONDS, Shell, SshShell, shortened
 from slurmfab.errors import HostError, SlurmfabError, SudoPasswordNeeded
 from slurmfab.inventory import Inventory
 from slurmfab.ssh import route
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey
-from slurmfab.ssh.transport import SshTransport, on_each
+from slurmfab.ssh.transport import SshTransport
 
 Shells = Mapping[str, "Shell | HostError"]
 """By host: its shell, or why there is none."""

@@ -42,7 +42,7 @@ from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.inventory import Inventory
-from slurmfab.ssh.transport import FAN_OUT
+from slurmfab.ssh.fan_out import FAN_OUT
 
 ALWAYS = ("test_host_is_reachable", "test_controller_answers")
 """The checks that always run: whatever is asked for, it has to be told when somebody does not answer."""

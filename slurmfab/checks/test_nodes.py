@@ -22,7 +22,7 @@ from slurmfab.plans.other_hardware import differences
 @foundation
 def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> None:
     """Slurm has the node idle or at work"""
-    record = slurm.node_as_found(node.name)
+    record = slurm.node(node.name)
     complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
     if complaint and node_state.has_less(record):
         raise Drifted(OTHER_HARDWARE, complaint)

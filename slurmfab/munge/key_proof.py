@@ -14,7 +14,8 @@ from slurmfab.promises.keeping import Promise
 from slurmfab.report import Step
 from slurmfab.run import Run
 from slurmfab.situation import Situation
-from slurmfab.ssh.transport import Transport, on_each
+from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.transport import Transport
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Snapshot
 

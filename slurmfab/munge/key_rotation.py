@@ -29,7 +29,7 @@ from slurmfab.phases.daemons import runs_slurmctld
 from slurmfab.report import Step
 from slurmfab.run import Run
 from slurmfab.situation import Situation
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 
 COMMAND = "rotate-munge-key"
 

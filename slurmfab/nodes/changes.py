@@ -10,7 +10,7 @@ from slurmfab.asking import request_apply
 from slurmfab.errors import DeployFailed, HostError, SlurmfabError
 from slurmfab.report import Step
 from slurmfab.run import Run
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 
 
 def change(run: Run, phase: str, host: str, *resources: Resource) -> None:

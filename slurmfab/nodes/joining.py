@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import Thread
 
 from slurmfab import asking, deploying, first_contact, inventory, membership, newcomers, operations
 from slurmfab import deploy as deployment
@@ -23,7 +23,7 @@ from slurmfab.operations import Output
 from slurmfab.plan import PHASES
 from slurmfab.promises.dangers import require_known
 from slurmfab.run import Run
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def prepare(run: Run, names: tuple[str, ...]) -> None:
     refuse_lost(run, names)
     everybody, run.hosts = run.hosts, names
     try:
-        with greeting(run, [host for host in everybody if host not in facts]):
+        with greeting(run, [host for host in everybody if host not in facts], names):
             deployment.converge(run, situation, [phase for phase in PHASES if phase.prepares])
     finally:
         run.hosts = everybody
@@ -125,17 +125,19 @@ def prepare(run: Run, names: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def greeting(run: Run, hosts: Iterable[str]) -> Iterator[None]:
+def greeting(run: Run, hosts: Iterable[str], names: Collection[str]) -> Iterator[None]:
     """Connects to hosts and starts their agents meanwhile, so that a large cluster is ready when its new nodes are.
 
     They are asked for their facts, as they will be next; that changes nothing. Whoever does not answer is asked again
-    then, and told of.
+    then, and told of. Nobody is waited for once one of the new hosts, by their names, is lost.
     """
-    ask = partial(asking.ask_facts_of, run)
-    beside = Thread(target=lambda: list(on_each(hosts, ask)), name="greeting", daemon=True)
-    beside.start()
-    yield
-    beside.join()
+    asked = on_each(hosts, partial(asking.ask_facts_of, run))
+    try:
+        yield
+        if not any(name in run.lost for name in names):
+            deque(asked, maxlen=0)
+    finally:
+        asked.close()
 
 
 def refuse_lost(run: Run, names: Sequence[str]) -> None:

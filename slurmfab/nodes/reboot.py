@@ -18,7 +18,7 @@ from slurmfab.nodes import draining
 from slurmfab.report import Step
 from slurmfab.run import Run
 from slurmfab.signature import stamp
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Snapshot
 

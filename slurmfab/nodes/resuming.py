@@ -19,7 +19,7 @@ from slurmfab.nodes.draining import PARTS, compute_nodes, given, jobs_by_node, r
 from slurmfab.report import Step
 from slurmfab.run import Run
 from slurmfab.situation import Situation
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Snapshot
 

@@ -24,6 +24,9 @@ from slurmfab.situation import Situation
 from slurmfab.slurm.render import fill
 from slurmfab.slurm.versions import reconfigure_renews_daemons, slurmd_mode
 
+GIVEN_UP = "# slurmd reads files of its own again, once it has been restarted; then slurmfab removes this.\n"
+"""What the drop-in says until then."""
+
 
 def slurmd(situation: Situation, host: str, local: Service, *, carried: bool) -> tuple[Resource, ...]:
     """slurmd that fetches its files, and none of its own.
@@ -72,10 +75,13 @@ def servers(situation: Situation) -> str:
 
 
 def given_up(situation: Situation, host: str) -> tuple[Resource, ...]:
-    """slurmd with files of its own again, which are there by now, before slurmctld ends to serve any."""
+    """slurmd with files of its own again, which are there by now, before slurmctld ends to serve any.
+
+    The drop-in, by which a later run knows of a node that fetches, goes last.
+    """
     if not stops_fetching(situation, host):
         return ()
-    return (Absent(FETCHING), Service("slurmd", watches=WATCHED))
+    return (File(FETCHING, GIVEN_UP), Service("slurmd", watches=WATCHED), Absent(FETCHING))
 
 
 def stops_fetching(situation: Situation, host: str) -> bool:

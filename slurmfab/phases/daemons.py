@@ -25,8 +25,8 @@ from slurmfab.situation import Situation
 from slurmfab.slurm.versions import adds_nodes_by_reconfigure
 
 RECONFIGURE = ("scontrol", "reconfigure")
-PING = ("scontrol", "ping")
-"""Succeeds when the primary slurmctld answers (scontrol(1))."""
+PING = ("sh", "-c", "scontrol ping | grep -q '^Slurmctld(primary) .* is UP'")
+"""Succeeds when the primary slurmctld answers; scontrol itself does when any of several controllers does."""
 
 SHOW_SLURMD = ("scontrol", "show", "slurmd")
 """Succeeds when the host's own slurmd answers (scontrol(1))."""

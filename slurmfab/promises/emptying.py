@@ -22,7 +22,7 @@ from slurmfab.promises.dangers import Danger
 from slurmfab.report import Step
 from slurmfab.run import Run
 from slurmfab.signature import stamp
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.status.snapshot import Job, Snapshot
 
 RESUME_SECONDS = 60.0

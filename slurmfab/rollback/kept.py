@@ -8,7 +8,7 @@ from typing import Any
 
 from slurmfab.errors import AgentFailed, SlurmfabError
 from slurmfab.run import Run
-from slurmfab.ssh.transport import on_each
+from slurmfab.ssh.fan_out import on_each
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ import contextlib
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError, SudoPasswordNeeded
 from slurmfab.ssh.pulse import Pulse
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 30
 """After how long without a sign of life a host counts as lost: the agent gives one every 5 s, a busy host some of them
 late. A network that is gone is noticed sooner, see `slurmfab.ssh.connection`."""
-
-FAN_OUT = 64
-"""How many hosts are talked to at a time."""
 
 PROXIES = 8
 """How many connections by proxy commands are made at a time. As a rule each logs in to the same jump host, whose sshd
@@ -42,8 +38,6 @@ INSTALL_PYTHON = (
     "{ apt-get -qq update && apt-get -qq install --no-install-recommends --yes python3; } 2>&1"
 )
 NO_APT = 69
-
-Result = TypeVar("Result")
 
 
 class Transport(Protocol):
@@ -257,33 +251,3 @@ class SshTransport:
             self.forget(host)
         for connection in self.gateways.values():
             connection.close()
-
-
-def on_each(
-    hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT
-) -> Iterator[tuple[str, Result | SlurmfabError]]:
-    """Begin to call a function for each host, many at a time; each host's result or error as it comes.
-
-    Args:
-        hosts: their names.
-        function: what to do; its errors that are meant for people become results, all others are raised.
-        fan_out: how many at a time.
-    """
-    pool = ThreadPoolExecutor(max_workers=max(1, fan_out), thread_name_prefix="host")
-    futures = {pool.submit(function, host): host for host in hosts}
-    return as_they_come(pool, futures)
-
-
-def as_they_come(
-    pool: ThreadPoolExecutor, futures: dict[Future[Result], str]
-) -> Iterator[tuple[str, Result | SlurmfabError]]:
-    """The results of calls, or their errors that are meant for people; when nobody listens any more, no call begins."""
-    try:
-        for future in as_completed(futures):
-            host = futures.pop(future)
-            try:
-                yield host, future.result()
-            except SlurmfabError as error:
-                yield host, error
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)

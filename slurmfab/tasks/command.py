@@ -8,6 +8,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from invoke.context import Context
@@ -114,7 +115,9 @@ def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int 
 def load_quickly() -> None:
     """Set Python up for a program that loads hundreds of modules, does one thing, and ends."""
     # Invoke switches this off, and then each run compiles our modules anew, which takes longer than all the rest.
-    sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
+    # What root would write into somebody's checkout, however, they could not remove.
+    is_ours = Path(__file__).stat().st_uid == os.geteuid()
+    sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode) or not is_ours
     gc.set_threshold(SELDOM)
     atexit.register(gc.freeze)  # what is left at the end goes with the process; to look through it takes 60 ms
 

@@ -13,7 +13,7 @@ from slurmfab.agent import job_processes, node_health, node_resume, slurm_readin
 from slurmfab.agent.node_drain import NodeDrain
 from slurmfab.agent.node_resume import NodeResume
 from slurmfab.agent.partition_drain import PartitionDrain
-from slurmfab.agent.resource import Context, Outcome, apply
+from slurmfab.agent.resource import Context, Outcome, ResourceFailed, apply
 from slurmfab.agent.slurm_nodes import LEFT_DRAINED, SlurmNodes
 
 STAMP = "ann@laptop 2026-11-21T09:00"
@@ -28,6 +28,7 @@ class Slurm(Context):
         nodes: state, reason and who gave it, by name.
         refuses: what `scontrol update` complains of, empty when it does what it is told.
         updates: what it was told.
+        hiccups: how often it has no answer once a node was opened.
         silent: for how many looks slurmctld still counts those as not answering that were resumed.
     """
 
@@ -36,6 +37,7 @@ class Slurm(Context):
     nodes: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     refuses: str = ""
     updates: list[tuple[str, ...]] = field(default_factory=list)
+    hiccups: int = 0
     silent: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -55,6 +57,9 @@ class Slurm(Context):
                 return subprocess.CompletedProcess(argv, 1, b"", self.refuses.encode())
             self.update(dict(word.split("=", 1) for word in argv[2:]))
             return subprocess.CompletedProcess(argv, 0, b"", b"")
+        if self.hiccups and any("State=UNDRAIN" in update for update in self.updates):
+            self.hiccups -= 1
+            raise ResourceFailed("slurmctld does not answer")
         shown = "".join(map(self.shown, self.nodes))
         self.silent = {name: looks - 1 for name, looks in self.silent.items() if looks > 1}
         return subprocess.CompletedProcess(argv, 0, shown.encode(), b"")

@@ -137,6 +137,14 @@ def test_nodes_stay_drained_when_no_job_can_even_be_tried() -> None:
     assert slurm.nodes["n3"][0] == "IDLE+DRAIN"
 
 
+def test_nodes_that_were_opened_are_tried_also_when_slurmctld_has_no_answer_for_a_moment(root: Path) -> None:
+    nodes = {"n3": ("IDLE+DRAIN", OURS, "root"), "n4": ("IDLE+DRAIN", OURS, "root")}
+    slurm = TryingSlurm(str(root), nodes=nodes, broken=("n4",), hiccups=1)
+    assert trial(slurm, "n3", "n4").status == "failed"
+    assert sorted(slurm.trials) == [("n3", True), ("n4", True)]
+    assert (slurm.nodes["n3"][0], slurm.nodes["n4"][0], slurm.hiccups) == ("IDLE", "IDLE+DRAIN", 0)
+
+
 def test_a_node_that_does_not_register_stays_drained_without_a_job() -> None:
     slurm = TryingSlurm(nodes={"n3": ("UNKNOWN*+DRAIN", OURS, "root")})
     assert "slurmd did not register" in trial(slurm, "n3").message

@@ -13,9 +13,10 @@ from saved_bundles import DEBS, index_of, saved
 from support import THREE_HOSTS, FakeHosts, cluster, host_facts, run_over
 
 from slurmfab.bundle import archive, making
-from slurmfab.errors import AgentFailed, SlurmfabError
+from slurmfab.errors import AgentFailed, InputError, SlurmfabError
 from slurmfab.inventory import Inventory
 from slurmfab.lock import Lock
+from slurmfab.operations import Output
 from slurmfab.run import Run
 from slurmfab.ssh.session import Line
 
@@ -99,6 +100,14 @@ def test_a_host_when_it_sends_what_is_no_package_then_it_is_not_believed(tmp_pat
     with pytest.raises(AgentFailed, match="no name of a package's file"):
         making.collect(run_from(tmp_path, files={"../../x": b""}), "c1", "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("to", ["cluster.yaml", "bundle"])
+def test_a_bundle_when_its_name_would_be_another_files_then_nobody_is_asked(tmp_path: Path, to: str) -> None:
+    (tmp_path / "cluster.yaml").write_text(THREE_HOSTS)
+    with pytest.raises(InputError, match=r"the name of a bundle ends in \.tar"):
+        making.make(str(tmp_path / "cluster.yaml"), "", str(tmp_path / to), Output())
+    assert (tmp_path / "cluster.yaml").read_text() == THREE_HOSTS
 
 
 def test_a_host_when_it_does_not_answer_then_another_one_is_advised(tmp_path: Path) -> None:

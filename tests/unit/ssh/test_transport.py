@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from slurmfab.agent.file import File
 from slurmfab.agent.lifeline import SILENCE
 from slurmfab.agent.resource import as_request
 from slurmfab.errors import AgentFailed, ConnectionLost, PythonMissing, SudoPasswordNeeded, Unreachable
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey
 from slurmfab.ssh.local_transport import LocalTransport
 from slurmfab.ssh.route import Route
 from slurmfab.ssh.session import GREETING, SUDO_PROMPT
-from slurmfab.ssh.transport import PROXIES, SILENCE_SECONDS, SshStream, SshTransport, on_each
+from slurmfab.ssh.transport import PROXIES, SILENCE_SECONDS, SshStream, SshTransport
 
 FACTS = {
     "op": "facts",
@@ -91,57 +91,6 @@ def test_one_agent_serves_all_requests_to_a_host(local: LocalTransport) -> None:
     session = local.sessions["n1"]
     local.call("n1", FACTS)
     assert local.sessions == {"n1": session}
-
-
-def test_each_host_has_its_result_or_its_error() -> None:
-    def ask(host: str) -> str:
-        if host == "n2":
-            raise Unreachable(host, "off.")
-        return host.upper()
-
-    answers = dict(on_each(["n1", "n2", "n3"], ask))
-    assert (answers["n1"], answers["n3"]) == ("N1", "N3")
-    assert isinstance(answers["n2"], Unreachable)
-
-
-def test_hosts_are_asked_at_the_same_time_but_no_more_than_the_fan_out() -> None:
-    meeting = threading.Barrier(2, timeout=10)
-    lock, now, most = threading.Lock(), 0, 0
-
-    def ask(_: str) -> None:
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        meeting.wait()
-        with lock:
-            now -= 1
-
-    assert len(list(on_each(["n1", "n2", "n3", "n4"], ask, fan_out=2))) == 4
-    assert most == 2
-
-
-def test_an_answer_comes_as_soon_as_it_is_there_and_not_in_the_order_of_hosts() -> None:
-    first_is_told = threading.Event()
-
-    def ask(host: str) -> str:
-        if host == "slow":
-            assert first_is_told.wait(10)
-        return host
-
-    order = []
-    for host, _ in on_each(["slow", "quick"], ask):
-        order.append(host)
-        first_is_told.set()
-    assert order == ["quick", "slow"]
-
-
-def test_a_bug_is_raised_and_not_taken_for_a_hosts_error() -> None:
-    def ask(_: str) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        list(on_each(["n1"], ask))
 
 
 class Channel:

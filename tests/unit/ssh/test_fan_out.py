@@ -1,0 +1,76 @@
+"""Many hosts at once: who is asked when, and what becomes of their answers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from slurmfab.errors import Unreachable
+from slurmfab.ssh.fan_out import on_each
+
+
+def test_each_host_has_its_result_or_its_error() -> None:
+    def ask(host: str) -> str:
+        if host == "n2":
+            raise Unreachable(host, "off.")
+        return host.upper()
+
+    answers = dict(on_each(["n1", "n2", "n3"], ask))
+    assert (answers["n1"], answers["n3"]) == ("N1", "N3")
+    assert isinstance(answers["n2"], Unreachable)
+
+
+def test_hosts_are_asked_at_the_same_time_but_no_more_than_the_fan_out() -> None:
+    meeting = threading.Barrier(2, timeout=10)
+    lock, now, most = threading.Lock(), 0, 0
+
+    def ask(_: str) -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        meeting.wait()
+        with lock:
+            now -= 1
+
+    assert len(list(on_each(["n1", "n2", "n3", "n4"], ask, fan_out=2))) == 4
+    assert most == 2
+
+
+def test_an_answer_comes_as_soon_as_it_is_there_and_not_in_the_order_of_hosts() -> None:
+    first_is_told = threading.Event()
+
+    def ask(host: str) -> str:
+        if host == "slow":
+            assert first_is_told.wait(10)
+        return host
+
+    order = []
+    for host, _ in on_each(["slow", "quick"], ask):
+        order.append(host)
+        first_is_told.set()
+    assert order == ["quick", "slow"]
+
+
+def test_a_bug_is_raised_and_not_taken_for_a_hosts_error() -> None:
+    def ask(_: str) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        list(on_each(["n1"], ask))
+
+
+def test_calls_that_nobody_waits_for_any_more_do_not_begin() -> None:
+    begun: list[str] = []
+    may_end = threading.Event()
+
+    def ask(host: str) -> None:
+        begun.append(host)
+        assert may_end.wait(10)
+
+    asked = on_each(["n1", "n2", "n3"], ask, fan_out=1)
+    asked.close()
+    may_end.set()
+    asked.pool.shutdown(wait=True)
+    assert begun in ([], ["n1"])
