@@ -125,7 +125,6 @@ class Service(Resource):
         if "enabled" in differing:
             context.must(["systemctl", "enable" if self.enabled else "disable", "--quiet", self.unit])
         if "running" in differing:
-            context.run(["systemctl", "reset-failed", self.unit])
             self.start(context, "start")
         elif LOADED in differing and not self.reloaded(context):
             self.start(context, "restart")
@@ -152,6 +151,8 @@ class Service(Resource):
         """
         log = context.path("/var/log/slurm/%s.log" % self.unit)
         size = os.path.getsize(log) if os.path.exists(log) else 0
+        # Else systemd refuses the sixth start in ten seconds (systemd.unit(5), StartLimitBurst), though each was meant.
+        context.run(["systemctl", "reset-failed", self.unit])
         context.run(["systemctl", verb, self.unit], seconds=180)
         deadline = time.monotonic() + START_SECONDS
         active_since = 0.0

@@ -91,7 +91,7 @@ class Systemd(Context):
 def test_a_service_when_its_daemon_answers_has_come_through_its_start(root: Path) -> None:
     host = Systemd(root, succeeding=("scontrol",))
     Service("slurmctld", answers=("scontrol", "ping")).start(host, "start")
-    assert host.asked == ["systemctl start", "systemctl show", "scontrol ping"]
+    assert host.asked == ["systemctl reset-failed", "systemctl start", "systemctl show", "scontrol ping"]
 
 
 @pytest.mark.parametrize("answers", [(), ("scontrol", "ping")], ids=["nobody to ask", "no program to ask with"])
