@@ -110,7 +110,9 @@ async def connected(link: Link, round_trip: float, reader: asyncio.StreamReader,
     task = asyncio.current_task()
     SERVED.add(task)
     try:
-        await joined(link, round_trip, reader, writer)
+        # One that is cut off when the proxy ends is no news, and Python 3.11 would print a traceback of it.
+        with contextlib.suppress(asyncio.CancelledError):
+            await joined(link, round_trip, reader, writer)
     finally:
         SERVED.discard(task)
 
