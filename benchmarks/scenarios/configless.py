@@ -143,7 +143,7 @@ SCENARIO = Scenario(
     "configless",
     f"one slurm.conf value changed, `configless: true`, live at {FEW} and at {MANY} slurmd",
     ways,
-    (Target(name_of(FEW), LOGIN), Target(name_of(MANY), LOGIN), Target(name_of(MANY), name_of(FEW), 1.5)),
+    (Target(name_of(FEW), LOGIN), Target(name_of(MANY), LOGIN), Target(name_of(MANY), name_of(FEW), 2)),
     tidy=tidy,
     notes=(
         "`fab deploy --hosts ctl`: one connection, whatever the number of nodes. It ends when slurmctld knows that "
