@@ -231,7 +231,7 @@ def test_node_that_slurm_took_out_for_its_hardware_is_drift_and_another_is_not(b
         ("Low RealMemory (reported:7000 < 100.00% of configured:7700)", "other hardware"),
         ("fan", ""),
     ):
-        bench.shells["ctl"].rules["scontrol --oneliner show node$"] = f"NodeName=n1 State=IDLE+DRAIN Reason={reason}"
+        bench.shells["ctl"].rules["scontrol --oneliner show node "] = f"NodeName=n1 State=IDLE+DRAIN Reason={reason}"
         with pytest.raises(AssertionError, match="Slurm has it IDLE") as caught:
             test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
         assert kind_of(caught.value) == kind
