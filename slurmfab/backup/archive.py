@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,7 +14,6 @@ from slurmfab.agent.backup_archive import (
     DATABASE,
     DATABASE_FILES,
     FILES,
-    FORMAT,
     KEY,
     LOCK,
     MANIFEST,
@@ -26,6 +23,16 @@ from slurmfab.agent.backup_archive import (
 )
 from slurmfab.agent.resource import ResourceFailed
 from slurmfab.agent.restored_state import members
+from slurmfab.backup.parts import (
+    SMALL,
+    UNREADABLE,
+    Part,
+    altered,
+    manifest_of,
+    parts_of,
+    refuse_newer,
+    without_manifest,
+)
 from slurmfab.errors import InputError
 
 PARTS = (CLUSTER_FILE, LOCK, KEY, FILES, DATABASE_FILES, STATE, DATABASE)
@@ -42,28 +49,7 @@ WORDS = {
 }
 """The parts as people call them."""
 
-SMALL = 16 * 1024 * 1024
-"""Bytes of a part that is read as a whole at most; a manifest with a hundred thousand jobs has fewer."""
-
-PIECE = 1 << 20
 OWNER_ONLY = 0o700
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a backup.
-
-    Args:
-        size: in bytes, as it lies in the archive.
-        sha256: of these bytes.
-        at: where in the archive they begin.
-        path: the archive.
-    """
-
-    size: int
-    sha256: str
-    at: int
-    path: Path
 
 
 @dataclass(frozen=True)
@@ -139,7 +125,7 @@ def verified(path: Path) -> Backup:
             return _verified(path, file)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except UNREADABLE as error:
         raise damaged(path, f"it is no backup of slurmfab's, or was cut off ({error})") from error
     except ResourceFailed as error:
         raise damaged(path, str(error)) from error
@@ -147,44 +133,16 @@ def verified(path: Path) -> Backup:
 
 def _verified(path: Path, file: BinaryIO) -> Backup:
     """The backup in an open file; any error that reading can raise means that it is damaged."""
-    found = parts_of(path, file)
-    if MANIFEST not in found:
-        raise damaged(path, f"there is no {MANIFEST} in it, so it was cut off")
-    if found[MANIFEST].size > SMALL:
-        raise damaged(path, f"its {MANIFEST} is too large to be one")
-    file.seek(found[MANIFEST].at)
-    plain = json.loads(file.read(found[MANIFEST].size))
-    if plain["format"] != FORMAT:
-        raise InputError(f"{path} was made by a newer slurmfab (format {plain['format']}, this one knows {FORMAT}).")
-    named = {name: (part["size"], part["sha256"]) for name, part in plain["parts"].items()}
-    there = {name: (part.size, part.sha256) for name, part in found.items() if name != MANIFEST}
-    wrong = sorted(name for name in {*named, *there} if named.get(name) != there.get(name))
+    found = parts_of(path, file, PARTS.__contains__, damaged)
+    plain = manifest_of(path, file, found, damaged)
+    refuse_newer(path, plain)
+    wrong = altered(plain, found)
     if wrong:
         raise damaged(path, f"{', '.join(wrong)}: not as the manifest says")
     for name in (FILES, DATABASE_FILES, STATE):
         if name in found:
             refuse_foreign(file, found[name])
-    return backup_from(path, plain, {name: found[name] for name in there}, found[MANIFEST].sha256)
-
-
-def parts_of(path: Path, file: BinaryIO) -> dict[str, Part]:
-    """The parts that are in an archive, each with its digest.
-
-    Raises:
-        InputError: there is something else in it.
-    """
-    found: dict[str, Part] = {}
-    with tarfile.open(fileobj=file, mode="r:") as tar:
-        for member in tar:
-            if not member.isreg() or member.name not in (*PARTS, MANIFEST) or member.name in found:
-                raise damaged(path, f"{member.name[:80]!r} does not belong into it")
-            digest = hashlib.sha256()
-            content = tar.extractfile(member)
-            assert content is not None, "it is a regular file"
-            while piece := content.read(PIECE):
-                digest.update(piece)
-            found[member.name] = Part(member.size, digest.hexdigest(), member.offset_data, path)
-    return found
+    return backup_from(path, plain, without_manifest(found), found[MANIFEST].sha256)
 
 
 def refuse_foreign(file: BinaryIO, part: Part) -> None:

@@ -7,18 +7,17 @@ the SHA-256 digest of each.
 from __future__ import annotations
 
 import functools
-import json
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from slurmfab.agent.backup_archive import FORMAT, MANIFEST
+from slurmfab.agent.backup_archive import MANIFEST
 from slurmfab.agent.bundle_place import INDEX, checked
 from slurmfab.agent.resource import ResourceFailed
-from slurmfab.backup.archive import SMALL, Part, size_words
+from slurmfab.backup.archive import size_words
+from slurmfab.backup.parts import UNREADABLE, Part, altered, manifest_of, parts_of, refuse_newer, without_manifest
 from slurmfab.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 KIND = "bundle"
 """What the manifest says that the file is, so that nobody takes a backup for a bundle."""
-
-PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ def _verified(path: Path, _time: int, _size: int) -> Bundle:
     try:
         with path.open("rb") as file:
             return _read(path, file)
-    except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except UNREADABLE as error:
         raise damaged(path, f"it is no bundle of slurmfab's, or was cut off ({error})") from error
     except ResourceFailed as error:
         raise damaged(path, str(error)) from error
@@ -106,46 +103,24 @@ def _verified(path: Path, _time: int, _size: int) -> Bundle:
 
 def _read(path: Path, file: BinaryIO) -> Bundle:
     """The bundle in an open file; any error that reading can raise means that it is damaged."""
-    found = parts_of(path, file)
-    if MANIFEST not in found or found[MANIFEST].size > SMALL:
-        raise damaged(path, f"there is no {MANIFEST} in it, so it was cut off")
-    file.seek(found[MANIFEST].at)
-    plain = json.loads(file.read(found[MANIFEST].size))
+    found = parts_of(path, file, belongs, damaged)
+    plain = manifest_of(path, file, found, damaged)
     if plain["kind"] != KIND:
         raise damaged(path, "it is no bundle of slurmfab's")
-    if plain["format"] != FORMAT:
-        raise InputError(f"{path} was made by a newer slurmfab (format {plain['format']}, this one knows {FORMAT}).")
-    named = {name: (part["size"], part["sha256"]) for name, part in plain["parts"].items()}
-    there = {name: (part.size, part.sha256) for name, part in found.items() if name != MANIFEST}
-    wrong = sorted(name for name in {*named, *there} if named.get(name) != there.get(name))
-    if wrong or INDEX not in there:
+    refuse_newer(path, plain)
+    wrong = altered(plain, found)
+    if wrong or INDEX not in found:
         raise damaged(path, f"{', '.join(wrong[:4]) or INDEX}: not as the manifest says")
-    return bundle_from(path, plain, {name: found[name] for name in there}, found[MANIFEST].sha256)
+    return bundle_from(path, plain, without_manifest(found), found[MANIFEST].sha256)
 
 
-def parts_of(path: Path, file: BinaryIO) -> dict[str, Part]:
-    """The parts that are in a file, each with its digest.
+def belongs(name: str) -> bool:
+    """Whether a part of this name may be in a bundle.
 
     Raises:
-        InputError: there is something twice, or something else.
-        ResourceFailed: a name is no package's.
+        ResourceFailed: it may not.
     """
-    import hashlib  # noqa: PLC0415 - for the few runs that install anything
-
-    found: dict[str, Part] = {}
-    with tarfile.open(fileobj=file, mode="r:") as tar:
-        for member in tar:
-            if not member.isreg() or member.name in found:
-                raise damaged(path, f"{member.name[:80]!r} does not belong into it")
-            if member.name not in (INDEX, MANIFEST):
-                checked(member.name)
-            digest = hashlib.sha256()
-            content = tar.extractfile(member)
-            assert content is not None, "it is a regular file"
-            while piece := content.read(PIECE):
-                digest.update(piece)
-            found[member.name] = Part(member.size, digest.hexdigest(), member.offset_data, path)
-    return found
+    return name == INDEX or bool(checked(name))
 
 
 def bundle_from(path: Path, plain: Mapping[str, Any], parts: Mapping[str, Part], digest: str) -> Bundle:
