@@ -7,7 +7,6 @@ that reads them, before slurmctld serves none any more. Each step shows on the h
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import posixpath
 
@@ -19,7 +18,8 @@ from slurmfab.agent.fetched_files import FetchedFiles
 from slurmfab.agent.file import File
 from slurmfab.agent.resource import Resource
 from slurmfab.agent.service import Service
-from slurmfab.phases.slurm_conf import CONFIGURATION, JOB_CONTAINER, WATCHED, is_about_to_fetch
+from slurmfab.phases.once import once
+from slurmfab.phases.slurm_conf import CONFIGURATION, WATCHED, is_about_to_fetch, read_by_slurmd
 from slurmfab.situation import Situation
 from slurmfab.slurm.render import fill
 from slurmfab.slurm.versions import reconfigure_renews_daemons, slurmd_mode
@@ -38,34 +38,30 @@ def slurmd(situation: Situation, host: str, local: Service, *, carried: bool) ->
         carried: whether slurmctld has just told every slurmd to take new files.
     """
     is_turning = is_about_to_fetch(situation, host)
-    files = tuple((name, digest(text)) for name, text in situation.files)
     return (
         *((local,) if is_turning else ()),
         Directory(posixpath.dirname(FETCHING), "root", "root", 0o755),
-        File(FETCHING, drop_in(slurmd_mode(situation.slurm_version), servers(situation))),
-        FetchedFiles(servers(situation), files, carried and not is_turning),
+        File(FETCHING, drop_in(situation)),
+        FetchedFiles(servers(situation), digests(situation), carried and not is_turning),
         *(() if is_turning else (Service("slurmd"),)),
-        *(Absent(path) for path in own_files(situation)),
+        # A job_container.conf where none is wanted may be somebody else's.
+        *(Absent(path) for path in read_by_slurmd(situation)),
     )
 
 
-def own_files(situation: Situation) -> tuple[str, ...]:
-    """The files that a node has none of when it fetches them; a job_container.conf may be somebody else's."""
-    return (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}") if situation.cluster.private_tmp else WATCHED
+@once
+def digests(situation: Situation) -> tuple[tuple[str, str], ...]:
+    """The SHA-256 of each of Slurm's files, by its name."""
+    return tuple((name, hashlib.sha256(text.encode()).hexdigest()) for name, text in situation.files)
 
 
-@functools.lru_cache(maxsize=8)
-def digest(text: str) -> str:
-    """The SHA-256 of a file, computed once for however many nodes."""
-    return hashlib.sha256(text.encode()).hexdigest()
+@once
+def drop_in(situation: Situation) -> str:
+    """What slurmd's unit is told."""
+    return fill("slurmd-configless.conf", {"mode": slurmd_mode(situation.slurm_version), "servers": servers(situation)})
 
 
-@functools.cache
-def drop_in(mode: str, servers: str) -> str:
-    """What slurmd's unit is told, which is the same on all nodes."""
-    return fill("slurmd-configless.conf", {"mode": mode, "servers": servers})
-
-
+@once
 def servers(situation: Situation) -> str:
     """The controllers as slurmd asks them, the primary first (slurmd(8), --conf-server)."""
     port = situation.conf_wanted.settings.get("slurmctldport", "6817").partition("-")[0]

@@ -18,7 +18,7 @@ from slurmfab.agent.slurm_nodes import SlurmNodes
 from slurmfab.hostlist import fold
 from slurmfab.phases import configless
 from slurmfab.phases.once import once
-from slurmfab.phases.slurm_conf import CONFIGURATION, JOB_CONTAINER, WATCHED, is_another
+from slurmfab.phases.slurm_conf import CONFIGURATION, JOB_CONTAINER, is_another, read_by_slurmd
 from slurmfab.phases.users import moved
 from slurmfab.promises.needs import Need, need
 from slurmfab.situation import Situation
@@ -122,12 +122,6 @@ def slurmd_service(situation: Situation, host: str) -> tuple[Resource, ...]:
     if situation.cluster.fetches(host):
         return configless.slurmd(situation, host, local, carried=carried)
     return (local,)
-
-
-@once
-def read_by_slurmd(situation: Situation) -> tuple[str, ...]:
-    """The files that slurmd reads when it starts."""
-    return (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}") if situation.cluster.private_tmp else WATCHED
 
 
 @once

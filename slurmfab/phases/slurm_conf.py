@@ -91,6 +91,12 @@ def submit_script(situation: Situation) -> File:
 
 
 @once
+def read_by_slurmd(situation: Situation) -> tuple[str, ...]:
+    """The files that slurmd reads when it starts."""
+    return (*WATCHED, f"{CONFIGURATION}/{JOB_CONTAINER}") if situation.cluster.private_tmp else WATCHED
+
+
+@once
 def is_another(situation: Situation) -> bool:
     """Whether the cluster is to have another name, or another number, from a slurmdbd."""
     return situation.renames_cluster or joins_accounting(situation)
