@@ -16,7 +16,7 @@ from slurmfab.run import Run
 from slurmfab.signature import who
 from slurmfab.slurm.gres import named_files
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
-from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.fan_out import Asked, on_each
 from slurmfab.ssh.transport import Transport
 
 CARED_FOR = {
@@ -45,8 +45,13 @@ def ask_ahead(run: Run) -> None:
         run: what it knows of its hosts decides what they are asked; nothing of that may change until `gather`.
     """
     hosts = run.well(first_asked(run))
+    run.asked_ahead[hosts] = asked_now(run, hosts)
+
+
+def asked_now(run: Run, hosts: Iterable[str]) -> Asked[HostFacts]:
+    """The facts of hosts as they come, who are asked from this moment on."""
     run.asked = time.monotonic()
-    run.asked_ahead[hosts] = on_each(hosts, lambda host: ask_facts_of(run, host))
+    return on_each(hosts, lambda host: ask_facts_of(run, host))
 
 
 def first_asked(run: Run) -> tuple[str, ...]:
@@ -70,10 +75,7 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         DeployFailed: the controller does not answer; nothing was changed anywhere.
     """
     run.progress.begin("asking", hosts)
-    answers = run.asked_ahead.pop(hosts, None)
-    if answers is None:
-        run.asked = time.monotonic()
-        answers = on_each(hosts, lambda host: ask_facts_of(run, host))
+    answers = run.asked_ahead.pop(hosts) if hosts in run.asked_ahead else asked_now(run, hosts)
     facts, bare = hear(run, answers)
     if not (may_prepare and run.installs_python):
         for error in bare.values():

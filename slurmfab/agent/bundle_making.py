@@ -99,8 +99,7 @@ def held(directory: str) -> Iterator[None]:
 
 def options(place: str) -> Tuple[str, ...]:
     """The options with which apt keeps all its state in a place, where nothing is installed (apt.conf(5))."""
-    for folder in ("lists", "lists/partial", "archives", "archives/partial"):
-        bundle_place.make_readable(os.path.join(place, folder))
+    bundle_place.make_folders(place)
     with open(os.path.join(place, "status"), "wb"):
         pass
     settings = {

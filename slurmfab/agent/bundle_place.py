@@ -77,11 +77,16 @@ def begin(context: Context, bundle: str, index: str) -> str:
     for name in names(base):
         if name != bundle:
             shutil.rmtree(os.path.join(base, name))
-    for folder in ("lists", "lists/partial", "archives", "archives/partial"):
-        make_readable(os.path.join(place, folder))
+    make_folders(place)
     for name, text in ((INDEX, index), ("sources.list", "deb [trusted=yes] file:%s ./\n" % place)):
         replace.put(os.path.join(place, name), text.encode(), os.geteuid(), os.getegid(), 0o644)
     return place
+
+
+def make_folders(place: str) -> None:
+    """Make the directories of package lists and packages in which apt works."""
+    for folder in ("lists", "lists/partial", "archives", "archives/partial"):
+        make_readable(os.path.join(place, folder))
 
 
 def make_readable(path: str) -> None:
