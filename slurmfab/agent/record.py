@@ -19,7 +19,7 @@ else:
         return lambda kind: kind
 
 
-class Fields:
+class AsDataclass:
     """What the functions of `dataclasses` ask for, and pydantic, so that records are dataclasses to them.
 
     It is made when it is asked for, which happens nowhere on a host.
@@ -32,13 +32,15 @@ class Fields:
 
 @functools.lru_cache(maxsize=None)
 def dataclass_fields(kind: Any) -> Mapping[str, Any]:
-    """The same."""
+    """The fields of a class of records, made once for each class."""
     import dataclasses  # noqa: PLC0415 - see above
 
     hints = {
         name: hint for one in reversed(kind.__mro__) for name, hint in vars(one).get("__annotations__", {}).items()
     }
-    defaults = {name: dataclasses.field(default=getattr(kind, name)) for name in kind.MAY[0] - kind.MUST[0]}
+    defaults = {
+        name: dataclasses.field(default=getattr(kind, name)) for name in kind.OPEN_AFTER[0] - kind.NEEDED_AFTER[0]
+    }
     given = [(name, hints[name], defaults.get(name, dataclasses.field())) for name in kind.FIELDS]
     made: Mapping[str, Any] = vars(dataclasses.make_dataclass(kind.__name__, given))["__dataclass_fields__"]
     return made
@@ -52,15 +54,19 @@ class Record:
     not given to a record is not kept with it: the default value is the class's.
     """
 
-    __dataclass_fields__: ClassVar[Any] = Fields()
+    __dataclass_fields__: ClassVar[Any] = AsDataclass()
 
     FIELDS: ClassVar[Tuple[str, ...]] = ()
     UNSHOWN: ClassVar[Tuple[str, ...]] = ()
     """Fields that `repr` leaves out: secrets, or long texts."""
 
-    MAY: ClassVar[Tuple[FrozenSet[str], ...]] = (frozenset(),)
-    MUST: ClassVar[Tuple[FrozenSet[str], ...]] = (frozenset(),)
-    """The fields that may, and that must, be given by name beside none, one, two, ... values without a name."""
+    OPEN_AFTER: ClassVar[Tuple[FrozenSet[str], ...]] = (frozenset(),)
+    NEEDED_AFTER: ClassVar[Tuple[FrozenSet[str], ...]] = (frozenset(),)
+    """The fields that may, and that must, be given by name after none, one, two, ... values without a name.
+
+    Of a record with `path` and `mode = 0o644`, after no value `{path, mode}` may be given and `{path}` must be; after
+    one value, which is the path, `{mode}` may be, and nothing must be.
+    """
 
     VALUES: ClassVar[Any] = attrgetter("FIELDS")
     """Gives what tells records of a class apart."""
@@ -70,8 +76,8 @@ class Record:
         own = (name for name, hint in cls.__annotations__.items() if not hint.startswith("ClassVar"))
         cls.FIELDS = tuple(dict.fromkeys((*cls.FIELDS, *own)))
         rests = [cls.FIELDS[count:] for count in range(len(cls.FIELDS) + 1)]
-        cls.MAY = tuple(frozenset(rest) for rest in rests)
-        cls.MUST = tuple(frozenset(name for name in rest if not hasattr(cls, name)) for rest in rests)
+        cls.OPEN_AFTER = tuple(frozenset(rest) for rest in rests)
+        cls.NEEDED_AFTER = tuple(frozenset(name for name in rest if not hasattr(cls, name)) for rest in rests)
         cls.VALUES = attrgetter("FIELDS", *cls.FIELDS)
 
     def __init__(self, *values: Any, **named: Any) -> None:
@@ -86,7 +92,7 @@ class Record:
             place(self, name, value)
         for name, value in named.items():
             place(self, name, value)
-        if count > len(self.FIELDS) or not self.MUST[count] <= named.keys() <= self.MAY[count]:
+        if count > len(self.FIELDS) or not self.NEEDED_AFTER[count] <= named.keys() <= self.OPEN_AFTER[count]:
             words = "%s has the fields %s, and not exactly these were given: %d without a name, %s"
             raise TypeError(words % (type(self).__name__, ", ".join(self.FIELDS), count, ", ".join(named) or "none"))
 

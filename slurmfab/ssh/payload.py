@@ -21,19 +21,27 @@ LEVEL = 6
 GREETING = "slurmfab-agent 1"
 """The line with which the agent says that it runs; the number is the version of this protocol."""
 
-BOOT = (
-    "import json,os,sys,zlib;"
-    f'print("{GREETING}",flush=True);'
-    "i=sys.stdin.buffer;"
-    "s=json.loads(zlib.decompress(i.read(int(i.readline()))).decode());"
-    'n="slurmfab.agent.boot";'
-    'm={"__name__":n};'
-    'exec(compile(s[n],"slurmfab/agent/boot.py","exec"),m);'
-    'os._exit(m["run"](s))'
-)
-"""What Python runs. It ends with `os._exit`, because a thread of the agent may still wait for input."""
 
-BOOT_WITHOUT_TRACE = BOOT.replace('["run"](s)', '["run"](s,"")')
+def boot(more: str = "") -> str:
+    """What Python runs. It ends with `os._exit`, because a thread of the agent may still wait for input.
+
+    Args:
+        more: arguments for `slurmfab.agent.boot.run` besides the sources, as Python text.
+    """
+    return (
+        "import json,os,sys,zlib;"
+        f'print("{GREETING}",flush=True);'
+        "i=sys.stdin.buffer;"
+        "s=json.loads(zlib.decompress(i.read(int(i.readline()))).decode());"
+        'n="slurmfab.agent.boot";'
+        'm={"__name__":n};'
+        'exec(compile(s[n],"slurmfab/agent/boot.py","exec"),m);'
+        f'os._exit(m["run"](s{more}))'
+    )
+
+
+BOOT = boot()
+BOOT_WITHOUT_TRACE = boot(',""')
 """The same for tests on the deploying machine itself: no compiled modules are kept there."""
 
 FLAGS = ("-I", "-B", "-S")
