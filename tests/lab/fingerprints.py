@@ -27,6 +27,8 @@ PACKAGE_KEY = f"[ -s {KEY} ] && stat -c %s {KEY} | sed 's/^128$/whole/' || echo 
 """The key that munge's package makes on every host is of 128 bytes, as is the one that replaces it."""
 AT_WORK = "pgrep -fc '[p]ython3 -I -B' || true"
 """How many agents run on a host."""
+INSTALLS = "pgrep -f '[d]pkg .*--(unpack|configure) ' >/dev/null && echo installs"
+"""Whether packages are unpacked or set up on a host; apt runs dpkg for less long before that."""
 LOCK_IS_FREE = "[ ! -e /run/slurmfab.lock ] || flock -n /run/slurmfab.lock true && echo free"
 LEFTOVERS = (
     "find / /run -xdev '(' -name '*slurmfab*' -o -path '/usr/sbin/*policy-rc.d*' ')'"

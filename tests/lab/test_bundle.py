@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SUITES, WORKER
-from fingerprints import AT_WORK
+from fingerprints import AT_WORK, INSTALLS
 from lab_cluster import DeployedLab
 from lab_user import Person, running_lab, snapshots, words_of
 
@@ -156,7 +156,7 @@ def test_packages_that_were_brought_and_not_removed_then_the_next_deployment_rem
 
 def test_a_node_without_a_mirror_when_its_power_goes_while_it_is_added_then_the_next_try_adds_it(dark: Dark) -> None:
     process = dark.person.start("add-node", dark.hosts.lab.host("n2").address)
-    dark.hosts.until("n2", "pgrep -x dpkg >/dev/null && echo runs", "runs")
+    dark.hosts.until("n2", INSTALLS, "installs")
     lab.kill_host(dark.hosts.lab, "n2")
     process.kill()
     process.communicate()

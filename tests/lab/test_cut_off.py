@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fingerprints import AT_WORK, KEY, LEFTOVERS, PACKAGE_KEY, at_rest
+from fingerprints import AT_WORK, INSTALLS, KEY, LEFTOVERS, PACKAGE_KEY, at_rest
 from lab_cluster import DeployedLab, eventually
 from lab_user import Person, held_up, running_lab, wait_for_dpkg, words_of
 
@@ -41,13 +41,9 @@ def until_line(start: str) -> Callable[[subprocess.Popen[str], DeployedLab], Non
     return come
 
 
-def until_program(name: str) -> Callable[[subprocess.Popen[str], DeployedLab], None]:
-    """The moment when a program runs on the last node."""
-
-    def come(_: subprocess.Popen[str], hosts: DeployedLab) -> None:
-        hosts.until("n2", f"pgrep -x {name} >/dev/null && echo runs", "runs")
-
-    return come
+def until_unpacking(_: subprocess.Popen[str], hosts: DeployedLab) -> None:
+    """The moment when packages are installed on the last node."""
+    hosts.until("n2", INSTALLS, "installs")
 
 
 def cut_off(
@@ -83,7 +79,7 @@ def test_a_first_deployment_that_is_killed_with_a_hosts_power_when_it_may_end_th
 ) -> None:
     bare = managed(hosts)
     seen = [
-        cut_off(hosts, person, until_program("dpkg"), power="n2"),
+        cut_off(hosts, person, until_unpacking, power="n2"),
         cut_off(hosts, person, until_line("slurm.conf ")),
     ]
     done = person.slurmfab("deploy", "--cluster", str(hosts.inventory_path))

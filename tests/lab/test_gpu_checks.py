@@ -86,7 +86,7 @@ def bench(lab_of_suite: Bench) -> Iterator[Bench]:
     yield lab_of_suite
     for host in ("n1", "n2"):
         lab_of_suite.table(host)
-    assert lab_of_suite.hosts.on("ctl", LEFT, check=False) == ""
+    lab_of_suite.hosts.until("ctl", LEFT, "")
 
 
 def test_a_second_deployment_when_the_checks_are_there_then_nothing_changes(bench: Bench) -> None:

@@ -91,7 +91,7 @@ def test_quickcheck_passes_with_a_line_for_each_type_of_gpu(cluster: DeployedLab
     assert [line["outcome"] for line in lines["nccl"]] == ["passed", "passed"], shown
     assert "GB/s bus bandwidth" in lines["nccl"][0]["words"]
     assert lines["container"][0]["words"] == "no container runtime (enroot with pyxis, apptainer, podman) on n1."
-    assert cluster.on("ctl", "squeue -h") == ""
+    cluster.until("ctl", "squeue -h", "")
     assert cluster.on("n1", "ls /var/lib/slurm/home /home /tmp | grep -c slurmfab-check || true") == "0"
 
 

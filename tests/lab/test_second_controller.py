@@ -115,7 +115,7 @@ def test_a_takeover_and_back_lose_no_job_and_no_number(running: RunningCluster) 
     assert lab.on("ctl", JOB.format(running.job)) == running.seen
     after = {host: lab.on(host, starts) for host in CONTROLLERS}
     assert (after["ctl"] != before["ctl"], after["n1"] == before["n1"]) == (True, True)
-    assert lab.on("ctl", "squeue -h -o %i").split() == [running.job]
+    lab.until("ctl", "squeue -h -o %i", running.job)
     assert lab.deploy()["steps"] == []
 
 
