@@ -14,7 +14,7 @@ import re
 from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 from slurmfab.agent import apt_words, bundle_place
-from slurmfab.agent.packages import SPARING, apt_get, is_interrupted, package_states
+from slurmfab.agent.packages import SPARING, apt_get, is_interrupted, package_states, reinstalling, torn_packages
 from slurmfab.agent.reading import read_bytes
 from slurmfab.agent.resource import Context, ResourceFailed
 
@@ -73,9 +73,11 @@ def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[s
     """
     words = [*bundle_place.options(context, bundle), *SPARING, "--print-uris"]
     asked = [["install", "--", *missing]] if missing else []
+    torn: List[str] = []
     if is_interrupted(context):
-        # What an earlier run has left without its dependencies is completed first.
+        # What an earlier run has left half done is completed first.
         asked = [["--fix-broken", "install"], *(["--fix-broken", *one] for one in asked)]
+        torn = torn_packages(read_bytes(context.path("/var/lib/dpkg/status")))
     found: List[Tuple[str, int]] = []
     for one in asked:
         code, output = apt_get(context, [*words, *one])
@@ -84,8 +86,13 @@ def files_for(context: Context, bundle: str, missing: List[str]) -> List[Tuple[s
                 "the packages cannot be installed from the bundle: %s. One that is older than the host has to be made "
                 "anew: fab bundle" % apt_words.explain(output).rstrip(".?")
             )
-        found += [(bundle_place.checked(name), int(size)) for name, size in _NEEDED.findall(output)]
-    return found
+        found += needed_in(output)
+    return found + needed_in(apt_get(context, [*words, *reinstalling(torn)])[1]) if torn else found
+
+
+def needed_in(output: str) -> List[Tuple[str, int]]:
+    """The files that apt says it would take, with their sizes."""
+    return [(bundle_place.checked(name), int(size)) for name, size in _NEEDED.findall(output)]
 
 
 def fields(paragraph: str) -> Dict[str, str]:

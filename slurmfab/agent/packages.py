@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import ClassVar, Tuple
 
@@ -31,10 +32,8 @@ OPTIONS = (
 
 SPARING = ("--no-install-recommends", "--no-remove")
 
-BETWEEN = (
-    b"ok half-configured", b"ok unpacked", b"ok triggers-pending", b"ok half-installed", b"reinstreq half-installed",
-)  # fmt: skip
-"""Ends of dpkg's status lines of packages between two states (dpkg(1), PACKAGE STATES)."""
+BETWEEN = ("half-configured", "unpacked", "triggers-pending", "half-installed")
+"""The states of packages whose installation has not come to its end (dpkg(1), PACKAGE STATES)."""
 
 
 class Packages(Resource):
@@ -116,7 +115,23 @@ def is_interrupted(context: Context) -> bool:
     if any(name.isdigit() for name in names(context.path("/var/lib/dpkg/updates"))):
         return True
     status = read_bytes(context.path("/var/lib/dpkg/status"))
-    return any(b" %s\n" % words in status for words in BETWEEN)
+    return any(b" %s %s\n" % (flag, state.encode()) in status for flag in (b"ok", b"reinstreq") for state in BETWEEN)
+
+
+def torn_packages(status: bytes) -> list[str]:
+    """The packages that dpkg was unpacking when it was killed (dpkg(1), reinst-required), as apt-get calls them.
+
+    Args:
+        status: the content of dpkg's status file.
+    """
+    torn = []
+    for paragraph in status.split(b"\n\n"):
+        found = re.findall(rb"^(Package|Status|Architecture): (.*)$", paragraph, re.M)
+        fields = {key: value.decode() for key, value in found}
+        if " reinstreq " in fields.get(b"Status", ""):
+            architecture = fields.get(b"Architecture", "all")
+            torn.append(fields[b"Package"] + ("" if architecture == "all" else ":" + architecture))
+    return torn
 
 
 def lists_are_fresh(context: Context, now: float) -> bool:
@@ -143,7 +158,7 @@ def update(context: Context) -> str:
 def install(context: Context, packages: list[str], source: Tuple[str, ...] = ()) -> tuple[int, str]:
     """Install packages and nothing that they merely recommend; nothing installed is removed for them.
 
-    What an interrupted run left without its dependencies is completed first, since apt-get refuses all else.
+    What an interrupted run left is completed first, since apt-get refuses all else.
 
     Args:
         context: knows how to run programs.
@@ -151,10 +166,27 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
         source: options for apt-get that name another source than the host's own.
     """
     if is_interrupted(context):
-        code, output = apt_get(context, [*source, *SPARING, "--fix-broken", "install"])
+        code, output = complete(context, source)
         if code != 0:
             return code, output
     return apt_get(context, [*source, *SPARING, "install", "--", *packages])
+
+
+def complete(context: Context, source: Tuple[str, ...]) -> tuple[int, str]:
+    """Complete what an interrupted run left half unpacked, or without its dependencies.
+
+    What was being unpacked is unpacked anew, which neither dpkg nor apt-get does by itself. Where that fails for a
+    package of somebody else's, nothing is lost by going on.
+    """
+    torn = torn_packages(read_bytes(context.path("/var/lib/dpkg/status")))
+    said = apt_get(context, [*source, *SPARING, *reinstalling(torn)])[1] if torn else ""
+    code, output = apt_get(context, [*source, *SPARING, "--fix-broken", "install"])
+    return code, said + output
+
+
+def reinstalling(torn: list[str]) -> list[str]:
+    """The words for apt-get that have packages unpacked and set up anew."""
+    return ["--fix-broken", "--reinstall", "install", "--", *torn]
 
 
 def apt_get(context: Context, words: list[str]) -> tuple[int, str]:

@@ -118,6 +118,8 @@ def test_dpkg_when_killed_is_seen(dpkg: Path) -> None:
         (b"install ok triggers-pending", True),
         (b"install ok half-installed", True),
         (b"install reinstreq half-installed", True),
+        (b"install reinstreq unpacked", True),
+        (b"install reinstreq half-configured", True),
     ],
 )
 def test_dpkg_when_a_package_is_between_two_states_was_interrupted(
@@ -125,6 +127,17 @@ def test_dpkg_when_a_package_is_between_two_states_was_interrupted(
 ) -> None:
     (dpkg / "var/lib/dpkg/status").write_bytes(b"Package: munge\nStatus: %s\n" % status)
     assert packages.is_interrupted(Context(str(dpkg))) == is_interrupted
+
+
+def test_packages_that_dpkg_was_unpacking_when_it_was_killed_are_found_as_apt_get_calls_them() -> None:
+    status = (
+        b"Package: libgcrypt20\nStatus: install reinstreq unpacked\nArchitecture: amd64\nVersion: 1.11.0-7\n\n"
+        b"Package: dpkg\nEssential: yes\nStatus: install reinstreq half-installed\nArchitecture: arm64\n\n"
+        b"Package: tzdata\nStatus: install reinstreq half-configured\nArchitecture: all\n\n"
+        b"Package: munge\nStatus: install ok half-configured\nArchitecture: amd64\nDescription: has a\n"
+        b" Status: install reinstreq unpacked\n"
+    )
+    assert packages.torn_packages(status) == ["libgcrypt20:amd64", "dpkg:arm64", "tzdata"]
 
 
 @pytest.mark.parametrize(

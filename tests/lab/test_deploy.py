@@ -13,6 +13,11 @@ SNAPSHOT = (
     "find /etc /var/lib/slurm/home /usr/sbin /usr/bin -xdev -printf '%p %T@ %C@ %m %u %g\\n' 2>/dev/null"
     " | sort | sha256sum"
 )
+KILLED_DPKG = "; ".join(
+    f"sed -i '/^Package: {package}$/,/^$/s/^Status: .*/Status: install {state}/' /var/lib/dpkg/status"
+    for package, state in (("libmunge2", "reinstreq half-configured"), ("munge", "reinstreq unpacked"))
+)
+"""What dpkg leaves when the power goes while it unpacks packages."""
 STARTS = "systemctl show -p ExecMainStartTimestampMonotonic slurmctld slurmd munge"
 
 
@@ -78,6 +83,7 @@ def test_a_plan_of_an_untouched_cluster_says_that_nothing_would_change(deployed_
         ("n2", "chmod 440 /etc/munge/munge.key", "stat -c %a /etc/munge/munge.key", "400"),
         ("ctl", "systemctl stop slurmctld", "systemctl is-active slurmctld", "active"),
         ("n1", "sed -i /slurmfab/,/slurmfab/d /etc/hosts", "getent hosts n3 | wc -l", "1"),
+        ("n2", KILLED_DPKG, "dpkg --audit | wc -c; systemctl is-active munge", "0\nactive"),
         ("n3", "rm -rf /var/lib/slurm/home/.ssh", "ls /var/lib/slurm/home/.ssh | wc -l", "3"),
     ],
 )
