@@ -251,6 +251,8 @@ def test_down_when_up_was_killed_then_nothing_is_left(no_lab, tmp_path, moment):
     poll(lambda: os.path.lexists(moment) or process.poll() is not None, f"{moment} exists")
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
+    # What it had just begun of the network outlives it by an instant, in which `down` would look too early.
+    poll(lambda: subprocess.run(["pgrep", "-g", str(process.pid), "-x", "ip"], check=False).returncode == 1, "ip ends")
     lab.down(no_lab)
     assert leftovers(no_lab) == []
     assert list(tmp_path.iterdir()) == []
