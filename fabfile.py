@@ -1,5 +1,5 @@
 """The tasks of slurmfab, for `fab`."""
 
-from slurmfab.tasks import namespace
+from slurmfab.fabfile import namespace
 
 __all__ = ["namespace"]

@@ -22,23 +22,23 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from slurmfab import inventory
-from slurmfab.agent.differences import difference, digests
+from slurmfab.agent.core.differences import difference, digests
+from slurmfab.agent.core.resource import OK, WOULD_CHANGE, Change, Outcome, as_request
 from slurmfab.agent.kinds import build
-from slurmfab.agent.resource import OK, WOULD_CHANGE, Change, Outcome, as_request
-from slurmfab.cluster import Cluster
+from slurmfab.engine import changed_since, drift, saved_plan
+from slurmfab.engine.plan_text import plan_text
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.report import Report, Step, outcome_from
+from slurmfab.engine.run import Run, RunOptions
+from slurmfab.engine.saved_plan import Files
 from slurmfab.facts import Account, Cgroup, Gpu, Hardware, HostFacts
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
-from slurmfab.plan import Plan, make_plan
-from slurmfab.plans import changed_since, drift, saved_plan
-from slurmfab.plans.saved_plan import Files
-from slurmfab.plans.text import plan_text
-from slurmfab.progress import Progress
-from slurmfab.promises.forecast import Forecast, labelled
-from slurmfab.report import Report, Step, outcome_from
-from slurmfab.run import Run
-from slurmfab.situation import Situation, pin
+from slurmfab.impact.forecast import Forecast, labelled
+from slurmfab.inventory import loading
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.plan.plan import Plan, make_plan
+from slurmfab.plan.plan_input import PlanInput, pin
 
 BEFORE = """\
 cluster: huge
@@ -195,29 +195,30 @@ def measure(nodes: int, directory: Path) -> dict[str, Any]:
         Seconds by step, peak memory in MiB, sizes.
     """
     clock = Measured()
-    old = inventory.parse(text_of(nodes, after=False), "before")
+    old = loading.parse(text_of(nodes, after=False), "before")
     known = facts_of(old, "")
     path = directory / "huge.yaml"
     path.write_text(text_of(nodes, after=True))
-    before = dict(Situation(old, pin(old, Lock(), known), known).files)
-    cluster = clock.step("cluster file", lambda: inventory.parse(path.read_text(), "huge.yaml"))
+    before = dict(PlanInput(old, pin(old, Lock(), known), known).files)
+    cluster = clock.step("cluster file", lambda: loading.parse(path.read_text(), "huge.yaml"))
     facts = clock.step("facts", lambda: with_less_memory(facts_of(cluster, before["slurm.conf"])))
     lock = pin(old, Lock(), known)
     pinned = clock.step("lock", lambda: pin(cluster, lock, facts))
-    situation = Situation(cluster, pinned, facts, "ann@laptop 2026-11-21T09:00")
-    after = clock.step("render", lambda: dict(situation.files))
-    labels = clock.step("labels", lambda: labelled(situation.differences, situation.slurm_version))
-    plan = clock.step("plan", lambda: make_plan(situation, cluster.hosts))
+    plan_input = PlanInput(cluster, pinned, facts, "ann@laptop 2026-11-21T09:00")
+    after = clock.step("render", lambda: dict(plan_input.files))
+    labels = clock.step("labels", lambda: labelled(plan_input.differences, plan_input.slurm_version))
+    plan = clock.step("plan", lambda: make_plan(plan_input, cluster.hosts))
     resources = clock.step("requests", lambda: requested(plan))
     steps = clock.step("answers", lambda: surveyed(plan, before, after))
-    told = clock.step("drift", lambda: drift.told(situation, steps))
+    told = clock.step("drift", lambda: drift.with_drift(plan_input, steps))
     report = Report("plan", cluster.name, cluster.hosts, tuple(told), {}, 1.0, forecast=Forecast(labels))
     text = clock.step("plan text", lambda: plan_text(report, report.steps))
     clock.step("report as JSON", lambda: json.dumps(report.as_json()))
-    run = Run("plan", Inventory(cluster, pinned, path), Nobody(), Progress(quiet=True), cluster.hosts)
-    run.steps, run.digest_key = told, DIGEST_KEY
+    options = RunOptions("plan", digest_key=DIGEST_KEY)
+    run = Run(options, Inventory(cluster, pinned, path), cluster.hosts, Nobody(), Progress(quiet=True))
+    run.record_steps(*told)
     target = directory / "plan.json"
-    clock.step("saved plan", lambda: saved_plan.save(saved_plan.of_run(run, Files.of(path)), target))
+    clock.step("saved plan", lambda: saved_plan.save(saved_plan.from_run(run, Files.of(path)), target))
     loaded = clock.step("loaded plan", lambda: saved_plan.load(target))
     reasons = clock.step("compared plan", lambda: changed_since.reasons_on_hosts(loaded, steps, {}))
     assert reasons == [], reasons

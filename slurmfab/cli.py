@@ -1,4 +1,4 @@
-"""`slurmfab`: the tasks as a program of its own, for those who install it and have no fabfile."""
+"""`slurmfab`: the tasks as a program of its own, which needs no fabfile."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from contextlib import contextmanager
 
 from invoke.config import Config
 from invoke.exceptions import Exit, ParseError
+from invoke.parser import Parser
 from invoke.program import Program
 
 from slurmfab import __version__
 from slurmfab.errors import InputError
-from slurmfab.tasks import namespace
+from slurmfab.program_name import FAB
+from slurmfab.tasks import GROUPS, namespace
+from slurmfab.tasks.command_line import check
+from slurmfab.tasks.help import overview, task_help
 
 CORE_HOSTS = ("-H", "--hosts")
+CORE_OPTIONS = "Options in front of a task: --version, --list, --print-completion-script bash|zsh|fish."
 
 
 class SlurmfabConfig(Config):
@@ -25,25 +30,43 @@ class SlurmfabConfig(Config):
 
 
 class SlurmfabProgram(Program):
-    """Invoke's program, with our exit code for a command line that cannot be understood.
+    """Invoke's program, with our help, and our exit code for a command line that cannot be understood.
 
     Not Fabric's, whose own `--hosts` would call a task once for each host.
     """
 
     def parse_core(self, argv: list[str] | None) -> None:
         """Read the options in front of the tasks."""
-        with understood():
+        with input_errors():
             super().parse_core(argv)
+
+    def _make_parser(self) -> Parser:
+        """What reads the tasks and their options; help that is asked for is shown, and misspelt words are told."""
+        parser = super()._make_parser()
+        check(self.argv[1:], self.initial_context, parser.contexts.values(), self.collection)
+        return parser
 
     def parse_tasks(self) -> None:
         """Read the tasks and their options."""
-        with understood():
+        with input_errors():
             super().parse_tasks()
+
+    def print_help(self) -> None:
+        """Show the tasks; most of Invoke's own options mean nothing here."""
+        print(f"{overview(GROUPS)}\n{CORE_OPTIONS}")  # noqa: T201 - the answer
+
+    def print_task_help(self, name: str) -> None:
+        """Show the help of one task."""
+        print(task_help(self.collection[name]))  # noqa: T201 - the answer
+
+    def list_flat(self) -> None:
+        """Show the tasks in their groups."""
+        print(overview(GROUPS))  # noqa: T201 - the answer
 
 
 @contextmanager
-def understood() -> Iterator[None]:
-    """Tell what to try when the command line cannot be understood.
+def input_errors() -> Iterator[None]:
+    """Say where help is when the command line cannot be understood.
 
     Raises:
         Exit: with the exit code for wrong input.
@@ -51,7 +74,7 @@ def understood() -> Iterator[None]:
     try:
         yield
     except ParseError as error:
-        raise Exit(f"{error} Try: slurmfab --list, slurmfab --help TASK.", code=InputError.exit_code) from None
+        raise Exit(f"{error} See: {FAB} help, {FAB} help TASK.", code=InputError.exit_code) from None
 
 
 def main() -> None:

@@ -1,46 +1,49 @@
-"""Every error that slurmfab raises for people, as one tree.
+"""All errors that slurmfab shows to its users, as one tree.
 
     SlurmfabError                   exit code 1
-    +-- InputError                  exit code 2: the command line or a file of the user's is wrong
-    |   +-- ClusterFileError        all complaints about the cluster file at once
-    |   +-- HostlistError           a hostlist that is none
-    +-- HostError                   one host; carries its name
+    +-- InputError                  exit code 2: the command line or one of the user's files is wrong
+    |   +-- ClusterFileError        all mistakes in the cluster file at once
+    |   +-- HostlistError           a text that is not a hostlist
+    +-- HostError                   an error of one host, with its name
     |   +-- Unreachable             no SSH connection
-    |   |   +-- HostKeyUnknown      nobody has vouched for this host key yet
-    |   |   +-- HostKeyChanged      not the key that is pinned
-    |   |   +-- LoginRefused        the host does not let this user in
-    |   |   +-- ConnectionLost      it was there, and then it was not
-    |   +-- BecomeRefused           no root there: sudo refused, or wants another password
-    |   |   +-- SudoPasswordNeeded  sudo wants a password and none is known yet
-    |   +-- AgentFailed             the agent did not start or did not answer to the end
-    |   +-- PythonMissing           no python3 there, which is easily mended
-    |   +-- AnotherRun              another run is at work there
-    |   +-- HostFailed              it could not be made as wanted
+    |   |   +-- HostKeyUnknown      its SSH host key is not in known_hosts or the lock
+    |   |   +-- HostKeyChanged      its SSH host key differs from the pinned one
+    |   |   +-- LoginRefused        sshd refused the login
+    |   |   +-- ConnectionLost      the connection ended during the run
+    |   +-- BecomeRefused           the user cannot become root with sudo
+    |   |   +-- SudoPasswordNeeded  sudo asks for a password, and none is known
+    |   |   +-- SudoPasswordWrong   sudo rejected the password
+    |   +-- AgentFailed             the agent did not start or did not complete its answer
+    |   +-- PythonMissing           python3 is not installed
+    |   +-- AnotherRun              another run is in progress on the host
+    |   +-- HostFailed              the host answers but could not be configured
     |   +-- NoAnswer                a check's command took too long (slurmfab.checks.shell)
-    +-- IdConflict                  a UID or GID is taken by somebody else on some host
-    +-- JobsInTheWay                a change would hurt jobs, and nobody has agreed to that
-    +-- PlanOutdated                what a saved plan shows is no longer so (slurmfab.saved_plan)
-    +-- DeployFailed                something on the controller failed, so the rest was not started
-    +-- LabError                    the lab could not be made or removed
+    +-- IdConflict                  another user or group on a host has a UID or GID that the cluster needs
+    +-- JobsInTheWay                a change would disrupt jobs and was not allowed
+    +-- PlanOutdated                the hosts have changed since a plan was saved (slurmfab.engine.saved_plan)
+    +-- DeployFailed                a step failed on the controller, so the other hosts were not started
+    +-- LabError                    the lab could not be created, read or removed
 
 A message is one or more full sentences: what happened, where, why, and what to try.
 """
 
+from slurmfab.program_name import FAB
+
 
 class SlurmfabError(Exception):
-    """The root of all errors that are meant for people; its text is all that they see."""
+    """The root of all errors that users see; they see its text and no traceback."""
 
     exit_code = 1
 
 
 class InputError(SlurmfabError):
-    """Something that the user wrote is wrong; nothing was touched."""
+    """A mistake in the command line or in one of the user's files; nothing was changed."""
 
     exit_code = 2
 
 
 class ClusterFileError(InputError):
-    """A cluster file with mistakes.
+    """One or more mistakes in a cluster file.
 
     Args:
         complaints: one line each, `FILE:LINE: KEY: what is wrong (what to try)`.
@@ -52,11 +55,11 @@ class ClusterFileError(InputError):
 
 
 class HostlistError(InputError):
-    """A hostlist that Slurm would not understand."""
+    """A text that Slurm does not accept as a hostlist."""
 
 
 class HostError(SlurmfabError):
-    """Something went wrong with one host.
+    """An error of one host.
 
     Args:
         host: the host's name as the user knows it.
@@ -70,15 +73,15 @@ class HostError(SlurmfabError):
 
 
 class Unreachable(HostError):
-    """A host that gives no SSH connection."""
+    """No SSH connection to a host."""
 
 
 class HostKeyUnknown(Unreachable):
-    """A host whose SSH key nobody has vouched for.
+    """A host whose SSH host key is not in known_hosts or the lock.
 
     Args:
         host: the host's name.
-        key_type: as in `ssh-ed25519`.
+        key_type: such as `ssh-ed25519`.
         key: the public key in base64.
         fingerprint: `SHA256:…`, as OpenSSH prints it.
     """
@@ -87,7 +90,7 @@ class HostKeyUnknown(Unreachable):
         super().__init__(
             host,
             f"its SSH host key is unknown: {key_type} {fingerprint}. "
-            "Compare it with the host's console, then use --accept-new-host-keys.",
+            f"Compare it with the one on the host's console, then accept it: {FAB} deploy --accept-new-host-keys.",
         )
         self.key_type = key_type
         self.key = key
@@ -95,61 +98,65 @@ class HostKeyUnknown(Unreachable):
 
 
 class HostKeyChanged(Unreachable):
-    """A host that shows another SSH key than the pinned one."""
+    """A host whose SSH host key differs from the pinned one."""
 
 
 class LoginRefused(Unreachable):
-    """A host that does not let the user in."""
+    """A host whose sshd refused the login."""
 
 
 class ConnectionLost(Unreachable):
-    """A host that answered at first and then went away or fell silent."""
+    """A connection that ended, or on which no data arrived for 30 s."""
 
 
 class BecomeRefused(HostError):
-    """A host on which the user cannot become root."""
+    """A host on which the user cannot become root with sudo."""
 
 
 class SudoPasswordNeeded(BecomeRefused):
-    """A host whose sudo asks for a password that nobody has given yet."""
+    """A host whose sudo asks for a password when none is known."""
+
+
+class SudoPasswordWrong(BecomeRefused):
+    """A host whose sudo rejected the password."""
 
 
 class AgentFailed(HostError):
-    """A host on which the agent did not start, or did not answer to the end."""
+    """A host on which the agent did not start, or did not complete its answer."""
 
 
 class PythonMissing(HostError):
-    """A host without python3, which is easily mended."""
+    """A host without python3, which the agent needs; the package manager can install it."""
 
 
 class AnotherRun(HostError):
-    """A host on which another run is at work.
+    """A host on which another run is in progress.
 
     Args:
-        host: its name.
-        holder: who that is, as `ann@laptop since 2026-11-21 09:00:00 +0100, fab deploy`.
+        host: the host's name.
+        holder: who runs it, since when and what, such as `ann@laptop since 2026-11-21 09:00:00 +0100, fab deploy`.
     """
 
     def __init__(self, host: str, holder: str) -> None:
-        super().__init__(host, f"another run is at work here: {holder}.")
+        super().__init__(host, f"another run is in progress here: {holder}.")
         self.holder = holder
 
 
 class HostFailed(HostError):
-    """A host that answers and cannot be made as wanted, so that the run went on without it."""
+    """A host that answers but could not be configured, so that the run continued without it."""
 
 
 class IdConflict(SlurmfabError):
-    """A UID or GID that the cluster needs is taken by somebody else on some host."""
+    """Another user or group on a host has a UID or GID that the cluster needs."""
 
 
 class JobsInTheWay(SlurmfabError):
-    """A change that would hurt jobs, and that nobody has agreed to; it was not begun."""
+    """A change that would disrupt jobs and that the user did not allow; it was not started."""
 
 
 class DeployFailed(SlurmfabError):
-    """A deployment that stopped because the controller could not go on."""
+    """A deployment that stopped because a step failed on the controller."""
 
 
 class LabError(SlurmfabError):
-    """A lab that could not be made, looked at or removed."""
+    """A lab that could not be created, read or removed."""

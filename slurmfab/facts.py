@@ -1,4 +1,4 @@
-"""What is known of a host before anything is planned: read once, never changed by a run."""
+"""Facts of a host: what the agent reads from it before a run is planned."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-MARK = "# Made by slurmfab"
-"""How each of our configuration files begins."""
+MADE_BY_SLURMFAB = "# Made by slurmfab"
+"""The beginning of each configuration file that slurmfab writes."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What Slurm counts of a host, in the words of `slurmd -C` (slurmd(8)); memory in MiB, as the kernel reports it."""
+    """A host's hardware, by the keys that `slurmd -C` prints (slurmd(8)); RealMemory in MiB, without any margin."""
 
     CPUs: int
     Boards: int
@@ -38,11 +38,12 @@ class Gpu:
 
     Args:
         file: its device file, such as `/dev/nvidia0`.
-        type: its model as a Slurm name, such as `a100-sxm4-40gb`; of an instance with its profile behind it, as in
+        type: its model as a Slurm name, such as `a100-sxm4-40gb`; a MIG instance has its profile appended, as in
             `a100-sxm4-40gb_1g.5gb`; empty when unknown.
         bus: the PCI address of its slot, such as `0000:3b:00.0`; empty when unknown.
-        cores: those of the sockets near it, as gres.conf(5) counts them, such as `0-31`; empty when all are alike.
-        with_files: the further device files that an instance needs (gres.conf(5), MultipleFiles).
+        cores: cores of the sockets near it, as gres.conf(5) counts them, such as `0-31`; empty when all cores are
+            equally near.
+        with_files: further device files that a MIG instance needs (gres.conf(5), MultipleFiles).
     """
 
     file: str
@@ -53,18 +54,18 @@ class Gpu:
 
     @property
     def slot(self) -> str:
-        """What people call it: its slot and its device file, as far as they are known."""
+        """A description for messages: PCI slot and device file, as far as known."""
         return f"the GPU in slot {self.bus} ({self.file})" if self.bus else self.file
 
 
 @dataclass(frozen=True)
-class BareGpu:
-    """A GPU on a host's PCI bus that nothing can use, since it has no device file.
+class DriverlessGpu:
+    """A GPU on a host's PCI bus that programs cannot use, since it has no device file.
 
     Args:
         bus: its PCI address.
         maker: `NVIDIA` or `AMD`.
-        driver: what has it, such as `nouveau`; empty for no driver at all.
+        driver: the kernel driver that has claimed it, such as `nouveau`; empty for none.
     """
 
     bus: str
@@ -74,14 +75,14 @@ class BareGpu:
 
 @dataclass(frozen=True)
 class Cgroup:
-    """What a host has mounted of control groups.
+    """The control groups that a host has mounted.
 
     Args:
-        version: `v1`, `v2`, `hybrid` (v1 controllers beside the v2 tree that Slurm would choose, and refuse) or `none`.
-        controllers: those that Slurm can use there and write to, of `cpuset`, `memory`, `devices`.
+        version: `v1`, `v2`, `hybrid` (v1 controllers beside a v2 tree; Slurm chooses v2 and then fails) or `none`.
+        controllers: those of `cpuset`, `memory` and `devices` that Slurm can use and write to.
         swap: whether the kernel accounts swap per group.
-        troubles: what keeps Slurm from using them, in the words of `slurmfab.agent.cgroups`; those alone are compared
-            that change what Slurm can do.
+        troubles: why Slurm cannot use them, in the words of `slurmfab.agent.facts.cgroups`; not part of the
+            comparison of two values.
     """
 
     version: str
@@ -97,37 +98,37 @@ class Cgroup:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """One host as it was when it was asked.
+    """The facts of one host at the time when they were read.
 
     Args:
-        name: what the cluster calls it.
-        hostname: what it calls itself (`hostname -s`).
+        name: its name in the cluster file.
+        hostname: its own short hostname (`hostname -s`).
         os_id: `ID` of os-release(5), such as `debian`; `os_like` is its `ID_LIKE`, `codename` its `VERSION_CODENAME`.
         python: the version of the Python that ran the agent.
-        clock_offset: its clock minus the deployer's, in seconds, good to half a round trip.
+        clock_offset: its clock minus the deployer's, in seconds, accurate to half a round trip.
         addresses: its own IP addresses, the one with the default route first.
-        accounts: of the users that the cluster cares for, those that exist.
-        groups: the same for groups, by GID.
-        uids: all taken UIDs with the users' names; `gids` likewise.
+        accounts: by name, the users that were asked about and exist.
+        groups: GID by name, of the groups that were asked about and exist.
+        uids: user name by UID, of all users; `gids` likewise for groups.
         busy_uids: UIDs that own running processes.
         architecture: Debian's name for it, such as `amd64`.
-        packages: installed versions of the packages that the cluster cares for.
-        hardware: what Slurm counts; `None` when it could not be read.
+        packages: installed version by name, of the packages that were asked about.
+        hardware: CPUs and memory; `None` when they could not be read.
         gpus: in the order of their device numbers.
-        bare_gpus: those on the PCI bus that have no device file.
-        gpu_plugins: what AutoDetect can be there, such as `nvml`, by the plugins in Slurm's plugin directory; none
-            while Slurm is not installed.
-        cgroup: control groups.
+        driverless_gpus: GPUs on the PCI bus that have no device file.
+        gpu_plugins: values of AutoDetect that work there, such as `nvml`, from the plugins in Slurm's plugin directory;
+            empty while Slurm is not installed.
+        cgroup: its control groups.
         ssh_host_keys: public host keys, base64 by type.
-        public_key: the slurm user's SSH public key, empty while there is none.
+        public_key: the slurm user's SSH public key; empty if it has none.
         munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
-        slurm_conf: the slurm.conf in force there, empty while there is none; `gres_conf`, `cgroup_conf` and
+        slurm_conf: the text of the slurm.conf that its daemons use, empty for none; `gres_conf`, `cgroup_conf` and
             `job_container_conf` likewise.
         services: systemd's ActiveState by unit name, for the daemons that exist.
-        fetches: whether its slurmd was told to fetch Slurm's files from slurmctld.
-        boot: what tells the boot that it runs since from others.
-        mail_program: what sends mail from a script, empty where nothing does.
-        programs: names of what slurmfab has put into its directory for programs that stay there.
+        fetches: whether its slurmd is configured to fetch Slurm's files from slurmctld (configless).
+        boot: identifies the current boot of the host.
+        mail_program: program that sends mail; empty if there is none.
+        programs: names of the programs that slurmfab has installed on it.
     """
 
     name: str
@@ -147,7 +148,7 @@ class HostFacts:
     packages: Mapping[str, str] = field(default_factory=dict)
     hardware: Hardware | None = None
     gpus: tuple[Gpu, ...] = ()
-    bare_gpus: tuple[BareGpu, ...] = ()
+    driverless_gpus: tuple[DriverlessGpu, ...] = ()
     gpu_plugins: tuple[str, ...] = ()
     cgroup: Cgroup = Cgroup("none")
     ssh_host_keys: Mapping[str, str] = field(default_factory=dict)
@@ -170,19 +171,19 @@ class HostFacts:
 
     @property
     def slurm_files(self) -> dict[str, str]:
-        """Slurm's files in force there, empty texts for those that are not; a job_container.conf only if it is ours."""
+        """Texts of Slurm's files by name, empty for a missing one; job_container.conf only if slurmfab wrote it."""
         private = {"job_container.conf": self.job_container_conf} if self.has_our_job_container_conf else {}
         texts = {"slurm.conf": self.slurm_conf, "gres.conf": self.gres_conf, "cgroup.conf": self.cgroup_conf}
         return {**texts, **private}
 
     @property
     def has_our_job_container_conf(self) -> bool:
-        """Whether slurmfab has written the host's job_container.conf, which others may have done as well."""
-        return self.job_container_conf.startswith(MARK)
+        """Whether slurmfab wrote the host's job_container.conf."""
+        return self.job_container_conf.startswith(MADE_BY_SLURMFAB)
 
     @property
     def slurm_version(self) -> str:
-        """The upstream version of the installed Slurm, such as `24.11.5`, empty while none is installed."""
+        """The upstream version of the installed Slurm, such as `24.11.5`; empty if none is installed."""
         for package in ("slurmctld", "slurmd", "slurm-client"):
             if package in self.packages:
                 return self.packages[package].split("-")[0].split("+")[0].rpartition(":")[2]
@@ -193,8 +194,8 @@ def from_answer(name: str, answer: Mapping[str, Any], clock_offset: float) -> Ho
     """The facts in an agent's answer.
 
     Args:
-        name: what the cluster calls the host.
-        answer: the JSON object that `slurmfab.agent.facts.read` made on the host.
+        name: the host's name in the cluster file.
+        answer: the JSON object that `slurmfab.agent.facts.facts.read` returned on the host.
         clock_offset: host's clock minus deployer's, in seconds.
     """
     plain = dict(answer)
@@ -211,7 +212,7 @@ def from_answer(name: str, answer: Mapping[str, Any], clock_offset: float) -> Ho
         programs=tuple(plain.pop("programs", ())),
         hardware=Hardware(**hardware) if hardware else None,
         gpus=tuple(Gpu(**{**gpu, "with_files": tuple(gpu["with_files"])}) for gpu in plain.pop("gpus", ())),
-        bare_gpus=tuple(BareGpu(**gpu) for gpu in plain.pop("bare_gpus", ())),
+        driverless_gpus=tuple(DriverlessGpu(**gpu) for gpu in plain.pop("driverless_gpus", ())),
         gpu_plugins=tuple(plain.pop("gpu_plugins", ())),
         cgroup=cgroup_from(plain.pop("cgroup", {"version": "none"})),
         **plain,
@@ -229,9 +230,9 @@ def cgroup_from(answer: Mapping[str, Any]) -> Cgroup:
 
 
 def weakest(cgroups: tuple[Cgroup, ...]) -> Cgroup:
-    """What all compute nodes have in common, since Slurm's process tracking is one setting for the whole cluster.
+    """The control groups that all compute nodes have, since Slurm has one ProctrackType for the whole cluster.
 
-    Each slurmd finds out for itself whether it has v1 or v2 (cgroup.conf(5), CgroupPlugin), so a cluster may have both.
+    Each slurmd detects v1 or v2 itself (cgroup.conf(5), CgroupPlugin), so a cluster may contain both.
     """
     if not cgroups:
         return Cgroup("none")

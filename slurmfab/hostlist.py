@@ -1,41 +1,46 @@
-"""Slurm's hostlists, such as `cn[01-16],gpu[1-2]`: expanded, folded and zipped. The one place that knows ClusterShell.
+"""Slurm's hostlists, such as `cn[01-16],gpu[1-2]`: expand, fold and zip them. No other module parses such ranges.
 
-ClusterShell folds. Expanding is done here, because a NodeSet sorts (and the user's first host becomes the controller),
-refuses `n[001-1000]`, and knows operators (`@group`, `!`, `&`, `^`, `*`, steps) that Slurm does not.
+It reads and writes the same texts as `scontrol show hostnames` and `scontrol show hostlist`. ClusterShell's NodeSet
+does not: it sorts (and the user's first host becomes the controller), refuses `n[001-1000]`, writes `n[1-2]-ib`, which
+Slurm refuses, and knows operators (`@group`, `!`, `&`, `^`, `*`, steps) that Slurm does not. It is not faster either.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import itertools
+import math
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from slurmfab.errors import HostlistError
 
-# slurm.conf(5), MaxNodeCount: Slurm has no more nodes than this.
+# slurm.conf(5), MaxNodeCount: the most nodes that Slurm supports.
 MOST_HOSTS = 65536
 HIGHEST_PORT = 65535
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\+-]*")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
+_MOST_DIGITS = 9
+"""The most digits of a number in brackets; further digits of a name stay before the bracket."""
+_RANGE = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:-([0-9]{{1,{_MOST_DIGITS}}}))?")
 _BRACKETED_IPV6 = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\](?::(.*))?")
 _OPERATORS = {
-    "@": "groups of hosts (@) are not known here",
+    "@": "host groups (@) are not supported",
     "!": "hosts cannot be excluded with !",
     "&": "hostlists cannot be intersected with &",
     "^": "hostlists cannot be combined with ^",
-    "*": "there are no wildcards (*) here",
+    "*": "wildcards (*) are not supported",
     "/": "ranges have no steps (/) in Slurm",
 }
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where SSH goes: a name or IP address, with the user and the port if they were said (`""` and `0` if not)."""
+    """Where SSH connects to: a name or IP address, with user and port (`""` and `0` where none was given)."""
 
     address: str
     user: str = ""
@@ -43,31 +48,33 @@ class Endpoint:
 
 
 def expand(hostlist: str) -> tuple[str, ...]:
-    """The host names in a hostlist, in the order in which the user wrote them.
+    """Expand a hostlist to its host names, in the order in which the user wrote them.
 
     >>> expand("n3,n[01-02]")
     ('n3', 'n01', 'n02')
 
     Raises:
-        HostlistError: the text is no hostlist, a name is no host name, or a host is in it twice.
+        HostlistError: the text is not a hostlist, a name is not a host name, or a host is listed twice.
     """
-    names = _expand_text(hostlist)
-    for name in names:
-        _check_name(name, hostlist)
+    names: list[str] = []
+    for entry in entries(hostlist):
+        expanded = _expand_entry(entry, hostlist)
+        _check_name(expanded[0], hostlist)  # the others differ from it in digits only
+        names += expanded
     _check_unique(names, hostlist)
-    return names
+    return tuple(names)
 
 
 def expand_endpoints(hostlist: str) -> tuple[Endpoint, ...]:
-    """The same for what `--hosts` takes: names or addresses, each with `user@` and `:port` if need be.
+    """Expand a value of `--hosts`: names or addresses, each with an optional `user@` and `:port`.
 
     >>> expand_endpoints("root@n[1-2]:2222")[1]
     Endpoint(address='n2', user='root', port=2222)
 
-    IPv6 addresses go plain (`fe80::1`), or in brackets when a port follows (`[fe80::1]:2222`).
+    Write IPv6 addresses plain (`fe80::1`), or in brackets before a port (`[fe80::1]:2222`).
 
     Raises:
-        HostlistError: as for `expand`; also for a port that is none.
+        HostlistError: as for `expand`; also for an invalid port or user name.
     """
     endpoints = tuple(endpoint for entry in entries(hostlist) for endpoint in _expand_endpoint(entry, hostlist))
     _check_unique([endpoint.address for endpoint in endpoints], hostlist)
@@ -75,7 +82,7 @@ def expand_endpoints(hostlist: str) -> tuple[Endpoint, ...]:
 
 
 def entries(hostlist: str) -> list[str]:
-    """What stands between the commas of a hostlist, leaving those inside brackets alone.
+    """Split a hostlist at its commas, but not at commas inside brackets.
 
     >>> entries("mn01,cn[01-04,07]")
     ['mn01', 'cn[01-04,07]']
@@ -83,40 +90,87 @@ def entries(hostlist: str) -> list[str]:
     Raises:
         HostlistError: an entry is empty, or brackets do not match.
     """
-    found, depth = [""], 0
-    for character in hostlist.strip():
-        depth += {"[": 1, "]": -1}.get(character, 0)
+    text = hostlist.strip()
+    found, begin, depth = [], 0, 0
+    for special in re.finditer(r"[\[\],]", text):
+        if special[0] == ",":
+            if not depth:
+                found.append(text[begin : special.start()].strip())
+                begin = special.end()
+            continue
+        depth += 1 if special[0] == "[" else -1
         if depth not in (0, 1):
-            raise HostlistError(f'"{hostlist}" is no hostlist: its brackets do not match.')
-        if character == "," and not depth:
-            found.append("")
-        else:
-            found[-1] += character
+            raise HostlistError(f'"{hostlist}" is not a hostlist: its brackets do not match.')
     if depth:
-        raise HostlistError(f'"{hostlist}" is no hostlist: a closing bracket is missing.')
-    if not all(entry.strip() for entry in found):
-        reason = "there is nothing before or after a comma" if hostlist.strip() else "it is empty"
-        raise HostlistError(f'"{hostlist}" is no hostlist: {reason}.')
-    return [entry.strip() for entry in found]
+        raise HostlistError(f'"{hostlist}" is not a hostlist: a closing bracket is missing.')
+    found.append(text[begin:].strip())
+    if not all(found):
+        reason = "a name is missing before or after a comma" if text else "it is empty"
+        raise HostlistError(f'"{hostlist}" is not a hostlist: {reason}.')
+    return found
+
+
+def expand_files(files: str) -> tuple[str, ...]:
+    """Expand a list of device files as in gres.conf(5); a text that is not such a list is returned unchanged.
+
+    >>> expand_files("/dev/nvidia[0-1,3],/dev/accel0")
+    ('/dev/nvidia0', '/dev/nvidia1', '/dev/nvidia3', '/dev/accel0')
+    """
+    try:
+        return _expand_text(files) if files.strip() else ()
+    except HostlistError:
+        return (files.strip(),)
 
 
 def fold(names: Iterable[str]) -> str:
-    """The shortest hostlist that Slurm reads as these names; their order does not matter.
+    """Fold names to the shortest hostlist that Slurm expands to them; their order does not matter.
 
-    Only the number at a name's end becomes a range: not every Slurm since 22.05 reads text behind a bracket.
+    Only the number at the end of a name becomes a range: not every Slurm since 22.05 accepts text after a bracket.
 
     >>> fold(["n2", "n1", "n3", "login"])
     'login,n[1-3]'
     """
     plain: list[str] = []
-    numbered: list[str] = []
-    for name in sorted(set(names)):
-        (numbered if name[-1:].isdigit() else plain).append(name)
-    return ",".join(part for part in (",".join(plain), _fold_numbered(numbered)) if part)
+    families: dict[str, list[str]] = defaultdict(list)
+    for name in set(names):
+        stem, number = _split(name)
+        if number:
+            families[stem].append(number)
+        else:
+            plain.append(name)
+    folded = [_bracket(stem, sorted(families[stem], key=_by_width)) for stem in sorted(families, key=natural)]
+    return ",".join((*sorted(plain), *folded))
+
+
+def shell_word(names: Iterable[str]) -> str:
+    """The same as one word of a command that people copy; zsh would expand brackets without the quotes.
+
+    >>> shell_word(["n1", "n2"]), shell_word(["n1"])
+    ("'n[1-2]'", 'n1')
+    """
+    return shlex.quote(fold(names))
+
+
+def fold_in_order(names: Iterable[str]) -> str:
+    """Fold names without changing their order, as Slurm pairs NodeName and NodeAddr by position.
+
+    Slurm expands the result to the same names in the same order, including repeated names.
+
+    >>> fold_in_order(("n1", "n2", "n4", "gate", "n3"))
+    'n[1-2,4],gate,n3'
+    """
+    families = groupby(map(_split, names), lambda parts: (parts[0], bool(parts[1])))
+    return ",".join(_bracket(stem, [number for _, number in family]) for (stem, _), family in families)
+
+
+def natural(name: str) -> tuple[tuple[str | int, ...], str]:
+    """A sort key that puts n2 before n10."""
+    words = re.split("([0-9]+)", name)
+    return tuple(int(word) if number % 2 else word for number, word in enumerate(words)), name
 
 
 def extend(some: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Entries of a hostlist with further names; each entry stays as it is, or takes in the names that continue it.
+    """Add names to the entries of a hostlist; an entry that the names continue becomes longer, others stay unchanged.
 
     >>> extend(["mn01", "cn[01-04]"], ["cn05", "gpu1"])
     ['mn01', 'cn[01-05]', 'gpu1']
@@ -124,7 +178,7 @@ def extend(some: Iterable[str], names: Iterable[str]) -> list[str]:
     extended = list(some)
     families: dict[str, list[str]] = defaultdict(list)
     for name in names:
-        families[_stem(name)].append(name)
+        families[_split(name)[0]].append(name)
     for family in families.values():
         for number, entry in enumerate(extended):
             inside = expand(entry)
@@ -138,37 +192,37 @@ def extend(some: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def zip_hostlists(names: str, addresses: str) -> dict[str, str]:
-    """The mapping that two hostlists of one length make, the first name with the first address and so on.
+    """Pair two hostlists of the same length: the first name with the first address, and so on.
 
     >>> zip_hostlists("cn[01-02]", "10.0.1.[1-2]")
     {'cn01': '10.0.1.1', 'cn02': '10.0.1.2'}
 
     Raises:
-        HostlistError: one of them is no hostlist, or they are not equally long.
+        HostlistError: one of them is not a hostlist, or they have different lengths.
     """
     keys, values = expand(names), _expand_text(addresses)
     if len(keys) != len(values):
         raise HostlistError(
-            f'"{names}" is {_count(len(keys), "host")}, but "{addresses}" is '
-            f"{_count(len(values), 'address', 'addresses')}. There must be one for each host."
+            f'"{names}" has {_count(len(keys), "host")}, but "{addresses}" has '
+            f"{_count(len(values), 'address', 'addresses')}. Each host needs one address."
         )
     return dict(zip(keys, values, strict=True))
 
 
 def zip_fold(addresses: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Pairs of hostlists that `zip_hostlists` reads as these pairs of name and address: one pair where that is exact.
+    """Fold pairs of name and address to pairs of hostlists, which `zip_hostlists` expands to the same pairs.
 
     >>> zip_fold([("cn01", "10.0.1.1"), ("cn02", "10.0.1.2")])
     (('cn[01-02]', '10.0.1.[1-2]'),)
     """
     groups: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     for name, address in addresses:
-        groups[_stem(name), _stem(address)].append((name, address))
+        groups[_split(name)[0], _split(address)[0]].append((name, address))
     return tuple(pair for group in groups.values() for pair in _zip_group(group))
 
 
 def _zip_group(group: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """One pair of hostlists where it reproduces the group exactly, else the group."""
+    """One pair of hostlists if it expands exactly to the group, else the group itself."""
     names, addresses = fold(name for name, _ in group), fold(address for _, address in group)
     try:
         exact = zip_hostlists(names, addresses) == dict(group)
@@ -177,70 +231,78 @@ def _zip_group(group: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(names, addresses)] if exact else group
 
 
-def _stem(name: str) -> str:
-    """A name without the number at its end."""
-    return name.rstrip("0123456789")
+def _split(name: str) -> tuple[str, str]:
+    """Split a name into the text before the number at its end, and the digits of that number, empty for none."""
+    stem = name.rstrip("0123456789")
+    cut = max(len(stem), len(name) - _MOST_DIGITS)
+    return name[:cut], name[cut:]
 
 
-def _fold_numbered(names: list[str]) -> str:
-    """The names, which all end in a number, as a hostlist."""
-    if not names:
-        return ""
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # noqa: PLC0415 - 26 ms that `fab --list` need not pay
+def _by_width(number: str) -> tuple[int, str]:
+    """A sort key for numbers with leading zeros: by number of digits, then by value."""
+    return len(number), number
 
-    # Names with the same stem go in as one entry, which is parsed three times faster than each name by itself.
-    families: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        stem = _stem(name)
-        families[stem].append(name[len(stem) :])
-    listed = [f"{stem}[{','.join(numbers)}]" for stem, numbers in families.items()]
-    nodes = NodeSet.fromlist(listed, resolver=RESOLVER_NOGROUP)
-    nodes.fold_axis = (-1,)
-    return str(nodes)
+
+def _bracket(stem: str, numbers: Sequence[str]) -> str:
+    """A stem with its numbers in the given order, consecutive numbers as ranges: `n[1-2,4]`.
+
+    The digits of the first number of a range set the least number of digits of the others.
+    """
+    if len(numbers) == 1 or not numbers[0]:
+        return ",".join(stem + number for number in numbers)
+    runs: list[list[str]] = []
+    following = ""
+    for number in numbers:
+        if number == following:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+        following = str(int(number) + 1).zfill(len(number))
+    return f"{stem}[{','.join('-'.join(run) for run in runs)}]"
 
 
 def _expand_text(hostlist: str) -> tuple[str, ...]:
-    """The entries of a hostlist with their ranges expanded, whatever the text around the ranges is."""
+    """Expand the ranges in a hostlist, whatever text is around them."""
     return tuple(name for entry in entries(hostlist) for name in _expand_entry(entry, hostlist))
 
 
-def _expand_entry(entry: str, hostlist: str) -> Iterator[str]:
-    """One entry with each of its brackets expanded, the last bracket counting fastest."""
-    parts = [
-        tuple(_expand_ranges(part, hostlist)) if number % 2 else (part,)
-        for number, part in enumerate(re.split(r"\[([^]]*)\]", entry))
-    ]
-    total = 1
-    for part in parts:
-        total *= len(part)
-    if total > MOST_HOSTS:
-        raise HostlistError(f'"{hostlist}" is too long: Slurm knows at most {MOST_HOSTS} nodes.')
-    return ("".join(words) for words in itertools.product(*parts))
+def _expand_entry(entry: str, hostlist: str) -> Sequence[str]:
+    """Expand all brackets of one entry; the last bracket counts fastest."""
+    parts = re.split(r"\[([^]]*)\]", entry)
+    if len(parts) == 1:
+        return parts
+    numbers = [_expand_ranges(ranges, hostlist) for ranges in parts[1::2]]
+    if math.prod(map(len, numbers)) > MOST_HOSTS:
+        raise HostlistError(f'"{hostlist}" is too long: Slurm supports at most {MOST_HOSTS} nodes.')
+    names = [parts[0]]
+    for between, inside in zip(parts[2::2], numbers, strict=True):
+        names = [f"{name}{number}{between}" for name in names for number in inside]
+    return names
 
 
 def _expand_ranges(ranges: str, hostlist: str) -> list[str]:
-    """What stands between two brackets, as numbers with their leading zeros."""
+    """Expand the text between two brackets to numbers with their leading zeros."""
     numbers: list[str] = []
     for part in ranges.split(","):
         match = _RANGE.fullmatch(part.strip())
         if not match:
-            reason = _OPERATORS["/"] if "/" in part else f'"{part}" is no number and no range such as 1-4'
-            raise HostlistError(f'"{hostlist}" is no hostlist: {reason}.')
+            reason = _OPERATORS["/"] if "/" in part else f'"{part}" is neither a number nor a range such as 1-4'
+            raise HostlistError(f'"{hostlist}" is not a hostlist: {reason}.')
         low, high = match[1], match[2] or match[1]
-        # n[09-010] and n[01-1] say two widths at once; n[001-1000] says one, which 1000 outgrows.
+        # n[09-010] and n[01-1] contain two different widths; n[001-1000] has one, and 1000 exceeds it.
         if int(high) < int(low) or len(high) < len(low) or (len(high) > len(low) and high.startswith("0")):
-            raise HostlistError(f'"{hostlist}" is no hostlist: the range {part} does not count upwards.')
-        if int(high) - int(low) >= MOST_HOSTS:
-            raise HostlistError(f'"{hostlist}" is too long: Slurm knows at most {MOST_HOSTS} nodes.')
-        numbers += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
+            raise HostlistError(f'"{hostlist}" is not a hostlist: the range {part} does not count up.')
+        if len(numbers) + int(high) - int(low) >= MOST_HOSTS:
+            raise HostlistError(f'"{hostlist}" is too long: Slurm supports at most {MOST_HOSTS} nodes.')
+        numbers += [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
     return numbers
 
 
 def _expand_endpoint(entry: str, hostlist: str) -> Iterator[Endpoint]:
-    """One entry of `--hosts`, such as `root@n[1-3]:2222`."""
+    """Expand one entry of `--hosts`, such as `root@n[1-3]:2222`."""
     user, at, place = entry.rpartition("@")
     if at and not _USER.fullmatch(user):
-        raise HostlistError(f'"{hostlist}": "{user}" before the @ is no user name.')
+        raise HostlistError(f'"{hostlist}": "{user}" before the @ is not a user name.')
     bracketed = _BRACKETED_IPV6.fullmatch(place)
     if bracketed:
         yield Endpoint(_ipv6(bracketed[1], hostlist), user, _port(bracketed[2], hostlist))
@@ -255,43 +317,43 @@ def _expand_endpoint(entry: str, hostlist: str) -> Iterator[Endpoint]:
 
 
 def _ipv6(text: str, hostlist: str) -> str:
-    """An IPv6 address as the user wrote it, once it is known to be one."""
+    """Return an IPv6 address as the user wrote it, after a check."""
     try:
         ipaddress.IPv6Address(text)
     except ValueError:
-        raise HostlistError(f'"{hostlist}": "{text}" is no IPv6 address.') from None
+        raise HostlistError(f'"{hostlist}": "{text}" is not an IPv6 address.') from None
     return text
 
 
 def _port(text: str | None, hostlist: str) -> int:
-    """A port's number, 0 when none was said."""
+    """The number of a port; 0 for `None`."""
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= HIGHEST_PORT):
-        raise HostlistError(f'"{hostlist}": "{text}" is no port. A port is a number from 1 to {HIGHEST_PORT}.')
+        raise HostlistError(f'"{hostlist}": "{text}" is not a port. A port is a number from 1 to {HIGHEST_PORT}.')
     return int(text)
 
 
 def _check_name(name: str, hostlist: str) -> None:
-    """Stop at what is no host name, with the reason where it looks like something else that people try."""
+    """Refuse a text that is not a host name, with a hint for the commonest mistakes."""
     if _NAME.fullmatch(name):
         return
     if any(character.isspace() for character in name):
-        raise HostlistError(f'"{hostlist}" is no hostlist: write commas between hosts, and no spaces in them.')
+        raise HostlistError(f'"{hostlist}" is not a hostlist: separate hosts by commas; names contain no spaces.')
     for character, reason in _OPERATORS.items():
         if character in name:
-            raise HostlistError(f'"{hostlist}" is no hostlist: {reason}. Name the hosts, as in n1,n[3-5].')
+            raise HostlistError(f'"{hostlist}" is not a hostlist: {reason}. Name the hosts, as in n1,n[3-5].')
     raise HostlistError(
-        f'"{hostlist}": "{name}" is no host name. It has letters, digits, dots, hyphens and underscores, '
+        f'"{hostlist}": "{name}" is not a host name. A host name has letters, digits, dots, hyphens and underscores, '
         "and begins with a letter or digit."
     )
 
 
 def _check_unique(names: Sequence[str], hostlist: str) -> None:
-    """Stop at names that are there twice."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise HostlistError(f'"{hostlist}" names {", ".join(twice)} more than once. Each host goes in once.')
+    """Refuse names that are listed twice."""
+    if len(set(names)) < len(names):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        raise HostlistError(f'"{hostlist}" names {", ".join(twice)} more than once. Name each host once.')
 
 
 def _count(number: int, word: str, words: str = "") -> str:

@@ -1,17 +1,139 @@
-"""What all tests share: lab tests run where there can be a lab, and are never passed over in CI."""
+"""Configuration of all tests: skips lab tests, distributes files over processes, reports the slowest tests."""
+
+from __future__ import annotations
 
 import os
+import re
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from slurmfab import lab
 
+try:
+    from xdist.scheduler import LoadScopeScheduling
+except ImportError:  # Tests also run without pytest-xdist, in one process.
+    LoadScopeScheduling = object
+
+# Without cached bytecode each start of slurmfab compiles hundreds of modules, and tests start it very often.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+SUITES = ("bookworm", "trixie")
+LABS = "tests/lab/"
+SLOWEST = 10
+WORTH_TELLING = 0.5
+"""Seconds; faster tests are not listed."""
+
+LONGEST = {
+    f"test_{name}.py": place
+    for place, name in enumerate(
+        (
+            "come_and_go",
+            "accounting_proof",
+            "bad_hosts",
+            "accounts",
+            "backup",
+            "database",
+            "health",
+            "people",
+        )
+    )
+}
+"""Position in the queue of the slowest lab tests, by file; all other files come after them."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip lab tests on machines that cannot have a lab, with the reason; in CI that reason is a failure."""
+    """Skip lab tests, with the reason, on machines that cannot run a lab; in CI they are not skipped and fail."""
     why_not = lab.obstacle()
     if not why_not or os.environ.get("CI"):
         return
     for item in items:
         if "lab" in item.keywords:
             item.add_marker(pytest.mark.skip(reason=why_not))
+
+
+def suite_of(nodeid: str) -> str:
+    """The Debian suite in a test's parameters; empty if there is none."""
+    return next((suite for suite in SUITES if re.search(rf"\[(.*-)?{suite}[\]-]", nodeid)), "")
+
+
+class ByFileAndSuite(LoadScopeScheduling):
+    """Assigns one test file with one Debian suite at a time to a process, and prefers files of the same suite.
+
+    So the labs of a file are made once, and a process seldom needs the disks of both suites. Files with labs are first,
+    because a slow one that started last would delay the end.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return f"{nodeid.partition('::')[0]} {suite_of(nodeid)}".strip()
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Sort the queue by urgency for this process; the first unit is then assigned to it."""
+        number = int(re.sub(r"\D", "", node.gateway.id) or 0)
+        kind = SUITES[number % len(SUITES)]
+        self.workqueue = OrderedDict(sorted(self.workqueue.items(), key=lambda unit: urgency(unit[0], kind)))
+        super()._assign_work_unit(node)
+
+
+def urgency(unit: str, kind: str) -> tuple[int, int]:
+    """Sort key of a unit of work for a process that prefers one suite.
+
+    Order: files with the preferred suite, lab tests without a suite, files with the other suite, other tests. Slow
+    files are first within each group.
+
+    Args:
+        unit: path of the test file, and after a space the suite if there is one.
+        kind: the preferred suite.
+    """
+    file, _, suite = unit.partition(" ")
+    if not suite and not file.startswith(LABS):
+        return 3, 0
+    return (0 if suite == kind else 2 if suite else 1), LONGEST.get(file.removeprefix(LABS), len(LONGEST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Distribute tests with `ByFileAndSuite`, whatever --dist says: two processes cannot share a lab."""
+    return ByFileAndSuite(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Times(), "times")
+
+
+class Times:
+    """Times of all tests, including their fixtures; lists the slowest tests at the end."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for group, tests in sorted(self.groups().items()):
+            total = sum(tests.values())
+            terminalreporter.section(f"{group}: {len(tests)} tests, {total:.0f} s; the slowest")
+            for line in slowest(tests):
+                terminalreporter.write_line(line)
+
+    def groups(self) -> dict[str, Counter[str]]:
+        """Times of the tests in each folder below tests/; lab tests are grouped by suite."""
+        found: dict[str, Counter[str]] = {}
+        for nodeid, seconds in self.seconds.items():
+            folder = nodeid.split("/")[1] if nodeid.count("/") > 1 else "tests"
+            group = f"{folder} {suite_of(nodeid)}".strip() if nodeid.startswith(LABS) else folder
+            found.setdefault(group, Counter())[nodeid] = seconds
+        return found
+
+
+def slowest(tests: Counter[str]) -> Iterator[str]:
+    """Lines with the slowest tests and their times; tests below the limit are left out."""
+    for nodeid, seconds in tests.most_common(SLOWEST):
+        if seconds >= WORTH_TELLING:
+            yield f"{seconds:6.1f} s  {nodeid.removeprefix('tests/')}"

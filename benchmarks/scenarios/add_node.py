@@ -111,9 +111,10 @@ SCENARIO = Scenario(
     minutes=20,
     tidy=tidy,
     notes=(
-        "add-node: each time an untouched host without package lists; apt as for the first deployment. A node has "
-        "joined when a job has run on it; it is removed again before the next round. That it takes longer to join 15 "
-        "than 4 is the price of their sharing two processors, as is the floor of `ssh true` for 16 hosts and for 5.",
+        "add-node: each round uses an untouched host without package lists; apt as for the first deployment. A node "
+        "has joined when a job has run on it; it is removed before the next round. Joining a cluster of 15 takes "
+        "longer than joining one of 4 because all hosts share two CPUs; the same is true of the floor `ssh true` for "
+        "16 hosts and for 5.",
         WAITS,
     ),
 )

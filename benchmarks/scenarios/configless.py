@@ -146,8 +146,8 @@ SCENARIO = Scenario(
     (Target(name_of(FEW), LOGIN), Target(name_of(MANY), LOGIN), Target(name_of(MANY), name_of(FEW), 2)),
     tidy=tidy,
     notes=(
-        "`fab deploy --hosts ctl`: one connection, whatever the number of nodes. It ends when slurmctld knows that "
-        "every slurmd has taken the files; afterwards each one's own copy is looked at. All slurmd but one share a "
-        "host, and all share the processors with the deployer: what 64 take longer is their own work.",
+        "`fab deploy --hosts ctl` uses one connection for any number of nodes. It ends when slurmctld reports that "
+        "every slurmd has the files; afterwards each slurmd's copy is verified. All slurmd but one share a host, and "
+        "all share the CPUs with slurmfab: the additional time for 64 is the CPU time of the slurmd.",
     ),
 )

@@ -21,8 +21,8 @@ WITHOUT_DAEMONS = "printf '#!/bin/sh\\nexit 101\\n' >/usr/sbin/policy-rc.d; chmo
 """Keeps packages from starting their daemons (deb-systemd-invoke(1p)), for the lean floor; see `WAITS`."""
 
 WAITS = (
-    "In trixie plain apt starts a slurmd that tries for 90 s to find a slurm.conf, and waits for it; that is in its "
-    "seconds. Debian 12 has no such wait."
+    "In trixie, plain apt starts slurmd, which looks for a slurm.conf for 90 s, and waits for it; this is part of its "
+    "time. Debian 12 does not wait."
 )
 
 ROLES = {"controller": "controller", "compute": "compute"}
@@ -105,9 +105,9 @@ SCENARIO = Scenario(
     peer_rounds=1,
     minutes=25,
     notes=(
-        "New hosts for each measurement, without package lists; the packages themselves are in apt's cache for "
-        "everybody, so no mirror's speed is measured. apt installs and configures nothing; slurmfab and the peers end "
-        "with every node idle, and srun is tried afterwards.",
+        "Each measurement uses new hosts without package lists. The packages are in apt's cache for all variants, so "
+        "the mirror's speed is not measured. apt only installs and configures nothing; slurmfab and the peers end with "
+        "every node idle, and srun is tested afterwards.",
         WAITS,
     ),
     tidy=lambda setting: setting.labs.remove("f"),

@@ -68,8 +68,8 @@ def scenario(count: int, places: int, title: str, rounds: int) -> Scenario:
         warm_ups=0,
         minutes=15,
         notes=(
-            f"Each host is an sshd with a root file system of its own, {FAN_OUT} logins at a time for both. The agent, "
-            "munge, the packages and all files are real; systemd and Slurm are not started; stand-ins for systemctl "
+            f"Each host is an sshd with its own root file system, {FAN_OUT} logins at a time for both. The agent, "
+            "munge, the packages and all files are real. systemd and Slurm are not started; stand-ins for systemctl "
             "and sinfo answer that all units run and all nodes are idle.",
         ),
     )

@@ -98,7 +98,7 @@ def check_cluster(setting: Setting) -> Iterable[Way]:
 
 CHEAPEST = Target(SLURMFAB, SSH_CHEAP)
 OTHERS = (CHEAPEST, Target("pyinfra", SSH_TRUE), Target("Ansible", SSH_TRUE))
-OWN_CLUSTERS = "Each peer has a cluster of its own, which it has deployed itself."
+OWN_CLUSTERS = "Each peer has its own cluster, which it deployed itself."
 
 NO_CHANGE_5 = Scenario(
     "no-change-5",
@@ -118,7 +118,7 @@ ONE_VALUE = Scenario(
     "one slurm.conf value changed, live everywhere, 5 hosts",
     one_value,
     (Target(SLURMFAB, SSH_TRUE, 4), *OTHERS),
-    notes=(OWN_CLUSTERS, "After each change every host's file and slurmctld's own words are looked at."),
+    notes=(OWN_CLUSTERS, "After each change, every host's file and slurmctld's output are verified."),
 )
 CHECK_CLUSTER = Scenario(
     "check-cluster",
@@ -126,5 +126,5 @@ CHECK_CLUSTER = Scenario(
     check_cluster,
     (Target(CHECKS, SSH_TRUE, 8), Target(CHECKS, SSH_CHEAP), Target(ALL_CHECKS, SSH_TRUE)),
     rounds=3,
-    notes=(f"The checks are `--only {GROUPS}`; all of them run jobs as well.",),
+    notes=(f"The checks are `--only {GROUPS}`; the row “all checks” also runs the other checks, with jobs.",),
 )

@@ -92,7 +92,9 @@ def scenario(milliseconds: int) -> Scenario:
         partial(links.ways, milliseconds / 1000),
         (Target(SLURMFAB, SSH_TRUE, 3), *OTHERS),
         tidy=links.close,
-        notes=("The link is a TCP proxy of the suite that delays both directions and limits neither.",),
+        notes=(
+            "The link is a TCP proxy of the benchmark suite that delays both directions and does not limit bandwidth.",
+        ),
     )
 
 

@@ -98,8 +98,8 @@ TEN_THOUSAND = Scenario(
     warm_ups=0,
     rounds=3,
     notes=(
-        "Seconds of one processor, by benchmarks/plan_10000.py; tests/lab/test_ten_thousand.py shows such files to "
-        "real slurmctlds.",
+        "Seconds of one CPU, measured by benchmarks/plan_10000.py; tests/lab/test_ten_thousand.py loads such files "
+        "into real slurmctld daemons.",
     ),
 )
 START = Scenario(
@@ -114,5 +114,7 @@ START = Scenario(
     ),
     needs_hosts=False,
     rounds=9,
-    notes=("The first request counts when a socket in the first host's place is connected to.",),
+    notes=(
+        "The time of the first request is when the program connects to a socket that stands in for the first host.",
+    ),
 )

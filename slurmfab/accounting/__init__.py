@@ -1,1 +1,1 @@
-"""What a cluster with an accounting database needs beside its phases: judged, read and exported here."""
+"""Reads the accounting database and exports it as sections of a cluster file."""

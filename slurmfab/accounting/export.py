@@ -1,21 +1,22 @@
-"""`fab accounts-export`: what slurmdbd knows of a cluster, as the sections of a cluster file that say the same."""
+"""`fab accounts-export`: prints QOS, accounts and users of slurmdbd as sections of a cluster file."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slurmfab import inventory, operations
-from slurmfab.agent.accounting_reading import Key
-from slurmfab.asking import ask_facts
-from slurmfab.clusterfile.accounting import ROOT, User
-from slurmfab.clusterfile.people_rules import OF_THE_HOSTS
+from slurmfab.agent.accounting.reading import Key
+from slurmfab.engine import session
+from slurmfab.engine.requests import ask_facts
+from slurmfab.engine.run import RunOptions
 from slurmfab.errors import HostFailed
-from slurmfab.inventory import Inventory
-from slurmfab.phases.accounts import SLURM, private_conf_text
+from slurmfab.inventory import loading
+from slurmfab.inventory.accounting import ROOT, User
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.rules.people import OF_THE_HOSTS
+from slurmfab.plan.phases.accounts import SLURM, private_conf_text
 from slurmfab.slurm import limits
 from slurmfab.slurm.limits import NORMAL, QOS_LIST
 from slurmfab.slurm.versions import SlurmVersion
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from slurmfab.ssh.transport import Transport
 
 WIDTH = 110
-"""The longest entry that is written in one line."""
+"""Entries up to this many characters are written on one line."""
 
 _ACCOUNT_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,39}")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -34,21 +35,21 @@ _NOT_PLAIN = ("true", "false", "null")
 Entry = Mapping[str, Any]
 
 
-def export(cluster: str, output: operations.Output) -> int:
-    """Print the sections.
+def export(cluster: str, output: session.Output) -> int:
+    """Print the sections `qos`, `accounts` and `users`.
 
     Args:
-        cluster: the cluster file's path, empty for the default one.
-        output: how to reach the hosts.
+        cluster: path of the cluster file; empty for the default one.
+        output: where to print progress, and whether to ask for the sudo password.
 
     Returns:
         The exit code, 0.
 
     Raises:
-        HostError: slurmdbd, or the host, does not answer.
+        HostError: the host or slurmdbd does not answer, or slurmdbd does not know the cluster.
     """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
-    run = operations.start(known, "", output, command="accounts-export")
+    known = loading.load_named(cluster)
+    run = session.start(known, "", output, RunOptions("accounts-export"))
     try:
         found = ask(known, run.transport)
     finally:
@@ -58,16 +59,24 @@ def export(cluster: str, output: operations.Output) -> int:
 
 
 def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
-    """What slurmdbd knows, from its own host, or from the controller of a cluster whose file names none yet.
+    """Ask slurmdbd: on its own host, or on the controller if the cluster file has no database yet.
+
+    Args:
+        known: the cluster.
+        transport: connects to the hosts.
+
+    Returns:
+        The agent's answer: `clusters`, `qos`, `accounts`, `associations`, `levels`, `defaults` and `partitioned`, see
+        `slurmfab.agent.accounting.reading`.
 
     Raises:
-        HostFailed: slurmdbd does not answer.
-        HostError: the host does not.
+        HostFailed: slurmdbd does not answer, or does not know the cluster.
+        HostError: the host does not answer.
     """
     host = (*known.cluster.database_hosts, known.cluster.controller)[0]
     facts = ask_facts(transport, host, with_secrets=False)
     if not facts.slurm_version:
-        raise HostFailed(host, "there is no Slurm on it, so it has no accounts to tell of.")
+        raise HostFailed(host, "Slurm is not installed there, so there are no accounts.")
     version = SlurmVersion.parse(facts.slurm_version)
     request = {
         "op": "accounts",
@@ -80,24 +89,26 @@ def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
     found = next((line["accounts"] for line in lines if "accounts" in line), None)
     if found is None or known.cluster.name not in found["clusters"]:
         clusters = ", ".join(found["clusters"]) if found else ""
-        raise HostFailed(host, f"its slurmdbd knows no cluster {known.cluster.name} (known: {clusters or 'none'}).")
+        raise HostFailed(
+            host, f"its slurmdbd does not know the cluster {known.cluster.name} (known: {clusters or 'none'})."
+        )
     return dict(found)
 
 
 def text(known: Inventory, found: Mapping[str, Any]) -> str:
-    """The sections as YAML, the same for the same content of the database.
+    """The sections as YAML; the same database content gives the same text.
 
     Args:
-        known: the cluster file, whose users keep what it says of them on the hosts.
-        found: what slurmdbd knows, as the agent tells it.
+        known: the cluster; users in its file keep their properties on hosts, such as keys.
+        found: the agent's answer, see `ask`.
     """
     database = known.cluster.database_hosts or ("HOST",)
     lines = [
-        f"# What slurmdbd knows of {known.cluster.name}; only what differs from Slurm's defaults.",
-        "" if known.cluster.database else f"database: {database[0]}        # the host of slurmdbd; fill in",
+        f"# QOS, accounts and users of {known.cluster.name} in slurmdbd, without Slurm's default values.",
+        "" if known.cluster.database else f"database: {database[0]}        # the slurmdbd host; fill in",
         ""
         if known.cluster.users and known.cluster.unix_users
-        else "unix_users: false     # the hosts know these people already",
+        else "unix_users: false     # these users exist on the hosts already",
     ]
     sections = {"qos": list(qos(found)), "accounts": list(accounts(found)), "users": list(users(known, found))}
     for name, entries in sections.items():
@@ -107,7 +118,7 @@ def text(known: Inventory, found: Mapping[str, Any]) -> str:
 
 
 def qos(found: Mapping[str, Any]) -> Iterator[Entry]:
-    """The QOS; `normal` only where somebody has changed it."""
+    """The entries of QOS, sorted by name; `normal` only if it differs from Slurm's defaults."""
     for name, shown in sorted(found["qos"].items()):
         settings = changed(shown, [limit.key for limit in limits.QOS])
         if (settings or name != NORMAL) and _ACCOUNT_NAME.fullmatch(name):
@@ -115,7 +126,7 @@ def qos(found: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def accounts(found: Mapping[str, Any]) -> Iterator[Entry]:
-    """The accounts below root, each after its parent."""
+    """The entries of accounts, each after its parent; root only if it differs from Slurm's defaults."""
     below: dict[str, list[Sequence[Any]]] = {}
     for account in sorted(found["accounts"], key=lambda one: str(one[0])):
         if account[0] != ROOT:
@@ -141,7 +152,7 @@ def accounts(found: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def users(known: Inventory, found: Mapping[str, Any]) -> Iterator[Entry]:
-    """The users, with what the cluster file says of them on the hosts where slurmfab makes them."""
+    """The entries of users, sorted by name, with their properties on hosts if the cluster file has them."""
     mentioned = {user.name: user for user in known.cluster.users} if known.cluster.unix_users else {}
     associations: dict[str, dict[str, Mapping[str, str]]] = {name: {} for name in mentioned}
     for account, user, values in found["associations"]:
@@ -159,7 +170,12 @@ def users(known: Inventory, found: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def in_accounts(by_account: Mapping[str, Mapping[str, str]], default: str) -> Entry:
-    """A user's accounts, the default first; what is the same in all of them once, and the rest by account."""
+    """The accounts of a user's entry: settings that all accounts share once, and the others under `associations`.
+
+    Args:
+        by_account: the values of the user's association, by account.
+        default: the default account, which comes first.
+    """
     keys = [limit.key for limit in limits.ASSOCIATION]
     settings = {account: changed(values, keys) for account, values in by_account.items()}
     names = sorted(settings, key=lambda name: (name != default, name))
@@ -175,30 +191,30 @@ def in_accounts(by_account: Mapping[str, Mapping[str, str]], default: str) -> En
 
 
 def on_hosts(user: User) -> Entry:
-    """What the cluster file says of a user on the hosts."""
+    """A user's properties on hosts in the cluster file, such as UID and keys."""
     values = {key: getattr(user, key) for key in OF_THE_HOSTS if key in user.model_fields_set}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def changed(shown: Mapping[str, str], keys: Iterable[Key]) -> dict[str, str]:
-    """The values that are none of Slurm's defaults, in the order of the keys."""
+    """The values that differ from Slurm's defaults, in the order of the keys."""
     return {key.name: shown[key.name] for key in keys if shown.get(key.name, key.default) != key.default}
 
 
 def unfit(found: Mapping[str, Any]) -> Iterator[str]:
-    """Comments on what a cluster file cannot say."""
+    """Comments for entries of slurmdbd that a cluster file cannot have."""
     names = {*found["qos"], *(one[0] for one in found["accounts"])}
     people = {user for _, user, _ in found["associations"] if user}
     odd = [name for name in sorted(names) if not _ACCOUNT_NAME.fullmatch(name)]
     odd += [name for name in sorted(people) if not _LOGIN.fullmatch(name)]
     for name in odd:
-        yield f"# Left out, since a cluster file takes no such name: {name}"
+        yield f"# Left out, because such a name is not valid in a cluster file: {name}"
     for account, user, partition in sorted(found["partitioned"]):
         yield f"# Left out: {user} in {account}, for the partition {partition} alone"
 
 
 def written(entry: Entry) -> Iterator[str]:
-    """An entry of a section: on one line if it fits, else with a line for each key."""
+    """The lines of an entry: one line if it fits into `WIDTH`, otherwise one for each key."""
     pairs = [f"{key}: {scalar(value)}" for key, value in entry.items()]
     line = f"  - {{{', '.join(pairs)}}}"
     if len(line) <= WIDTH:
@@ -209,7 +225,7 @@ def written(entry: Entry) -> Iterator[str]:
 
 
 def scalar(value: Any) -> str:
-    """A value of YAML that means the same on a line of its own and inside braces.
+    """A value as YAML that means the same on its own line and inside braces.
 
     >>> scalar("low,normal"), scalar("1-00:00:00"), scalar(["a", "b c"]), scalar({"x": {"MaxJobs": "1"}})
     ('"low,normal"', '1-00:00:00', '[a, "b c"]', '{x: {MaxJobs: 1}}')
@@ -220,8 +236,8 @@ def scalar(value: Any) -> str:
         return f"[{', '.join(map(scalar, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    words = str(value)
-    if _PLAIN.fullmatch(words) and words.lower() not in _NOT_PLAIN:
-        return words
-    escaped = words.replace("\\", "\\\\").replace('"', '\\"')
+    plain = str(value)
+    if _PLAIN.fullmatch(plain) and plain.lower() not in _NOT_PLAIN:
+        return plain
+    escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,5 +1,5 @@
-"""The only code that runs on hosts: standard library alone, Python 3.9 and later, one resource type per file.
+"""The agent: the only code of slurmfab that runs on hosts. Standard library only, Python 3.9 or later.
 
-It travels over SSH into the memory of a `python3` on the host and leaves nothing on the disk. The same classes are
-built by the plan on the deployer, as records (`slurmfab.agent.record`), and compared and converged on the host.
+It is sent over SSH into the memory of a `python3` process on the host; no source file stays on the disk. The plan makes
+resources on the deployer as records (`slurmfab.agent.core.record`); the agent compares and converges them on the host.
 """

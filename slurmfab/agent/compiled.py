@@ -1,9 +1,9 @@
-"""The agent's modules as Python has compiled them, kept on a host from one run to the next, as Python does with files.
+"""A cache of the agent's compiled modules on a host, like Python's __pycache__.
 
-Compiling is the dearest part of a run with nothing to change. What is kept are pyc files with a hash of their source
-(PEP 552): the sources come with every run and decide, so what is kept of another version is just compiled anew. They
-lie below /run, which is memory and empty after a boot, in a directory that root alone can look into or change: whoever
-can change code there has root's rights already. Where that cannot be had, every run compiles.
+Compiling takes the most time of a run that changes nothing. The cache holds pyc files with a hash of their source
+(PEP 552). The sources come with every run, so a pyc file of another version is replaced. The cache is below /run, which
+is in memory and empty after a boot, in a directory that only root can read or change: a program that can change code
+there is root already. Without such a directory every run compiles.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Optional
 
 DIRECTORY = "/run/slurmfab-agent"
 CHECKED = (3).to_bytes(4, "little")
-"""The flags of a pyc file that counts only if it has the hash of the source."""
+"""The flags of a pyc file that is valid only for a source with the hash in it."""
 
 
 class Compiled:
-    """Compiled modules, from what is kept if that is of the same source, and kept for the next run if it is not.
+    """Compiled modules, from the cache or compiled now and then added to it.
 
     Args:
-        directory: where; empty for nowhere.
+        directory: of the cache; empty for no cache.
     """
 
     def __init__(self, directory: str = DIRECTORY) -> None:
@@ -35,38 +35,38 @@ class Compiled:
             return
 
     def code(self, source: str, path: str) -> CodeType:
-        """A compiled module.
+        """The code of a module.
 
         Args:
-            source: its text.
-            path: what tracebacks call it; the last part of that is the name under which it is kept.
+            source: its source text.
+            path: its file name in tracebacks; with dots for slashes also its name in the cache.
         """
         data = source.encode()
         head = MAGIC_NUMBER + CHECKED + source_hash(data)
-        name = "%s.%s.pyc" % (os.path.basename(path)[: -len(".py")], sys.implementation.cache_tag)
-        kept = self.read(name)
-        if kept.startswith(head):
+        name = "%s.%s.pyc" % (path[: -len(".py")].replace("/", "."), sys.implementation.cache_tag)
+        cached = self.read(name)
+        if cached.startswith(head):
             try:
-                found: CodeType = marshal.loads(kept[len(head) :])  # noqa: S302 - our own, see above
+                found: CodeType = marshal.loads(cached[len(head) :])  # noqa: S302 - only root can write it, see above
                 return found
             except (EOFError, TypeError, ValueError):
-                pass  # damaged, so it is compiled and kept anew
+                pass  # damaged, so it is compiled again
         code: CodeType = compile(data, path, "exec", dont_inherit=True)
-        self.keep(name, head + marshal.dumps(code))
+        self.write(name, head + marshal.dumps(code))
         return code
 
     def read(self, name: str) -> bytes:
-        """What is kept under a name; empty when nothing is."""
+        """The content of a file in the cache; empty when there is none."""
         try:
-            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self.here()), "rb") as file:
+            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self.descriptor()), "rb") as file:
                 return file.read()
         except OSError:
             return b""
 
-    def keep(self, name: str, data: bytes) -> None:
-        """Keep something in one step, so that another run at the same moment finds all of it; or give up."""
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of the cache in one step, because several runs may use the cache; ignore failures."""
         try:
-            folder, beside = self.here(), ".%s.%d" % (name, os.getpid())
+            folder, beside = self.descriptor(), ".%s.%d" % (name, os.getpid())
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
             try:
                 with open(descriptor, "wb") as file:
@@ -77,11 +77,11 @@ class Compiled:
         except OSError:
             return
 
-    def here(self) -> int:
-        """The directory's descriptor.
+    def descriptor(self) -> int:
+        """The open directory of the cache.
 
         Raises:
-            FileNotFoundError: nothing is kept on this host.
+            FileNotFoundError: there is no cache.
         """
         if self.folder is None:
             raise FileNotFoundError
@@ -89,10 +89,10 @@ class Compiled:
 
 
 def opened(path: str) -> int:
-    """A descriptor of a directory, which is made if it is missing.
+    """Open a directory, and make it if it is missing; returns its descriptor.
 
     Raises:
-        OSError: it cannot be made, is no directory, or others can look into it or change it.
+        OSError: it cannot be made, is not a directory, or other users can read or change it.
     """
     if not os.path.lexists(path):
         os.mkdir(path, 0o700)
@@ -100,5 +100,5 @@ def opened(path: str) -> int:
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         os.close(descriptor)
-        raise PermissionError("%s is not ours alone" % path)
+        raise PermissionError("other users can use %s" % path)
     return descriptor

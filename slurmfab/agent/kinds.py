@@ -1,81 +1,84 @@
-"""All kinds of resources by name; a module is imported when a request needs its kind."""
+"""The kinds of resources, by the name that requests use; a module is imported when a request needs its kind."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any, Mapping
 
-from slurmfab.agent.resource import Resource
+from slurmfab.agent.core.resource import Resource
 
 KINDS = {
-    "absent": "absent:Absent",
-    "accounts": "account_tree:AccountTree",
-    "accounts-rest": "account_tree:RestOfAccounts",
-    "associations-gone": "associations_gone:AssociationsGone",
-    "authorized-keys": "authorized_keys:AuthorizedKeys",
-    "block": "block:Block",
-    "carried-files": "carried_files:CarriedFiles",
-    "directory": "directory:Directory",
-    "fetched-files": "fetched_files:FetchedFiles",
-    "file": "file:File",
-    "group": "group:Group",
-    "jobs-ended": "node_jobs:JobsEnded",
-    "left-file": "left_file:LeftFile",
-    "listening": "listening:Listening",
-    "moved-ids": "moved_ids:MovedIds",
-    "munge-key": "munge_key:MungeKey",
-    "munge-key-switch": "munge_rotation:MungeKeySwitch",
-    "no-kept-secrets": "kept_secrets:NoKeptSecrets",
-    "node-drain": "node_drain:NodeDrain",
-    "node-gate": "node_gate:NodeGate",
-    "node-reboot": "node_reboot:NodeReboot",
-    "node-resume": "node_resume:NodeResume",
-    "node-trial": "node_trial:NodeTrial",
-    "packages": "packages:Packages",
-    "packages-gone": "packages_gone:PackagesGone",
-    "partition-drain": "partition_drain:PartitionDrain",
-    "person": "person:Person",
-    "person-gone": "person_gone:PersonGone",
-    "person-home": "person_home:PersonHome",
-    "program": "program:Program",
-    "restored": "restored:Restored",
-    "restored-database": "restored_database:RestoredDatabase",
-    "restored-files": "restored_state:RestoredFiles",
-    "restored-state": "restored_state:RestoredState",
-    "scripts": "scripts:Scripts",
-    "service": "service:Service",
-    "slurm-files": "slurm_files:SlurmFiles",
-    "slurm-nodes": "slurm_nodes:SlurmNodes",
-    "slurm-state": "slurm_state:SlurmState",
-    "slurmctld-pause": "slurmctld_pause:SlurmctldPause",
-    "slurmdbd-conf": "slurmdbd_conf:SlurmdbdConf",
-    "ssh-key": "ssh_key:SshKey",
-    "staged-munge-key": "munge_rotation:StagedMungeKey",
-    "storage": "storage:Storage",
-    "storage-login": "storage_login:StorageLogin",
-    "sudo-rules": "sudo_rules:SudoRules",
-    "timer": "timer:Timer",
-    "user": "user:User",
+    "absent": "files.absent:Absent",
+    "accounts": "accounting.tree:AccountTree",
+    "accounts-rest": "accounting.tree:RestOfAccounts",
+    "associations-gone": "accounting.removed_associations:AssociationsGone",
+    "authorized-keys": "people.authorized_keys:AuthorizedKeys",
+    "block": "files.block:Block",
+    "carried-files": "slurm.carried_files:CarriedFiles",
+    "directory": "files.directory:Directory",
+    "fetched-files": "slurm.fetched_files:FetchedFiles",
+    "file": "files.file:File",
+    "group": "identities.group:Group",
+    "jobs-ended": "nodes.jobs:JobsEnded",
+    "left-file": "files.left_file:LeftFile",
+    "listening": "services.listening:Listening",
+    "moved-ids": "identities.moved_ids:MovedIds",
+    "munge-key": "munge.key:MungeKey",
+    "munge-key-switch": "munge.rotation:MungeKeySwitch",
+    "no-kept-secrets": "undo.undo_secrets:NoKeptSecrets",
+    "node-drain": "nodes.drain:NodeDrain",
+    "node-gate": "nodes.new_node_drain:NewNodeDrain",
+    "node-reboot": "nodes.reboot:NodeReboot",
+    "node-resume": "nodes.resume:NodeResume",
+    "node-trial": "nodes.acceptance:NodeAcceptance",
+    "packages": "packages.packages:Packages",
+    "packages-gone": "packages.removed_packages:RemovedPackages",
+    "partition-drain": "nodes.partition_drain:PartitionDrain",
+    "person": "people.person:Person",
+    "person-gone": "people.removed_person:RemovedPerson",
+    "person-home": "people.person_home:PersonHome",
+    "program": "files.program:Program",
+    "restored": "undo.restored_file:Restored",
+    "restored-database": "backup.restored_database:RestoredDatabase",
+    "restored-files": "backup.restored_state:RestoredFiles",
+    "restored-state": "backup.restored_state:RestoredState",
+    "scripts": "files.scripts:Scripts",
+    "service": "services.service:Service",
+    "slurm-files": "slurm.files:SlurmFiles",
+    "slurm-nodes": "nodes.registered:SlurmNodes",
+    "slurm-state": "slurm.state:SlurmState",
+    "slurmctld-pause": "slurm.slurmctld_pause:SlurmctldPause",
+    "slurmdbd-conf": "database.slurmdbd_conf:SlurmdbdConf",
+    "ssh-key": "identities.ssh_key:SshKey",
+    "staged-munge-key": "munge.rotation:StagedMungeKey",
+    "storage": "database.storage:Storage",
+    "storage-login": "database.storage_login:StorageLogin",
+    "sudo-rules": "people.sudo_rules:SudoRules",
+    "timer": "services.timer:Timer",
+    "user": "identities.user:User",
 }
-"""Module and class by kind. A new resource type is one file in this package and one line here."""
+"""Module and class by kind. A new resource type needs one file in this package and one line here."""
 
 
 def build(request: Mapping[str, Any]) -> Resource:
-    """The resource that `as_request` made these JSON values of.
+    """Make a resource from the JSON values that `as_request` made of it.
+
+    Args:
+        request: `kind`, and the fields of the resource.
 
     Raises:
-        ValueError: there is no such kind.
-        TypeError: these are not its fields.
+        ValueError: the kind does not exist.
+        TypeError: the fields are not those of the kind.
     """
     if request.get("kind") not in KINDS:
         raise ValueError("there is no resource of kind %s" % request.get("kind"))
     module, _, name = KINDS[request["kind"]].partition(":")
-    made: Resource = getattr(importlib.import_module("slurmfab.agent." + module), name)(
+    resource: Resource = getattr(importlib.import_module("slurmfab.agent." + module), name)(
         **{field: tuples(value) for field, value in request.items() if field != "kind"}
     )
-    return made
+    return resource
 
 
 def tuples(value: Any) -> Any:
-    """A JSON value with tuples for lists, as records hold them."""
+    """A JSON value with tuples in place of lists, because records hold tuples."""
     return tuple(tuples(item) for item in value) if isinstance(value, list) else value

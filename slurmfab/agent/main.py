@@ -1,6 +1,6 @@
-"""The agent's request loop: frames come in over stdin, JSON lines go out over stdout.
+"""The agent's request loop: it reads requests from stdin as frames and writes answers to stdout as JSON lines.
 
-What frames and lines are is in `slurmfab.agent.lifeline`. Requests of one session are worked on one after another:
+`slurmfab.agent.core.lifeline` describes frames and lines. The requests of a session are handled one after another:
 
     {"op": "facts", ...}    -> {"facts": {...}}, {"done": true}
     {"op": "apply", ...}    -> {"outcome": {...}} per resource as it ends, {"done": true}
@@ -12,15 +12,16 @@ What frames and lines are is in `slurmfab.agent.lifeline`. Requests of one sessi
     {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
     {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
-    {"op": "save", ...}     -> {"piece": "..."} again and again, {"saved": {...}}, {"done": true}
+    {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
     {"op": "collect", ...}  -> {"file": "..."}, {"piece": "..."} ..., {"collected": {...}}, {"done": true}
     {"op": "bundle", ...}   -> {"bundle": {...}}, {"done": true}
-    anything that crashes   -> {"error": "...", "traceback": "..."}, {"done": true}
-    modules, newline, ...   -> nothing: further modules of the agent, for the request behind it
+    any request that fails  -> {"error": "...", "traceback": "..."}, {"done": true}
+    modules, newline, ...   -> no answer: further modules of the agent, for the next request
 
-The end of stdin means that the deployer is gone, and so does a minute without a word from it. Then, and on SIGTERM, the
-resource at work is finished, for half a dpkg run is worse than a late one; no other begins, and the lock is let go.
+At the end of stdin, or after a minute without data, the deployer counts as disconnected. Then, and on SIGTERM, the
+agent finishes the present resource, because a killed dpkg is worse than a late one, starts no other and exits, which
+releases the host's lock.
 """
 
 from __future__ import annotations
@@ -28,33 +29,47 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Optional
 
-from slurmfab.agent.host_lock import LOCK, Held, Lock
-from slurmfab.agent.lifeline import SILENCE, Alive, Answers, Gone, Lifeline
+from slurmfab.agent.core.host_lock import LOCK, Lock, LockHeld
+from slurmfab.agent.core.lifeline import SILENCE, Answers, Disconnected, KeepAlive, Lifeline
 
 if TYPE_CHECKING:
-    from slurmfab.agent.resource import Context, Outcome, Resource
+    from slurmfab.agent.core.resource import Context, Outcome, Resource
 
 
 class Refused(Exception):
-    """A request that is not worked on; the text says why."""
+    """A request that the agent refuses, or that failed for an expected reason; the text says why."""
+
+
+class Refusing:
+    """A context that turns expected failures, such as a full disk, into `Refused` with advice for the operator."""
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: Optional[BaseException], traceback: object) -> None:
+        from slurmfab.agent.core.failure_reasons import reason
+        from slurmfab.agent.core.resource import ResourceFailed
+
+        if isinstance(error, (ResourceFailed, OSError)):
+            raise Refused(reason(error)) from None
 
 
 MODULES = b"modules\n"
-"""How a frame begins that brings further modules of the agent, for the request behind it; it is not answered."""
+"""The first bytes of a frame with further modules of the agent, for the next request; it is not answered."""
 
 
 def serve(
     stdin: BinaryIO, stdout: BinaryIO, silence: float = SILENCE, learn: Callable[[bytes], None] = lambda _: None
 ) -> int:
-    """Answer requests until the deployer is gone.
+    """Answer requests until the deployer disconnects.
 
     Args:
-        stdin: where frames come from; it is also the lifeline.
-        stdout: where answers go.
-        silence: after how many seconds without a word the deployer counts as gone.
-        learn: takes further modules in, packed.
+        stdin: input with frames; its end means that the deployer disconnected.
+        stdout: output for answers.
+        silence: seconds without data after which the deployer counts as disconnected.
+        learn: adds further modules, given packed.
 
     Returns:
         The exit code, 0.
@@ -62,8 +77,8 @@ def serve(
     answers, lock = Answers(stdout), Lock()
 
     def leave(*_: object) -> None:
-        answers.is_gone = True
-        lock.cut_off()
+        answers.is_disconnected = True
+        lock.note_interruption()
         lifeline.frames.put(None)
 
     lifeline = Lifeline(stdin, leave, silence)
@@ -74,55 +89,64 @@ def serve(
         frame = lifeline.frames.get()
         try:
             if frame is None:
-                raise Gone
+                raise Disconnected
             if frame.startswith(MODULES):
                 learn(frame[len(MODULES) :])
                 continue
             answer(frame, answers, lock)
-        except Gone:
-            lock.let_go()
+        except Disconnected:
+            lock.note_release()
             return 0
 
 
 def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
-    """Work on one request.
+    """Handle one request.
+
+    Args:
+        frame: the request as JSON.
+        answers: connection to the deployer.
+        lock: the host's lock.
 
     Raises:
-        Gone: the deployer went away meanwhile.
+        Disconnected: the deployer disconnected meanwhile.
     """
     request: Mapping[str, Any] = {}
     try:
-        with Alive(answers):
+        with KeepAlive(answers):
             request = json.loads(frame)
             OPERATIONS[request["op"]](request, answers, lock)
-    except Gone:
+    except Disconnected:
         raise
     except Refused as error:
         answers.send(error=str(error), traceback="")
-    except Held as error:
-        answers.send(error="another run is at work here: %s" % error, traceback="", holder=str(error))
-    except Exception as error:  # the loop survives whatever one request does
+    except LockHeld as error:
+        answers.send(error="another run is in progress here: %s" % error, traceback="", holder=str(error))
+    except Exception as error:  # the loop goes on after a request that crashed
         answers.send(**crash(error, has_secrets(request)))
     answers.send(done=True)
 
 
 def read_facts(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Tell what this host is; only root can tell it all, and whoever is not would fail at the first change."""
-    from slurmfab.agent import facts  # noqa: PLC0415 - only what a request needs is imported
+    """Send the facts of this host.
+
+    Raises:
+        Refused: the agent does not run as root; it could not read all facts, and its first change would fail.
+    """
+    from slurmfab.agent.facts import facts  # a host gets only the modules that its request needs
 
     if os.geteuid() != 0 and request.get("root", "/") == "/":
-        raise Refused("this login is not root there; log in as root, or become root: ssh: {become: sudo}")
+        raise Refused("the login is not root on this host; log in as root, or set ssh: {become: sudo}")
     answers.send(facts=facts.read(request))
 
 
 def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
     """Converge resources in their order, or only compare them in a dry run.
 
-    After a failure the later ones are skipped; a dry run goes on, because it changes nothing that they could build on.
-    Without any resources the host's lock is taken, and nothing else is done.
+    After a failure the later ones are skipped, because they may depend on it; a dry run continues.
+    A request without resources only takes the host's lock.
     """
-    from slurmfab.agent.kinds import build  # noqa: PLC0415
-    from slurmfab.agent.resource import Context  # noqa: PLC0415
+    from slurmfab.agent.core.resource import Context
+    from slurmfab.agent.kinds import build
 
     context = Context(
         request.get("root", "/"),
@@ -131,7 +155,7 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
         run_id=request.get("run", ""),
     )
     if not context.dry_run:
-        from slurmfab.agent.kept import keep  # noqa: PLC0415 - most requests change nothing
+        from slurmfab.agent.undo.undo_store import keep  # a dry run does not get this module
 
         context.keep = keep
     resources = [build(fields) for fields in request["resources"]]
@@ -143,24 +167,24 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
     failed = ""
     for resource in resources:
         answers.check()
-        outcome = skipped(resource.id, failed) if failed else timed(resource, context)
+        outcome = skipped(resource.id, failed) if failed else apply_timed(resource, context)
         if outcome.status == "failed" and not context.dry_run:
             failed = resource.id
         answers.send(outcome=vars(outcome))
 
 
 def skipped(resource_id: str, failed: str) -> Outcome:
-    """The outcome of a resource whose forerunner failed."""
-    from slurmfab.agent.resource import SKIPPED, Outcome  # noqa: PLC0415
+    """The outcome of a resource after one that failed."""
+    from slurmfab.agent.core.resource import SKIPPED, Outcome
 
     return Outcome(resource_id, SKIPPED, message="not tried, because %s failed" % failed)
 
 
-def timed(resource: Resource, context: Context) -> Outcome:
-    """The outcome of a resource, with the time that it took."""
-    import time  # noqa: PLC0415
+def apply_timed(resource: Resource, context: Context) -> Outcome:
+    """Apply a resource; the outcome has the time that it took."""
+    import time
 
-    from slurmfab.agent.resource import Outcome, apply  # noqa: PLC0415
+    from slurmfab.agent.core.resource import Outcome, apply
 
     start = time.monotonic()
     try:
@@ -172,79 +196,67 @@ def timed(resource: Resource, context: Context) -> Outcome:
 
 
 def read_other(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Tell what one of the modules finds that only read."""
-    import importlib  # noqa: PLC0415
+    """Send the answer of one of the modules in `READINGS`."""
+    import importlib
 
-    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+    from slurmfab.agent.core.resource import Context
 
     module = importlib.import_module("slurmfab.agent." + READINGS[request["op"]])
-    try:
+    with Refusing():
         answers.send(**{request["op"].replace("-", "_"): module.read(request, Context(request.get("root", "/")))})
-    except ResourceFailed as error:
-        raise Refused(str(error)) from None
 
 
 def save_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Send a part of a backup, piece by piece."""
-    from slurmfab.agent import backup_stream  # noqa: PLC0415
-    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+    """Send a part of a backup in pieces."""
+    from slurmfab.agent.backup import stream
+    from slurmfab.agent.core.resource import Context
 
-    try:
-        backup_stream.stream(request, Context(request.get("root", "/")), answers)
-    except (ResourceFailed, OSError) as error:
-        raise Refused(str(error)) from None
+    with Refusing():
+        stream.stream(request, Context(request.get("root", "/")), answers)
 
 
 def stage_part(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Take a piece of a part of a backup that is about to be restored."""
-    from slurmfab.agent import staged_parts  # noqa: PLC0415
-    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+    """Receive a piece of a part of a backup that will be restored."""
+    from slurmfab.agent.backup import staged_parts
+    from slurmfab.agent.core.resource import Context
 
     context = Context(request.get("root", "/"))
     lock.take(context.path(LOCK), request.get("who", ""))
-    try:
+    with Refusing():
         staged_parts.stage(request, context)
-    except (ResourceFailed, OSError) as error:
-        raise Refused(str(error)) from None
 
 
 def collect_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:  # noqa: ARG001
-    """Send packages and all that they need, for a bundle."""
-    from slurmfab.agent import bundle_making  # noqa: PLC0415
-    from slurmfab.agent.reasons import reason  # noqa: PLC0415
-    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+    """Send packages with all dependencies, for a bundle."""
+    from slurmfab.agent.core.resource import Context
+    from slurmfab.agent.packages import bundle_making
 
-    try:
+    with Refusing():
         bundle_making.stream(request, Context(request.get("root", "/")), answers)
-    except (ResourceFailed, OSError) as error:
-        raise Refused(reason(error)) from None
 
 
 def stage_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
-    """Take packages of a bundle that are about to be installed."""
-    from slurmfab.agent import bundle_staging  # noqa: PLC0415
-    from slurmfab.agent.reasons import reason  # noqa: PLC0415
-    from slurmfab.agent.resource import Context, ResourceFailed  # noqa: PLC0415
+    """Receive packages of a bundle that will be installed."""
+    from slurmfab.agent.core.resource import Context
+    from slurmfab.agent.packages import bundle_staging
 
     context = Context(request.get("root", "/"))
     lock.take(context.path(LOCK), request.get("who", ""))
-    try:
+    with Refusing():
         answers.send(bundle=bundle_staging.stage(request, context))
-    except (ResourceFailed, OSError) as error:
-        raise Refused(reason(error)) from None
 
 
 READINGS = {
-    "slurm": "slurm_reading",
-    "job-processes": "job_processes",
-    "node-health": "node_health",
-    "node-jobs": "node_jobs",
-    "kept": "kept",
-    "munge": "munge_credentials",
-    "backup": "backup_reading",
-    "accounts": "accounting_reading",
+    "slurm": "slurm.reading",
+    "job-processes": "nodes.job_processes",
+    "node-health": "nodes.health",
+    "node-jobs": "nodes.jobs",
+    "kept": "undo.undo_store",
+    "munge": "munge.credentials",
+    "backup": "backup.reading",
+    "accounts": "accounting.reading",
 }
-"""What can be read besides facts, and the module whose `read` does it."""
+"""Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
 
 OPERATIONS = {
     "facts": read_facts,
@@ -258,7 +270,7 @@ OPERATIONS = {
 
 
 def has_secrets(request: Any) -> bool:
-    """Whether a request carries values that no message may show; one that cannot be read is taken for such a one."""
+    """Whether a request has values that no message may show; a request that cannot be parsed counts as one."""
     try:
         return not request or any(fields.get("secret") for fields in request.get("resources", ()))
     except AttributeError:
@@ -266,15 +278,15 @@ def has_secrets(request: Any) -> bool:
 
 
 def crash(error: BaseException, is_secret: bool) -> Mapping[str, str]:
-    """An unexpected error as an answer: no values of variables, and no text of the error where secrets are near.
+    """The answer for an unexpected error: no values of variables, and no text of the error where it could hold secrets.
 
     Args:
-        error: what happened.
-        is_secret: whether the request carried secrets, which an error's text could repeat.
+        error: the exception.
+        is_secret: whether the request carried secrets, which the exception's text could repeat.
     """
-    import traceback  # noqa: PLC0415 - only for the rare case
+    import traceback  # slow to import
 
-    words = type(error).__name__ if is_secret else "%s: %s" % (type(error).__name__, error)
-    where = vars(error).get("resource")
-    lines = ["Traceback (most recent call last):\n", *traceback.format_tb(error.__traceback__), words]
-    return {"error": "%s: %s" % (where, words) if where else words, "traceback": "".join(lines)}
+    text = type(error).__name__ if is_secret else "%s: %s" % (type(error).__name__, error)
+    resource_id = vars(error).get("resource")
+    lines = ["Traceback (most recent call last):\n", *traceback.format_tb(error.__traceback__), text]
+    return {"error": "%s: %s" % (resource_id, text) if resource_id else text, "traceback": "".join(lines)}

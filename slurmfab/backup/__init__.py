@@ -1,1 +1,1 @@
-"""Backups of a cluster: what cannot be made anew by a deployment, in one file on the deployer, and the way back."""
+"""Backups of a cluster: everything that a deployment cannot make again, in one file on the deployer; and restores."""

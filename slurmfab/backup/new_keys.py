@@ -1,4 +1,4 @@
-"""SSH host keys of the hosts that a cluster is brought back on: reinstalled, they show others than before."""
+"""New SSH host keys of reinstalled hosts: shown, and accepted if the user allows it."""
 
 from __future__ import annotations
 
@@ -6,39 +6,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slurmfab import lock as locks
-from slurmfab import operations
+from slurmfab.engine import session
+from slurmfab.engine.session import Output
 from slurmfab.errors import HostKeyChanged, HostKeyUnknown, InputError
-from slurmfab.inventory import Inventory
-from slurmfab.lock import HostLock
-from slurmfab.nodes.replacement import SeenKey
-from slurmfab.operations import Output
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import HostLock
 from slurmfab.ssh import route
 from slurmfab.ssh.fan_out import on_each
-from slurmfab.ssh.host_keys import fingerprint
+from slurmfab.ssh.host_keys import HostKey, PinnedKey, changed_key_text, fingerprint
 from slurmfab.ssh.transport import SshTransport
 
-Key = tuple[str, str]
-"""Type and base64."""
 
-
-def acquainted(known: Inventory, hosts: Sequence[str], output: Output, *, accept: bool) -> Inventory:
-    """The cluster with the host keys that these hosts show now, if they are others and that is accepted.
+def accept_changed(known: Inventory, hosts: Sequence[str], output: Output, *, accept: bool) -> Inventory:
+    """Put the SSH host keys that hosts show now into the lock, if they differ from the known ones.
 
     Args:
-        known: the cluster.
-        hosts: those that may have been reinstalled; compute nodes never are by this.
-        output: whom to tell.
-        accept: whether other keys than before are believed.
+        known: the cluster file and the lock.
+        hosts: hosts that may have been reinstalled.
+        output: where to print.
+        accept: whether to trust host keys that differ from the known ones.
+
+    Returns:
+        The cluster file, and the lock with the new keys. Neither is written.
 
     Raises:
-        InputError: there are other keys, and nobody said to accept them.
+        InputError: host keys differ, and `accept` is false.
     """
-    seen = others(known, hosts)
-    if seen and not accept:
-        raise InputError(refusal(known, seen))
+    changed = changed_keys(known, hosts)
+    if changed and not accept:
+        raise InputError(refusal(known, changed))
     progress = output.progress()
-    for host, (kind, key) in seen.items():
+    for host, (kind, key) in changed.items():
         progress.line(f"{host}: accepted its host key {kind} {fingerprint(key)}.")
         old = known.lock.hosts.get(host, HostLock())
         fresh = replace(old, host_keys={kind: key}, public_key="")
@@ -46,32 +45,32 @@ def acquainted(known: Inventory, hosts: Sequence[str], output: Output, *, accept
     return known
 
 
-def others(known: Inventory, hosts: Sequence[str]) -> dict[str, Key]:
-    """The keys of the hosts that show other ones than before; those that do not answer are told of later."""
+def changed_keys(known: Inventory, hosts: Sequence[str]) -> dict[str, HostKey]:
+    """The SSH host keys of the hosts that show other keys than the known ones; hosts that do not answer are skipped."""
     routes = route.to_hosts(known.cluster)
-    policies = {host: SeenKey(host, operations.pinned(known, host)) for host in hosts}
+    policies = {host: PinnedKey(host, session.trusted_keys(known, host)) for host in hosts}
     transport = SshTransport({host: routes[host] for host in hosts}, policies)
-    found: dict[str, Key] = {}
+    changed: dict[str, HostKey] = {}
     try:
-        answers: Mapping[str, Any] = dict(on_each(hosts, transport.connection))
+        results: Mapping[str, Any] = dict(on_each(hosts, transport.connection))
         for host in hosts:
-            if isinstance(answers[host], HostKeyChanged | HostKeyUnknown):
-                found[host] = policies[host].seen
+            shown = policies[host].shown
+            if isinstance(results[host], HostKeyChanged | HostKeyUnknown) and shown:
+                changed[host] = shown
     finally:
         transport.close()
-    return found
+    return changed
 
 
-def refusal(known: Inventory, seen: Mapping[str, Key]) -> str:
-    """What to say of other keys that nobody has accepted."""
-    lines = []
-    for host, (kind, key) in seen.items():
-        pinned = operations.pinned(known, host)
-        before = ", ".join(f"{name} {fingerprint(value)}" for name, value in sorted(pinned.items())) or "unknown"
-        lines += [f"{host}: it shows another SSH host key than before.", f"  before: {before}"]
-        lines += [f"  now:    {kind} {fingerprint(key)}"]
+def refusal(known: Inventory, changed: Mapping[str, HostKey]) -> str:
+    """The message about host keys that differ from the known ones and are not accepted.
+
+    Args:
+        known: the cluster file and the lock.
+        changed: the keys that hosts show now, by host.
+    """
     return "\n".join((
-        *lines,
-        "Compare the new ones with the hosts' consoles (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub). If these "
-        "hosts were reinstalled, say --accept-new-host-keys. Nothing was changed.",
+        *(changed_key_text(host, session.trusted_keys(known, host), key) for host, key in changed.items()),
+        "Compare the new keys with the hosts' consoles (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub). If these "
+        "hosts were reinstalled, add --accept-new-host-keys. Nothing was changed.",
     ))  # fmt: skip

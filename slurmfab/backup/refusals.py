@@ -1,4 +1,4 @@
-"""What keeps a backup from being restored: pure functions of it and of what the hosts have."""
+"""Reasons to refuse a restoration: pure functions of the backup and of the state of the hosts."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from dataclasses import dataclass, field
 
 from slurmfab.backup.archive import Backup
 from slurmfab.hostlist import fold
+from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import SlurmVersion
 
-SERIES = ("22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05")
-"""The release series of Slurm, in their order."""
+RELEASE_SERIES = ("22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05")
+"""The release series of Slurm, oldest first."""
 
-THREE_BACK = SlurmVersion(24, 11)
-"""From here on Slurm reads what three series before it have written; up to 24.05 it is two (Slurm's upgrade guide)."""
+READS_THREE_SERIES = SlurmVersion(24, 11)
+"""From 24.11 on Slurm reads state of the three series before it; older versions of two (Slurm's upgrade guide)."""
 
-MOST_NAMED = 20
+MOST_JOBS_NAMED = 20
+"""A message names this many jobs, and counts the others."""
 
 
 @dataclass(frozen=True)
-class Present:
-    """What the hosts have that a restoration would replace; nothing of what it has put in its place already.
+class PresentState:
+    """The state of the hosts that a restoration would replace.
+
+    State that this restoration put there already, before it was interrupted, does not count.
 
     Args:
-        next_job_id: the number that the next job would get there; 0 where there is no state, or no job ever was.
+        next_job_id: the id of the next job by slurmctld's state; 0 if there is no state, or there was no job yet.
         is_running: whether slurmctld runs.
-        newest_job: the highest number of a job in the accounting database, 0 for none.
+        newest_job: the highest job id in the accounting database; 0 if it has none.
         steps: the job steps that run on compute nodes, as `JOB.STEP`, by node.
-        silent: compute nodes that did not say which they have.
+        silent: compute nodes that did not answer, so that their job steps are not known.
     """
 
     next_job_id: int = 0
@@ -38,32 +42,40 @@ class Present:
 
 
 def version_refusal(written: str, installed: SlurmVersion) -> str:
-    """Why the installed Slurm could not read what another one has written, empty when it can.
+    """The reason why the installed Slurm cannot read the state and the database of a backup; empty if it can.
+
+    Source of the rule: Slurm's upgrade guide; see `READS_THREE_SERIES`.
 
     Args:
-        written: the version of the backup.
-        installed: that of the hosts.
+        written: the version of Slurm that wrote the backup.
+        installed: the version on the hosts.
     """
     wrote = SlurmVersion.parse(written)
     if wrote == installed:
         return ""
     if wrote > installed:
         return (
-            f"the backup is of Slurm {wrote}, and the hosts have {installed}: Slurm never reads what a newer one has "
-            f"written. Install Slurm {wrote} or newer."
+            f"the backup is of Slurm {wrote}, and the hosts have {installed}: Slurm cannot read state that a newer "
+            f"version wrote. Install Slurm {wrote} or newer."
         )
-    window = 3 if installed >= THREE_BACK else 2
-    names = [name for name in SERIES if str(wrote) <= name <= str(installed)]
+    window = 3 if installed >= READS_THREE_SERIES else 2
+    names = [name for name in RELEASE_SERIES if str(wrote) <= name <= str(installed)]
     if len(names) - 1 <= window:
         return ""
     return (
-        f"the backup is of Slurm {wrote}, and the hosts have {installed}: that one reads what the {window} series "
-        f"before it have written ({', '.join(names[-window - 1 : -1])}). Restore it with a Slurm in between first."
+        f"the backup is of Slurm {wrote}, and the hosts have {installed}, which reads state of the {window} release "
+        f"series before it ({', '.join(names[-window - 1 : -1])}). Restore it with a version in between first."
     )
 
 
-def overwriting(backup: Backup, present: Present, controller: str) -> str:
-    """In words, which jobs would be forgotten by the restoration; empty where nothing would be lost."""
+def overwrite_refusal(backup: Backup, present: PresentState, controller: str) -> str:
+    """The message about newer jobs that the restoration would delete; empty if there are none.
+
+    Args:
+        backup: the backup.
+        present: the state of the hosts.
+        controller: the primary controller.
+    """
     found = []
     if present.next_job_id > 1:
         runs = "slurmctld runs there and has" if present.is_running else "it has the state of"
@@ -75,13 +87,17 @@ def overwriting(backup: Backup, present: Present, controller: str) -> str:
     last = f"the last one is job {backup.next_job_id - 1}" if backup.next_job_id > 1 else "it has no jobs"
     return " ".join((
         *found,
-        f"The backup is of {backup.made}, and {last}: what came after it would be forgotten, and numbers would be "
-        "given out again. First: fab backup. Then, if that is meant: --overwrite.",
+        f"The backup is of {backup.made}, and {last}: Slurm would forget all later jobs and assign their ids again. "
+        f"First: {FAB} backup. Then, if this is intended, add --overwrite.",
     ))  # fmt: skip
 
 
-def orphans(backup: Backup, present: Present) -> dict[int, tuple[str, ...]]:
-    """The jobs that run on compute nodes and that the backup does not know, with their nodes."""
+def orphans(backup: Backup, present: PresentState) -> dict[int, tuple[str, ...]]:
+    """The jobs that run on compute nodes and are not in the backup.
+
+    Returns:
+        The nodes of each such job, sorted, by job id.
+    """
     found: dict[int, list[str]] = {}
     for node, steps in present.steps.items():
         for number in {int(step.partition(".")[0]) for step in steps}:
@@ -91,35 +107,35 @@ def orphans(backup: Backup, present: Present) -> dict[int, tuple[str, ...]]:
 
 
 def is_known(backup: Backup, number: int) -> bool:
-    """Whether slurmctld would know a job by the backup's state."""
+    """Whether the backup's state has a job, so that slurmctld knows it after the restoration."""
     return number < backup.next_job_id if backup.jobs is None else number in backup.jobs
 
 
-def orphan_words(found: Mapping[int, Sequence[str]]) -> str:
-    """In words, which jobs those are."""
-    some = [f"job {number} on {fold(nodes)}" for number, nodes in list(found.items())[:MOST_NAMED]]
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+def format_orphans(found: Mapping[int, Sequence[str]]) -> str:
+    """Jobs with their nodes, such as `job 17 on n[1-2]`; after 20 of them the number of the others."""
+    some = [f"job {number} on {fold(nodes)}" for number, nodes in list(found.items())[:MOST_JOBS_NAMED]]
+    more = f" and {len(found) - MOST_JOBS_NAMED} more" if len(found) > MOST_JOBS_NAMED else ""
     return f"{', '.join(some)}{more}"
 
 
-def refusal(backup: Backup, present: Present, controller: str, *, overwrite: bool, abandon: bool) -> str:
-    """Why it is not restored, in whole sentences; empty where it may be.
+def refusal(backup: Backup, present: PresentState, controller: str, *, overwrite: bool, abandon: bool) -> str:
+    """The reasons why a backup is not restored, in whole sentences; empty if it may be restored.
 
     Args:
-        backup: what is to be restored.
-        present: what the hosts have.
+        backup: the backup.
+        present: the state of the hosts.
         controller: the primary controller.
-        overwrite: whether later jobs may be forgotten.
-        abandon: whether running jobs may be ended that the backup does not know.
+        overwrite: whether the user allows that Slurm forgets jobs later than the backup.
+        abandon: whether the user allows that slurmctld ends running jobs which are not in the backup.
     """
-    words = []
-    forgotten = "" if overwrite else overwriting(backup, present, controller)
-    if forgotten:
-        words.append(forgotten)
+    reasons = []
+    newer = "" if overwrite else overwrite_refusal(backup, present, controller)
+    if newer:
+        reasons.append(newer)
     lost = {} if abandon else orphans(backup, present)
     if lost:
-        words.append(
-            f"The backup does not know {orphan_words(lost)}: slurmctld would end {'it' if len(lost) == 1 else 'them'} "
-            "when it comes back. Wait for the end, or say --abandon-jobs."
+        reasons.append(
+            f"Not in the backup: {format_orphans(lost)}. slurmctld would end {'it' if len(lost) == 1 else 'them'} "
+            "when it starts. Wait until no such job runs, or add --abandon-jobs."
         )
-    return "\n".join([*words, "Nothing was changed."]) if words else ""
+    return "\n".join([*reasons, "Nothing was changed."]) if reasons else ""

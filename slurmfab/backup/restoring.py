@@ -1,46 +1,50 @@
-"""`fab restore`: from the words on the command line to a cluster that goes on where a backup left it."""
+"""`fab restore`: brings a cluster back to the state in a backup."""
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slurmfab import atomic_file, deploy, inventory, operations
-from slurmfab import lock as locks
-from slurmfab.agent import backup_archive as parts
-from slurmfab.agent.backup_archive import stamp
-from slurmfab.asking import apply_request, gather, require_claim
+from slurmfab import atomic_file
+from slurmfab.agent.backup import archive as parts
+from slurmfab.agent.backup.archive import stamp
 from slurmfab.backup import archive, new_keys, refusals
 from slurmfab.backup.archive import Backup
-from slurmfab.backup.refusals import Present
-from slurmfab.backup.road import Road
-from slurmfab.errors import AgentFailed, HostError, InputError, SlurmfabError
+from slurmfab.backup.refusals import PresentState
+from slurmfab.backup.restore_phases import RestorePhases
+from slurmfab.engine import acceptance, converge, planning, session
+from slurmfab.engine.job_safety import JobSafety
+from slurmfab.engine.requests import apply_request, gather, require_claim
+from slurmfab.engine.run import Run, RunOptions
+from slurmfab.engine.session import Output
+from slurmfab.errors import HostError, InputError, SlurmfabError
 from slurmfab.hostlist import fold
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
-from slurmfab.nodes import admission
-from slurmfab.operations import Output
-from slurmfab.promises.keeping import Promise
-from slurmfab.run import Run
-from slurmfab.situation import Situation
+from slurmfab.inventory import fabfile, loading
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.program_name import FAB
 from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.session import answer_value
 
-PIECE = 512 * 1024
-"""Bytes of a part that go to a host at a time."""
+PIECE_BYTES = 512 * 1024
+"""Bytes of a part that one request sends to a host."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a restoration may do besides what is always safe.
+class RestoreOptions:
+    """The options of `fab restore`.
 
     Args:
-        accept_new_keys: whether controllers and slurmdbd's host may show other SSH host keys than before.
-        overwrite: whether jobs that came after the backup may be forgotten.
-        abandon_jobs: whether running jobs may be ended that the backup does not know.
-        database: another archive, whose accounting database is taken; empty for the backup's own.
+        accept_new_keys: whether to trust new SSH host keys of controllers and of the slurmdbd host.
+        overwrite: whether Slurm may forget jobs that are later than the backup.
+        abandon_jobs: whether slurmctld may end running jobs that are not in the backup.
+        database: path of another archive with the accounting database; empty for the backup's own.
     """
 
     accept_new_keys: bool = False
@@ -49,211 +53,260 @@ class Wish:
     database: str = ""
 
 
-def restore(cluster: str, file: str, wish: Wish, output: Output) -> int:
-    """Bring a cluster back from a backup.
+def restore(cluster: str, file: str, options: RestoreOptions, output: Output) -> int:
+    """Restore a cluster from a backup.
 
     Args:
-        cluster: the cluster file's path, empty for the default one; where there is none, the backup's is put there.
-        file: the archive.
-        wish: what may be done.
-        output: what to tell.
+        cluster: path of the cluster file; empty for the default one. If there is none, the backup's is written there.
+        file: path of the archive.
+        options: the options of the command.
+        output: where to print.
 
     Returns:
         The exit code.
 
     Raises:
-        InputError: the archive is damaged or another cluster's; nothing was changed.
+        InputError: the archive is damaged, or is a backup of another cluster; nothing was changed.
+        SlurmfabError: the restoration is refused, or the controller failed.
     """
     backup = archive.verified(Path(file))
-    if wish.database:
-        backup = archive.joined(backup, archive.verified(Path(wish.database)))
-    path = Path(cluster) if cluster else inventory.default_path()
-    known = belonging(backup, path)
-    output.progress().line(archive.described(backup))
+    if options.database:
+        backup = archive.joined(backup, archive.verified(Path(options.database)))
+    path = loading.named_path(cluster)
+    known = inventory_for(backup, path)
+    output.progress().line(archive.description(backup))
     may_be_new = tuple(dict.fromkeys((*known.cluster.controllers, *known.cluster.database_hosts)))
-    met = new_keys.acquainted(known, may_be_new, output, accept=wish.accept_new_keys)
-    run = operations.start(met, "", output, command="restore", accept_new=wish.accept_new_keys)
-    return operations.perform(run, output, lambda begun: carry_out(begun, backup, wish))
+    trusted = new_keys.accept_changed(known, may_be_new, output, accept=options.accept_new_keys)
+    run = session.start(trusted, "", output, RunOptions("restore"), accept_new=options.accept_new_keys)
+    return session.perform(run, output, lambda begun: carry_out(begun, backup, options))
 
 
-def belonging(backup: Backup, path: Path) -> Inventory:
-    """The cluster that a backup is restored to: by the files here, else by those in the backup.
+def inventory_for(backup: Backup, path: Path) -> Inventory:
+    """The cluster that a backup is restored to: from the cluster file and lock here, or else from the backup's.
+
+    Args:
+        backup: the backup.
+        path: path of the cluster file.
 
     Raises:
-        InputError: the backup is another cluster's, or nothing says how to reach the hosts.
+        InputError: the backup is of another cluster, has no state of slurmctld, or there is no cluster file.
     """
     if path.exists():
-        known = inventory.load(path)
+        known = loading.load(path)
     elif parts.CLUSTER_FILE in backup.parts:
-        known = Inventory(inventory.parse(cluster_text(backup), f"{backup.path}: {parts.CLUSTER_FILE}"), Lock(), path)
+        known = Inventory(loading.parse(cluster_text(backup), f"{backup.path}: {parts.CLUSTER_FILE}"), Lock(), path)
     else:
-        raise InputError(f"There is no cluster file {path}, and none in {backup.path}. Name one by --cluster.")
+        raise InputError(f"There is no cluster file {path}, and none in {backup.path}. Name one with --cluster.")
     if known.cluster.name != backup.cluster:
         raise InputError(
-            f"{backup.path} is a backup of the cluster {backup.cluster}, and {path} is about {known.cluster.name}. "
+            f"{backup.path} is a backup of the cluster {backup.cluster}, and {path} describes {known.cluster.name}. "
             "Nothing was changed."
         )
     if parts.STATE not in backup.parts:
-        raise InputError(f"{backup.path} holds no state of slurmctld's, so there is no way back by it.")
-    lock = inventory.lock_path(path)
+        raise InputError(f"{backup.path} holds no state of slurmctld, so it cannot be restored.")
+    lock = loading.lock_path(path)
     if not lock.exists() and parts.LOCK in backup.parts:
         known = replace(known, lock=lock_from(backup))
     return known
 
 
 def cluster_text(backup: Backup) -> str:
-    """The cluster file in a backup."""
+    """The text of the cluster file in a backup."""
     return backup.read(parts.CLUSTER_FILE).decode()
 
 
 def lock_from(backup: Backup) -> Lock:
     """The lock in a backup."""
-    import json  # noqa: PLC0415 - for the rare case
-
     return locks.from_values(json.loads(backup.read(parts.LOCK)), Path(f"{backup.path}: {parts.LOCK}"))
 
 
-def carry_out(run: Run, backup: Backup, wish: Wish) -> None:
-    """Deploy, with the backup's data put in their places before the daemons start.
+def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:
+    """Deploy, with the backup's data restored before the daemons start.
+
+    Args:
+        run: the run.
+        backup: the backup.
+        options: the options of the command.
 
     Raises:
-        SlurmfabError: it is refused, or the controller could not go on.
+        SlurmfabError: the restoration is refused, or the controller failed.
     """
-    deploy.under_promise(run, lambda promise: bring_back(run, backup, wish, promise))
-    admission.admit(run)
+    converge.with_job_safety(run, lambda job_safety: restore_hosts(run, backup, options, job_safety))
+    acceptance.accept_new_nodes(run)
     last = f"the next job is {backup.next_job_id}" if backup.next_job_id else "it had no jobs yet"
-    run.progress.line(f"{backup.cluster} goes on as of {backup.made}; {last}.")
+    run.progress.line(f"{backup.cluster} is restored to its state of {backup.made}; {last}.")
 
 
-def bring_back(run: Run, backup: Backup, wish: Wish, promise: Promise) -> None:
-    """Look, refuse, and then go through all phases."""
-    keep, run.keep = run.keep, lambda _: None
-    situation, steps = deploy.survey(run, may_prepare=True)
-    refuse(run, situation, backup, wish)
-    promise.refuse(situation, steps)
-    require_claim(run)
-    run.keep = keep
-    put_own_files(run, backup)
-    road = Road(backup, stamp(run.started.timestamp()))
-    for host in run.well(run.hosts):
-        if road.parts_of(situation, host):
-            bring(run, host, road, road.parts_of(situation, host))
-    deploy.converge(run, situation, road.preparing)
-    situation = deploy.situate(run, gather(run, run.well(run.hosts)))
-    run.keep(run.inventory)
-    deploy.converge(run, situation, road.rest)
-    for host in run.well(run.hosts):
-        if road.parts_of(situation, host):
-            tell(run, host, backup, {"do": "clear"})
+def restore_hosts(run: Run, backup: Backup, options: RestoreOptions, job_safety: JobSafety) -> None:
+    """Compare the hosts, refuse if necessary, and then go through all phases.
 
-
-def refuse(run: Run, situation: Situation, backup: Backup, wish: Wish) -> None:
-    """Stop before anything is replaced that would be missed.
+    Args:
+        run: the run.
+        backup: the backup.
+        options: the options of the command.
+        job_safety: refuses what would harm jobs.
 
     Raises:
-        SlurmfabError: it is refused; nothing was changed.
+        SlurmfabError: the restoration is refused, or the controller failed.
     """
-    cluster = situation.cluster
-    away = [host for host in cluster.database_hosts if host in run.lost]
-    if away:
-        raise SlurmfabError(f"{fold(away)}: without the database's host nothing is restored. Nothing was changed.")
-    why = refusals.version_refusal(backup.slurm, situation.slurm_version)
-    if why:
-        raise SlurmfabError(f"{run.controller}: {why} Nothing was changed.")
+    plan_input, steps = converge.survey(run, may_prepare=True, saves_lock=False)
+    refuse(run, plan_input, backup, options)
+    job_safety.refuse(plan_input, steps)
+    require_claim(run)
+    put_own_files(run, backup)
+    phases = RestorePhases(backup, stamp(run.started.timestamp()))
+    for host in run.remaining(run.hosts):
+        if phases.parts_of(plan_input, host):
+            send_parts(run, host, backup, phases.parts_of(plan_input, host))
+    converge.converge(run, plan_input, phases.preparing)
+    plan_input = planning.assess_hosts(run, gather(run, run.remaining(run.hosts)))
+    run.save_lock()
+    converge.converge(run, plan_input, phases.rest)
+    for host in run.remaining(run.hosts):
+        if phases.parts_of(plan_input, host):
+            request_step(run, host, backup, {"do": "clear"})
+
+
+def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOptions) -> None:
+    """Stop before the restoration would replace newer state.
+
+    Args:
+        run: the run.
+        plan_input: facts and wanted state.
+        backup: the backup.
+        options: the options of the command.
+
+    Raises:
+        SlurmfabError: the restoration is refused; nothing was changed.
+    """
+    cluster = plan_input.cluster
+    unreachable = [host for host in cluster.database_hosts if host in run.failed_hosts]
+    if unreachable:
+        raise SlurmfabError(f"{fold(unreachable)}: {FAB} restore needs the database host. Nothing was changed.")
+    reason = refusals.version_refusal(backup.slurm, plan_input.slurm_version)
+    if reason:
+        raise SlurmfabError(f"{run.controller}: {reason} Nothing was changed.")
     if cluster.database and not cluster.database.external and parts.DATABASE not in backup.parts:
-        why = backup.left_out.get(parts.DATABASE, "it was made on another host")
-        run.progress.line(f"The backup has no accounting database ({why}); what is on {cluster.database.host} stays.")
-    present = look(run, situation, Road(backup, ""))
+        reason = backup.left_out.get(parts.DATABASE, "it was made on another host")
+        run.progress.line(
+            f"The backup has no accounting database ({reason}); the one on {cluster.database.host} stays as it is."
+        )
+    present = present_state(run, plan_input, RestorePhases(backup, ""))
     if present.silent:
         run.progress.line(
-            f"{fold(present.silent)}: nobody knows which jobs run there; those that the backup does not know are ended "
-            "when they come back."
+            f"{fold(present.silent)}: no answer, so the jobs that run there are not known. slurmctld ends jobs that "
+            "are not in the backup when these nodes are back."
         )
-    words = refusals.refusal(backup, present, run.controller, overwrite=wish.overwrite, abandon=wish.abandon_jobs)
-    if words:
-        run.is_refused = True
-        raise SlurmfabError(words)
+    text = refusals.refusal(backup, present, run.controller, overwrite=options.overwrite, abandon=options.abandon_jobs)
+    if text:
+        run.set_job_impact(replace(run.job_impact, is_refused=True))
+        raise SlurmfabError(text)
     lost = refusals.orphans(backup, present)
     if lost:
-        run.progress.line(f"Ended by slurmctld, since the backup does not know it: {refusals.orphan_words(lost)}.")
+        run.progress.line(f"Not in the backup, so slurmctld ends: {refusals.format_orphans(lost)}.")
 
 
-def look(run: Run, situation: Situation, road: Road) -> Present:
-    """What the hosts have; of what this restoration has put in its place already, nothing counts any more."""
-    cluster = situation.cluster
-    state = ask(run, run.controller, {"directory": cluster.state_directory}, road, parts.STATE)
+def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> PresentState:
+    """Ask the hosts for the state that the restoration would replace.
+
+    Args:
+        run: the run.
+        plan_input: facts and wanted state.
+        phases: the phases of the restoration.
+
+    Raises:
+        HostError: the controller or the database host does not answer.
+    """
+    cluster = plan_input.cluster
+    state = ask_part(run, run.controller, {"directory": cluster.state_directory}, phases, parts.STATE)
     newest = 0
-    if cluster.database and parts.DATABASE in road.parts_of(situation, cluster.database.host):
+    if cluster.database and parts.DATABASE in phases.parts_of(plan_input, cluster.database.host):
         request = {"database": cluster.database.name}
-        newest = ask(run, cluster.database.host, request, road, parts.DATABASE).get("newest_job", 0)
-    nodes = run.well(situation.compute_nodes)
+        newest = ask_part(run, cluster.database.host, request, phases, parts.DATABASE).get("newest_job", 0)
+    nodes = run.remaining(plan_input.compute_nodes)
     answers = {} if not state else dict(on_each(nodes, lambda node: run.transport.call(node, {"op": "job-processes"})))
     steps = {
-        node: next(line["job_processes"]["steps"] for line in lines if "job_processes" in line)
+        node: answer_value(node, lines, "job_processes")["steps"]
         for node, lines in answers.items()
         if not isinstance(lines, SlurmfabError)
     }
-    silent = tuple(node for node in situation.compute_nodes if node not in steps) if state else ()
-    return Present(state.get("next_job_id", 0), bool(state.get("is_running")), newest, steps, silent)
+    silent = tuple(node for node in plan_input.compute_nodes if node not in steps) if state else ()
+    return PresentState(state.get("next_job_id", 0), bool(state.get("is_running")), newest, steps, silent)
 
 
-def ask(run: Run, host: str, request: Mapping[str, Any], road: Road, name: str) -> Mapping[str, Any]:
-    """What a host has of a part; nothing if this restoration has put it there, before it was cut off.
+def ask_part(run: Run, host: str, request: Mapping[str, Any], phases: RestorePhases, name: str) -> Mapping[str, Any]:
+    """Ask a host for the present state of one part.
+
+    Args:
+        run: the run.
+        host: the host.
+        request: where the agent finds the part: its `directory` or its `database`.
+        phases: the phases of the restoration.
+        name: name of the part.
+
+    Returns:
+        The agent's answer; empty if this restoration put the part there before it was interrupted.
 
     Raises:
         HostError: the host does not answer.
     """
-    place, sha256 = road.staged(name)
+    place, sha256 = phases.staged(name)
     lines = run.transport.call(host, {"op": "backup", **request, "staged": place, "sha256": sha256})
-    answer = next((line["backup"] for line in lines if "backup" in line), None)
-    if answer is None:
-        raise AgentFailed(host, "the agent answered without a word; please report this.")
+    answer = answer_value(host, lines, "backup")
     return {} if answer["is_done"] else dict(answer)
 
 
 def put_own_files(run: Run, backup: Backup) -> None:
-    """Write the cluster file and the lock here, where there are none; tell where the backup has others."""
+    """Write the cluster file and the lock on this machine if missing; print a note if the backup's file differs."""
     path = run.inventory.path
     if not path.exists():
         atomic_file.write(path, cluster_text(backup))
         run.progress.line(f"Wrote {path}, from the backup.")
-    elif parts.CLUSTER_FILE in backup.parts and inventory.read_text(path) != cluster_text(backup):
-        run.progress.line(f"{path} is not as it was at the time of the backup; it counts as it is now.")
-    run.keep(run.inventory)
+        written = fabfile.provide(path)
+        if written:
+            run.progress.line(written)
+    elif parts.CLUSTER_FILE in backup.parts and loading.read_text(path) != cluster_text(backup):
+        run.progress.line(f"{path} differs from the one in the backup; {FAB} restore uses {path}.")
+    run.save_lock()
 
 
-def bring(run: Run, host: str, road: Road, names: tuple[str, ...]) -> None:
-    """Bring parts of a backup to a host, whole, before anything is replaced there.
+def send_parts(run: Run, host: str, backup: Backup, names: tuple[str, ...]) -> None:
+    """Send parts of a backup to a host, completely, before anything is replaced there.
+
+    Args:
+        run: the run.
+        host: the host.
+        backup: the backup.
+        names: names of the parts.
 
     Raises:
-        HostError: they cannot be brought there.
+        HostError: the host cannot be reached, or cannot store them.
+        InputError: the archive has become shorter.
     """
-    run.progress.begin("bringing the backup", (host,))
-    tell(run, host, road.backup, {"do": "begin"})
+    run.progress.begin("sending the backup", (host,))
+    request_step(run, host, backup, {"do": "begin"})
     for name in names:
-        part = road.backup.parts[name]
-        with part.path.open("rb") as file:
-            file.seek(part.at)
-            at = 0
-            while at < part.size:
-                data = file.read(min(PIECE, part.size - at))
-                if not data:
-                    raise InputError(f"{part.path} has become shorter meanwhile. Nothing was replaced.")
-                step = {"do": "write", "name": name, "at": at, "data": base64.b64encode(data).decode()}
-                tell(run, host, road.backup, step)
-                at += len(data)
+        for offset, data in backup.parts[name].pieces(PIECE_BYTES, "Nothing was replaced."):
+            step = {"do": "write", "name": name, "at": offset, "data": base64.b64encode(data).decode()}
+            request_step(run, host, backup, step)
     run.progress.host_done(host)
 
 
-def tell(run: Run, host: str, backup: Backup, step: Mapping[str, Any]) -> None:
-    """Have a host do a step of the staging.
+def request_step(run: Run, host: str, backup: Backup, step: Mapping[str, Any]) -> None:
+    """Ask a host to store or remove parts of a backup; a host that fails is excluded from the run.
+
+    Args:
+        run: the run.
+        host: the host.
+        backup: the backup.
+        step: `do` is `begin`, `write` or `clear`; with `write` come `name`, `at` and `data`.
 
     Raises:
-        HostError: it cannot.
+        HostError: the host cannot be reached, or the step failed.
     """
     try:
         run.transport.call(host, {"op": "stage", "who": apply_request(run, (), dry_run=False)["who"],
                                   "backup": backup.digest, **step})  # fmt: skip
     except HostError as error:
-        run.lose(host, error)
+        run.exclude(host, error)
         raise

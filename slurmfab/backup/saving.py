@@ -1,76 +1,85 @@
-"""`fab backup`: from the words on the command line to an archive that is whole, or none."""
+"""`fab backup`: fetches the parts of a backup from the hosts and writes them into an archive; a failure leaves none."""
 
 from __future__ import annotations
 
 import base64
 import os
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from getpass import getuser
 from pathlib import Path
 from typing import Any
 
-from slurmfab import __version__, inventory, operations
-from slurmfab import lock as locks
-from slurmfab.agent import backup_archive as parts
-from slurmfab.agent.backup_archive import Archive
-from slurmfab.agent.slurmdbd_conf import PATH as SLURMDBD_CONF
-from slurmfab.asking import gather
+from slurmfab import archive as archives
+from slurmfab.agent.backup import archive as parts
+from slurmfab.agent.backup.archive import Archive
+from slurmfab.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
 from slurmfab.backup import archive
-from slurmfab.backup.archive import Backup
-from slurmfab.cluster import Cluster
+from slurmfab.backup.archive import PART_TITLES, Backup
+from slurmfab.engine import session
+from slurmfab.engine.requests import gather
+from slurmfab.engine.run import Run, RunOptions
+from slurmfab.engine.session import Output
 from slurmfab.errors import AgentFailed, InputError, SlurmfabError, Unreachable
 from slurmfab.facts import HostFacts
-from slurmfab.operations import Output
-from slurmfab.phases.slurm_conf import CONFIGURATION
-from slurmfab.run import Run
+from slurmfab.inventory import loading
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.paths import SLURM_DIRECTORY
+from slurmfab.program_name import FAB
 from slurmfab.slurm.conf_text import parse
-from slurmfab.ssh.session import Line
+from slurmfab.ssh.session import Line, answer_value
 
 
 def backup(cluster: str, to: str, output: Output) -> int:
-    """Save what a deployment could not make anew, and tell what that is.
+    """Back up everything of a cluster that a deployment could not make again, and print what the backup has.
 
     Args:
-        cluster: the cluster file's path, empty for the default one.
-        to: a directory, or the file itself; empty for the directory beside the cluster file.
-        output: what to tell.
+        cluster: path of the cluster file; empty for the default one.
+        to: a directory, or the path of the archive; empty for the directory beside the cluster file.
+        output: where to print.
 
     Returns:
         The exit code.
+
+    Raises:
+        InputError: the archive cannot be written there, or exists already.
+        SlurmfabError: nothing is deployed, or a part cannot be fetched; no archive is left.
     """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
-    run = operations.start(known, "", output, command="backup")
-    made: Archive | None = None
+    known = loading.load_named(cluster)
+    run = session.start(known, "", output, RunOptions("backup"))
+    archive_file: Archive | None = None
     try:
-        made = begun(run, to)
-        path = save(run, made)
+        archive_file = new_archive(run, to)
+        path = save(run, archive_file)
     except SlurmfabError:
-        operations.say_failures(run)
+        session.print_failures(run)
         raise
     except OSError as error:
-        raise SlurmfabError(f"The backup cannot be written: {error.strerror}. Nothing is left of it.") from error
+        raise SlurmfabError(f"The backup cannot be written: {error.strerror}. No file of it is left.") from error
     finally:
-        if made:
-            made.abandon()
+        if archive_file:
+            archive_file.abandon()
         run.progress.end()
         run.transport.close()
-    print(told(archive.verified(path)))  # noqa: T201 - the last word of the command
+    print(summary(archive.verified(path)))  # noqa: T201 - the output of the command
     return 0
 
 
-def begun(run: Run, to: str) -> Archive:
-    """The archive, where it was asked for, with nothing in it yet.
+def new_archive(run: Run, to: str) -> Archive:
+    """Make an empty archive.
+
+    Args:
+        run: the run, whose start is part of the file name.
+        to: a directory, or the path of the archive; empty for the directory beside the cluster file.
 
     Raises:
-        InputError: it cannot be written there, or is there already.
+        InputError: it cannot be written there, or exists already.
     """
     name = f"{run.inventory.cluster.name}-{parts.stamp(run.started.timestamp())}"
     path = Path(to)
     is_file = bool(to) and not path.is_dir() and not to.endswith(os.sep)
     if is_file and os.path.lexists(path):
-        raise InputError(f"{path} is there already; nothing was overwritten. Name another file, or a directory.")
+        raise InputError(f"{path} exists already; nothing was overwritten. Name another file, or a directory.")
     try:
         if not to:
             path = archive.make_directory(run.inventory.path)
@@ -82,133 +91,150 @@ def begun(run: Run, to: str) -> Archive:
         raise InputError(f"{path}: no backup can be written there: {error.strerror}.") from error
 
 
-def save(run: Run, made: Archive) -> Path:
-    """Ask the hosts for all parts, one after the other.
+def save(run: Run, archive_file: Archive) -> Path:
+    """Fetch all parts, one after the other, and finish the archive.
+
+    Returns:
+        The path of the archive.
 
     Raises:
-        SlurmfabError: there is nothing to save yet, or a part cannot be had.
+        SlurmfabError: nothing is deployed yet, or a part cannot be fetched.
     """
     cluster = run.inventory.cluster
     facts = gather(run, tuple(dict.fromkeys((run.controller, *cluster.database_hosts))), may_prepare=False)
-    if run.lost:
-        raise SlurmfabError("Without them the backup would not be whole; nothing is left of it.")
+    if run.failed_hosts:
+        raise SlurmfabError("Without these hosts the backup would be incomplete; no file of it is left.")
     controller = facts[run.controller]
     if not (controller.slurm_conf and controller.munge_key and controller.slurm_version):
-        raise SlurmfabError(f"{run.controller}: nothing is deployed there that could be saved. First: fab deploy.")
+        raise SlurmfabError(f"{run.controller}: nothing is deployed there yet. First: {FAB} deploy.")
     state = parse(controller.slurm_conf).settings.get("statesavelocation", cluster.state_directory)
-    add_own_files(run, made)
-    made.add(parts.KEY, base64.b64decode(controller.munge_key))
-    fetch(run, made, run.controller, parts.FILES, {"part": "files", "directory": CONFIGURATION})
-    about = fetch(run, made, run.controller, parts.STATE, {"part": "state", "directory": state})
-    left_out = save_database(run, made, cluster)
-    return Path(made.finish(manifest(run, controller, about, left_out)))
+    add_own_files(run, archive_file)
+    archive_file.add(parts.KEY, base64.b64decode(controller.munge_key))
+    fetch(run, archive_file, run.controller, parts.FILES, {"part": "files", "directory": SLURM_DIRECTORY})
+    job_ids = fetch(run, archive_file, run.controller, parts.STATE, {"part": "state", "directory": state})
+    left_out = save_database(run, archive_file, cluster)
+    return Path(archive_file.finish(manifest(run, controller, job_ids, left_out)))
 
 
-def manifest(run: Run, controller: HostFacts, about: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, Any]:
-    """What the manifest says besides the parts."""
+def manifest(
+    run: Run, controller: HostFacts, job_ids: Mapping[str, Any], left_out: Mapping[str, str]
+) -> dict[str, Any]:
+    """The values of the manifest besides its list of parts.
+
+    Args:
+        run: the run.
+        controller: facts of the controller.
+        job_ids: `next_job_id` and `jobs`, as the agent reads them from slurmctld's state.
+        left_out: reasons why parts are missing, by name of the part.
+    """
     cluster = run.inventory.cluster
     return {
         "cluster": cluster.name,
-        "made": run.started.isoformat(timespec="seconds"),
-        "by": f"{getuser()}@{socket.gethostname()}",
-        "slurmfab": __version__,
+        **archives.origin(run.started),
         "slurm": controller.slurm_version,
         "controllers": list(cluster.controllers),
         "database": list(cluster.database_hosts),
         "hosts": list(cluster.hosts),
-        **about,
+        **job_ids,
         "left_out": dict(left_out),
     }
 
 
-def add_own_files(run: Run, made: Archive) -> None:
-    """Add the cluster file, and the lock as it is on the disk."""
-    made.add(parts.CLUSTER_FILE, inventory.read_text(run.inventory.path).encode())
-    path = inventory.lock_path(run.inventory.path)
+def add_own_files(run: Run, archive_file: Archive) -> None:
+    """Add the cluster file and the lock, as they are on this machine's disk."""
+    archive_file.add(parts.CLUSTER_FILE, loading.read_text(run.inventory.path).encode())
+    path = loading.lock_path(run.inventory.path)
     locks.load(path)
     with suppress(FileNotFoundError):
-        made.add(parts.LOCK, path.read_bytes())
+        archive_file.add(parts.LOCK, path.read_bytes())
 
 
-def save_database(run: Run, made: Archive, cluster: Cluster) -> dict[str, str]:
-    """Add the accounting database, and /etc/slurm of slurmdbd's host, if there are any.
+def save_database(run: Run, archive_file: Archive, cluster: Cluster) -> dict[str, str]:
+    """Add the accounting database, and /etc/slurm of the slurmdbd host, if the cluster has them.
+
+    Args:
+        run: the run.
+        archive_file: the archive.
+        cluster: the cluster.
 
     Returns:
-        Why a part is left out, by its name.
+        Reasons why parts are missing, by name of the part.
 
     Raises:
-        HostError: it should be there, and cannot be had.
+        HostError: a part cannot be fetched.
     """
     if cluster.database is None:
         return {parts.DATABASE: "the cluster file has no database"}
     host = cluster.database.host
     if host != run.controller:
-        fetch(run, made, host, parts.DATABASE_FILES, {"part": "files", "directory": CONFIGURATION})
+        fetch(run, archive_file, host, parts.DATABASE_FILES, {"part": "files", "directory": SLURM_DIRECTORY})
     request = {"part": "database", "name": cluster.database.name}
     if not cluster.database.external:
-        fetch(run, made, host, parts.DATABASE, request)
+        fetch(run, archive_file, host, parts.DATABASE, request)
         return {}
     try:
-        fetch(run, made, host, parts.DATABASE, {**request, "settings": SLURMDBD_CONF})
+        fetch(run, archive_file, host, parts.DATABASE, {**request, "settings": SLURMDBD_CONF})
     except AgentFailed as error:
-        made.drop()
+        archive_file.drop()
         return {parts.DATABASE: f"it is on {cluster.database.external}, and could not be read from {error}"}
     return {}
 
 
-def fetch(run: Run, made: Archive, host: str, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Add a part of a host's, piece by piece.
+def fetch(run: Run, archive_file: Archive, host: str, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Fetch a part from a host and add it to the archive, piece by piece.
+
+    Args:
+        run: the run.
+        archive_file: the archive.
+        host: the host.
+        name: name of the part.
+        request: which part the agent reads, and from where.
 
     Returns:
-        What the host says of it.
+        What the agent reports about the part: `next_job_id` and `jobs` for slurmctld's state, otherwise nothing.
 
     Raises:
-        HostError: the host does not send it to its end.
+        HostError: the host does not send the whole part.
     """
-    run.progress.begin(f"saving {archive.WORDS[name]}", (host,))
-    made.begin()
+    run.progress.begin(f"saving {PART_TITLES[name]}", (host,))
+    archive_file.begin()
 
-    def heard(line: Line) -> None:
+    def on_line(line: Line) -> None:
         if "piece" in line:
-            made.write(base64.b64decode(line["piece"]))
+            archive_file.write(base64.b64decode(line["piece"]))
 
     try:
-        lines = run.transport.call(host, {"op": "save", **request}, heard)
+        lines = run.transport.call(host, {"op": "save", **request}, on_line)
     except Unreachable as error:
-        raise SlurmfabError(f"{error} Nothing is left of this backup.") from error
-    about = next((line["saved"] for line in lines if "saved" in line), None)
-    if about is None:
-        raise AgentFailed(host, "the agent ended a part of the backup without a word; please report this.")
-    made.end(name, {"host": host})
+        raise SlurmfabError(f"{error} No file of this backup is left.") from error
+    about = answer_value(host, lines, "saved")
+    archive_file.end(name, {"host": host})
     run.progress.host_done(host)
     return dict(about)
 
 
-def told(backup: Backup) -> str:
-    """What to say of a new backup."""
+def summary(backup: Backup) -> str:
+    """The text that the command ends with."""
     return "\n".join((
-        archive.described(backup),
-        "  It holds secrets (the munge key, job scripts, who runs what) and is not encrypted: only its owner may read",
-        "  it, and where you copy it to, see to that as well.",
-        f"To bring the cluster back from it: fab restore {backup.path}",
+        archive.description(backup),
+        "  It is not encrypted, and holds secrets (the munge key, job scripts, users and their jobs): only its owner",
+        "  may read it. Protect copies in the same way.",
+        f"To restore the cluster from it: {FAB} restore {backup.path}",
     ))  # fmt: skip
 
 
-def listing(cluster: str) -> int:
-    """Tell which backups lie beside the cluster file, oldest first; each is read as a whole, so that it can be trusted.
+def list_backups(cluster: str) -> int:
+    """Print descriptions of the backups beside the cluster file, oldest first; each is verified.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
 
     Returns:
-        The exit code: 1 when one of them is damaged.
+        The exit code: 1 if one of them is damaged.
     """
-    path = Path(cluster) if cluster else inventory.default_path()
-    place, code = archive.directory(path), 0
+    path = loading.named_path(cluster)
+    place = archive.directory(path)
     found = archive.all_in(place)
-    for one in found:
-        try:
-            print(archive.described(archive.verified(one)))  # noqa: T201 - the answer
-        except InputError as error:
-            print(error)  # noqa: T201 - the answer
-            code = 1
     if not found:
-        print(f"There are no backups in {place}.")  # noqa: T201 - the answer
-    return code
+        print(f"There are no backups in {place}.")  # noqa: T201 - the output of the command
+    return archives.print_descriptions(found, lambda one: archive.description(archive.verified(one)))

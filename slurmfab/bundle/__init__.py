@@ -1,1 +1,1 @@
-"""Bundles: packages for hosts that have no way to a mirror, collected once and pushed over SSH."""
+"""Bundles: packages for hosts that reach no mirror, collected on one host and sent over SSH."""

@@ -1,81 +1,81 @@
-"""`fab bundle`: from the words on the command line to a file with all packages, or none."""
+"""`fab bundle`: collects packages on a host and writes them into a bundle; a failure leaves no file."""
 
 from __future__ import annotations
 
 import base64
 import os
 import re
-import socket
-from getpass import getuser
 from pathlib import Path
 from typing import Any
 
-from slurmfab import __version__, inventory, operations
-from slurmfab.agent import backup_archive
-from slurmfab.agent.backup_archive import Archive
-from slurmfab.agent.bundle_place import INDEX, checked
-from slurmfab.agent.resource import ResourceFailed
-from slurmfab.asking import gather
-from slurmfab.backup.archive import size_words
+from slurmfab import archive as archives
+from slurmfab.agent.backup import archive as backup_archive
+from slurmfab.agent.backup.archive import Archive
+from slurmfab.agent.core.resource import ResourceFailed
+from slurmfab.agent.packages.bundle_place import INDEX, checked
+from slurmfab.archive import format_size
 from slurmfab.bundle import archive
-from slurmfab.cluster import Cluster
+from slurmfab.engine import session
+from slurmfab.engine.requests import gather
+from slurmfab.engine.run import Run, RunOptions
+from slurmfab.engine.session import Output
 from slurmfab.errors import AgentFailed, InputError, SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.fitness.hosts import wrong_system
-from slurmfab.inventory import Inventory
-from slurmfab.operations import Output
-from slurmfab.run import Run
+from slurmfab.inventory import loading
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
+from slurmfab.plan.preflight.hosts import wrong_system
+from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
-from slurmfab.ssh.session import Line
+from slurmfab.ssh.session import Line, answer_value
 
 ALWAYS = ("sudo", BUS)
-"""What a host may need besides its roles' packages: sudo, where people become root, and the bus."""
+"""Packages that a host may need besides those of its roles: sudo, where users become root, and D-Bus."""
 
-NEW = f"{backup_archive.NEW}bundle."
-"""How the name of a file begins that is not a bundle yet, or never became one."""
+INCOMPLETE = f"{backup_archive.UNFINISHED}bundle."
+"""The beginning of the names of incomplete bundles."""
 
-OPEN_TO_READ = 0o644
+READABLE_BY_ALL = 0o644
 
 
 def make(cluster: str, source: str, to: str, output: Output) -> int:
-    """Collect the packages that a cluster's roles need, with all that these need, in one file.
+    """Collect the packages that the roles of a cluster need, with their dependencies, in one file.
 
     Args:
-        cluster: the cluster file's path, empty for the default one.
-        source: the host that reaches its mirror, empty for the primary controller.
-        to: the file, or a directory for it; empty for beside the cluster file.
-        output: what to tell.
+        cluster: path of the cluster file; empty for the default one.
+        source: the host that downloads the packages from its mirror; empty for the primary controller.
+        to: path of the bundle, or a directory; empty for the directory of the cluster file.
+        output: where to print.
 
     Returns:
         The exit code.
 
     Raises:
-        InputError: there is no such host, or `to` is the name of something else.
-        SlurmfabError: the host does not answer, or cannot fetch the packages; nothing is left of it.
+        InputError: there is no such host, or the name in `to` does not end in .tar.
+        SlurmfabError: the host does not answer, or cannot download the packages; no file is left.
     """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
+    known = loading.load_named(cluster)
     host = source or known.cluster.controller
-    if is_name_of_file(to) and Path(to).suffix != ".tar":
-        raise InputError(f"--to {to}: the name of a bundle ends in .tar, so that none takes another file's place.")
-    run = operations.start(known, host, output, command="bundle")
+    if is_file_path(to) and Path(to).suffix != ".tar":
+        raise InputError(f"--to {to}: the name of a bundle must end in .tar, so that it does not replace another file.")
+    run = session.start(known, host, output, RunOptions("bundle"))
     try:
         path = collect(run, host, to)
     except SlurmfabError:
-        operations.say_failures(run)
+        session.print_failures(run)
         raise
     except OSError as error:
-        where, why = error.filename or to or known.path.parent, error.strerror or error
-        words = f"The bundle cannot be written to {where}: {why}. Nothing is left of it; --to names another place."
-        raise SlurmfabError(words) from error
+        where, reason = error.filename or to or known.path.parent, error.strerror or error
+        raise SlurmfabError(f"The bundle cannot be written to {where}: {reason}. Name another place: --to.") from error
     finally:
         run.progress.end()
         run.transport.close()
-    print(told(known, archive.verified(path)))  # noqa: T201 - the last word of the command
+    print(summary(known, archive.verified(path)))  # noqa: T201 - the output of the command
     return 0
 
 
 def names_for(cluster: Cluster) -> tuple[str, ...]:
-    """The packages that any host of a cluster can need, sorted: of compute nodes, too, before there are any."""
+    """The packages that hosts of a cluster can need, sorted; those of compute nodes even before it has any."""
     roles = {"compute", *(role for host in cluster.hosts for role in cluster.roles(host))}
     names = {*ALWAYS, *(name for role in roles for name in packages(role))}
     if cluster.database and not cluster.database.external:
@@ -84,139 +84,156 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
 
 
 def collect(run: Run, host: str, to: str) -> Path:
-    """Have a host collect packages, and write them as they come.
+    """Let a host download the packages, and write them into a bundle.
+
+    Args:
+        run: the run.
+        host: the host.
+        to: path of the bundle, or a directory; empty for the directory of the cluster file.
+
+    Returns:
+        The path of the bundle.
 
     Raises:
-        SlurmfabError: it cannot; nothing is left of it.
+        SlurmfabError: the host does not answer, or cannot download the packages; no file is left.
     """
     facts = gather(run, (host,), may_prepare=False)
     if host not in facts:
-        raise SlurmfabError("Without it there is no bundle; another host may do: fab bundle --from HOST.")
+        raise SlurmfabError(f"The bundle needs this host. To use another one: {FAB} bundle --from HOST.")
     reason = wrong_system(facts[host])
     if reason:
         raise SlurmfabError(f"{host}: {reason}")
     place = Path(to)
-    is_file = is_name_of_file(to)
+    is_file = is_file_path(to)
     directory = place.parent if is_file else (place if to else run.inventory.path.parent)
     usual = archive.path_of(run.inventory.path, facts[host].codename, facts[host].architecture)
     path = place if is_file else directory / usual.name
     directory.mkdir(parents=True, exist_ok=True)
-    backup_archive.sweep(str(directory), NEW)
-    made = Archive(str(directory), f"bundle.{os.getpid()}", "")
+    backup_archive.sweep(str(directory), INCOMPLETE)
+    archive_file = Archive(str(directory), f"bundle.{os.getpid()}", "")
     try:
-        index = fetch(run, host, made)
-        made.name = f"{NEW}{os.getpid()}"
-        whole = Path(made.finish(manifest(run, facts[host], index)))
+        index = fetch(run, host, archive_file)
+        archive_file.name = f"{INCOMPLETE}{os.getpid()}"
+        finished = Path(archive_file.finish(manifest(run, facts[host], index)))
     finally:
-        made.abandon()
-    whole.chmod(OPEN_TO_READ)
-    return whole.replace(path)
+        archive_file.abandon()
+    finished.chmod(READABLE_BY_ALL)
+    return finished.replace(path)
 
 
-def is_name_of_file(to: str) -> bool:
-    """Whether a bundle shall be this very file, rather than lie in a directory of this name."""
+def is_file_path(to: str) -> bool:
+    """Whether the value of `--to` is the path of the bundle, and not a directory for it."""
     return bool(to) and not Path(to).is_dir() and not to.endswith(os.sep)
 
 
-def fetch(run: Run, host: str, made: Archive) -> str:
-    """Add all packages to an archive that is being written, each as it comes, and the index after them.
+def fetch(run: Run, host: str, archive_file: Archive) -> str:
+    """Fetch the packages from a host and add them to an archive, and the index after them.
+
+    Args:
+        run: the run.
+        host: the host.
+        archive_file: the archive.
 
     Returns:
-        The index.
+        The text of the index.
 
     Raises:
-        HostError: it does not send them to the end.
+        HostError: the host does not send all of them.
     """
-    current: list[str] = []
-    received = 0
+    current, received = list[str](), 0
 
     def end() -> None:
         if current:
-            made.end(current.pop())
+            archive_file.end(current.pop())
 
-    def heard(line: Line) -> None:
+    def on_line(line: Line) -> None:
         nonlocal received
         if "file" in line:
             end()
-            current.append(name_of(host, line["file"]))
-            made.begin()
+            current.append(package_file_name(host, line["file"]))
+            archive_file.begin()
         elif "piece" in line:
             data = base64.b64decode(line["piece"])
-            made.write(data)
+            archive_file.write(data)
             received += len(data)
-            run.progress.doing = f"collecting packages ({size_words(received)})"
+            run.progress.doing = f"collecting packages ({format_size(received)})"
             run.progress.show_status()
 
     run.progress.begin("collecting packages", (host,))
-    lines = run.transport.call(host, {"op": "collect", "names": names_for(run.inventory.cluster)}, heard)
-    index = next((str(line["collected"]["index"]) for line in lines if "collected" in line), None)
-    if index is None:
-        raise AgentFailed(host, "the agent ended the bundle without a word; please report this.")
+    lines = run.transport.call(host, {"op": "collect", "names": names_for(run.inventory.cluster)}, on_line)
+    index = str(answer_value(host, lines, "collected")["index"])
     end()
-    made.add(INDEX, index.encode())
+    archive_file.add(INDEX, index.encode())
     run.progress.host_done(host)
     return index
 
 
-def name_of(host: str, text: str) -> str:
-    """The name of a package's file as a host gives it.
+def package_file_name(host: str, text: str) -> str:
+    """The file name of a package that a host sends.
 
     Raises:
-        AgentFailed: it is none.
+        AgentFailed: it is not a file name of a package.
     """
     try:
         return checked(text)
     except ResourceFailed as error:
-        raise AgentFailed(host, f"{error}; please report this.") from error
+        raise AgentFailed(host, f"{error}. This is a bug; please report it.") from error
 
 
 def manifest(run: Run, source: HostFacts, index: str) -> dict[str, Any]:
-    """What the manifest says besides the parts."""
+    """The values of the manifest besides its list of parts.
+
+    Args:
+        run: the run.
+        source: facts of the host that downloaded the packages.
+        index: the text of the index.
+
+    Raises:
+        AgentFailed: the packages do not include Slurm.
+    """
     slurm = re.search(r"^Package: slurm-client\n(?:.+\n)*?Version: (\S+)", index, re.MULTILINE)
     if slurm is None:
-        raise AgentFailed(source.name, "there is no slurm-client among the packages that it has collected.")
+        raise AgentFailed(source.name, "the packages that it downloaded do not include slurm-client.")
     return {
-        "kind": archive.KIND,
+        "kind": archive.KIND.name,
         "suite": source.codename,
         "architecture": source.architecture,
         "slurm": slurm[1],
-        "made": run.started.isoformat(timespec="seconds"),
-        "by": f"{getuser()}@{socket.gethostname()}",
-        "slurmfab": __version__,
+        **archives.origin(run.started),
         "host": source.name,
         "names": list(names_for(run.inventory.cluster)),
     }
 
 
-def told(known: Inventory, bundle: archive.Bundle) -> str:
-    """What to say of a new bundle."""
-    lines = [archive.described(bundle)]
+def summary(known: Inventory, bundle: archive.Bundle) -> str:
+    """The text that the command ends with; it says how to use the bundle if the cluster file does not name it yet."""
+    lines = [archive.description(bundle)]
     if bundle.path.absolute() not in [path.absolute() for path in archive.of_cluster(known)]:
         is_beside = bundle.path.absolute().parent == known.path.absolute().parent
         name = bundle.path.name if is_beside else str(bundle.path.absolute())
         key = f"[{', '.join((*known.cluster.bundle, name))}]" if known.cluster.bundle else name
-        lines.append(f"So that hosts get their packages from it, write into {known.path}:\nbundle: {key}")
+        lines.append(f"To install packages from it, write into {known.path}:\nbundle: {key}")
     return "\n".join(lines)
 
 
-def listing(cluster: str) -> int:
-    """Tell what the bundles of a cluster hold: those that its file names, and those that lie beside it.
+def list_bundles(cluster: str) -> int:
+    """Print descriptions of the bundles that the cluster file names, and of those beside it; each is verified.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
 
     Returns:
-        The exit code: 1 when one of them is missing or damaged.
+        The exit code: 1 if one of them is missing or damaged.
     """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
+    known = loading.load_named(cluster)
     beside = sorted(known.path.parent.glob(f"{known.path.stem}.bundle-*.tar"))
-    code = 0
-    paths = tuple(dict.fromkeys((*archive.of_cluster(known), *beside)))
-    for path in paths:
-        try:
-            print(archive.described(archive.verified(path)))  # noqa: T201 - the answer
-            if path not in archive.of_cluster(known):
-                print(f"  not used: the key bundle in {known.path} does not name it")  # noqa: T201 - the answer
-        except InputError as error:
-            print(error)  # noqa: T201 - the answer
-            code = 1
+    named = archive.of_cluster(known)
+    paths = tuple(dict.fromkeys((*named, *beside)))
+
+    def describe(path: Path) -> str:
+        text = archive.description(archive.verified(path))
+        return text if path in named else f"{text}\n  not used: the key bundle in {known.path} does not name it"
+
     if not paths:
-        print(f"There is no bundle for {known.path}. Make one: fab bundle.")  # noqa: T201 - the answer
-    return code
+        print(f"There is no bundle for {known.path}. Make one: {FAB} bundle.")  # noqa: T201 - the output of the command
+    return archives.print_descriptions(paths, describe)

@@ -1,7 +1,7 @@
-"""Bringing packages of a bundle to the hosts that lack them, over the connections that are open already.
+"""Sending packages of a bundle to the hosts that lack them, over the SSH connections that are open already.
 
-Each host is told the bundle's index and says which files it needs; only those are sent, in pieces that are read from
-the bundle as they go, so that memory does not grow with the bundle or with the number of hosts.
+Each host gets the bundle's index and answers which files it needs. Only these are sent, in pieces that are read from
+the bundle when they are sent, so that memory does not grow with the size of the bundle.
 """
 
 from __future__ import annotations
@@ -13,103 +13,107 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slurmfab.agent.packages import Packages
-from slurmfab.agent.resource import Resource
-from slurmfab.asking import apply_request
-from slurmfab.backup.archive import size_words
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.packages.packages import Packages
+from slurmfab.archive import format_size
 from slurmfab.bundle.archive import Bundle
-from slurmfab.bundle.suiting import bundles, lacking, refusal, suited
+from slurmfab.bundle.selection import bundles, lacking, newest_for, refusal
+from slurmfab.engine.requests import apply_request
 from slurmfab.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.hostlist import fold
+from slurmfab.program_name import FAB
 from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.session import answer_value
 
 if TYPE_CHECKING:
-    from slurmfab.run import Run
-    from slurmfab.situation import Situation
+    from slurmfab.engine.run import Run
+    from slurmfab.plan.plan_input import PlanInput
 
-PIECE = 256 * 1024
-"""Bytes that go to a host at a time: with 64 hosts at once, all of the program takes some 180 MB of memory."""
+PIECE_BYTES = 256 * 1024
+"""Bytes that one request sends to a host: with 64 hosts at once, the program takes about 180 MB of memory."""
 
-TELL_SECONDS = 30.0
-"""How often somebody without a terminal is told how far it is."""
+PROGRESS_SECONDS = 30.0
+"""Without a terminal, a line of progress is printed at most this often."""
 
 
-class Tally:
-    """How much was sent, told as it grows.
+class SentBytes:
+    """Counts the bytes that were sent to all hosts, and shows the progress.
 
     Args:
-        run: whom to tell.
+        run: the run whose progress is shown.
     """
 
     def __init__(self, run: Run) -> None:
         self.progress = run.progress
         self.lock = threading.Lock()
-        self.begun = self.told = time.monotonic()
+        self.begun = self.last_line = time.monotonic()
         self.sent = 0
 
     def add(self, size: int) -> None:
-        """Count bytes that a host has taken."""
+        """Count bytes that a host has stored."""
         with self.lock:
             before, self.sent = self.sent, self.sent + size
-            self.progress.doing = f"pushing packages ({size_words(self.sent)} so far)"
+            self.progress.doing = f"pushing packages ({format_size(self.sent)} so far)"
             if before >> 22 != self.sent >> 22:
                 self.progress.show_status()
-            if not self.progress.is_terminal and time.monotonic() - self.told > TELL_SECONDS:
-                self.told = time.monotonic()
-                self.progress.line(f"{self.progress.doing}; not yet through: {len(self.progress.waiting)} hosts")
+            if not self.progress.is_terminal and time.monotonic() - self.last_line > PROGRESS_SECONDS:
+                self.last_line = time.monotonic()
+                self.progress.line(f"{self.progress.doing}; {len(self.progress.waiting)} hosts are not done yet")
 
     @property
     def seconds(self) -> float:
-        """How long it has taken."""
+        """Seconds since the start."""
         return time.monotonic() - self.begun
 
 
-def delivered(
-    run: Run, situation: Situation, resources: Mapping[str, tuple[Resource, ...]]
+def deliver(
+    run: Run, plan_input: PlanInput, resources: Mapping[str, tuple[Resource, ...]]
 ) -> dict[str, tuple[Resource, ...]]:
-    """The resources of a phase, with packages brought from a bundle to the hosts that lack some.
-
-    Without `bundle` in the cluster file, and where nothing is lacking, they are what they were.
+    """Send packages to the hosts that lack some, before a phase installs them.
 
     Args:
-        run: the run; a host to which nothing can be brought is lost to it.
-        situation: what is wanted and known.
-        resources: by host.
+        run: the run; a host to which packages cannot be sent is excluded from it.
+        plan_input: facts and wanted state.
+        resources: the resources of the phase, by host.
+
+    Returns:
+        The resources by host, whose packages are installed from what was sent. Without `bundle` in the cluster file,
+        and on hosts that lack nothing, they are unchanged.
 
     Raises:
-        InputError: a bundle is missing, or damaged by now.
+        InputError: a bundle is missing or damaged.
     """
-    names = {host: names_in(wanted) for host, wanted in resources.items() if names_in(wanted)}
-    needing = {host: names[host] for host in names if situation.cluster.bundle and lacking(situation, host)}
-    digests = push_to(run, situation, needing) if needing else {}
+    names = {host: package_names(wanted) for host, wanted in resources.items() if package_names(wanted)}
+    needing = {host: names[host] for host in names if plan_input.cluster.bundle and lacking(plan_input, host)}
+    digests = send_packages(run, plan_input, needing) if needing else {}
     return {
         host: tuple(from_bundle(one, digests.get(host, "")) for one in wanted)
         for host, wanted in resources.items()
-        if host not in run.lost
+        if host not in run.failed_hosts
     }
 
 
-def push_to(run: Run, situation: Situation, needing: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Bring packages to hosts, many at once.
+def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Send packages to many hosts at the same time.
 
     Args:
-        run: the run; a host to which nothing can be brought is lost to it.
-        situation: what is known.
-        needing: the packages that shall be installed, by host.
+        run: the run; a host to which packages cannot be sent is excluded from it.
+        plan_input: facts and wanted state.
+        needing: the packages to install, by host.
 
     Returns:
-        The digest of the bundle that each host got its packages from.
+        The digest of the bundle that the packages came from, by host.
 
     Raises:
-        InputError: a bundle is missing, or damaged by now.
+        InputError: a bundle is missing or damaged.
     """
-    found, tally, digests = bundles(run), Tally(run), dict[str, str]()
+    found, sent, digests = bundles(run.inventory), SentBytes(run), dict[str, str]()
 
     def push(host: str) -> str:
-        bundle = suited(found, situation.facts[host])
+        bundle = newest_for(found, plan_input.facts[host])
         if bundle is None:
-            raise HostFailed(host, refusal(found, situation.facts[host], needing[host], situation.slurm_version))
-        bring(run, host, bundle, needing[host], tally)
+            raise HostFailed(host, refusal(found, plan_input.facts[host], needing[host], plan_input.slurm_version))
+        send_to_host(run, host, bundle, needing[host], sent)
         return bundle.digest
 
     run.progress.begin("pushing packages", needing)
@@ -117,59 +121,68 @@ def push_to(run: Run, situation: Situation, needing: Mapping[str, tuple[str, ...
         if isinstance(answer, InputError):
             raise answer
         if isinstance(answer, SlurmfabError):
-            run.lose(host, answer)
+            run.exclude(host, answer)
         else:
             digests[host] = answer
             run.progress.host_done(host)
-    if tally.sent:
-        run.progress.line(f"Pushed {size_words(tally.sent)} of packages to {fold(needing)} ({tally.seconds:.1f} s).")
+    if sent.sent:
+        run.progress.line(f"Pushed {format_size(sent.sent)} of packages to {fold(needing)} ({sent.seconds:.1f} s).")
     return digests
 
 
-def names_in(resources: tuple[Resource, ...]) -> tuple[str, ...]:
-    """The packages that resources want."""
+def package_names(resources: tuple[Resource, ...]) -> tuple[str, ...]:
+    """The names of all packages among resources."""
     return tuple(name for one in resources if isinstance(one, Packages) for name in one.names)
 
 
 def from_bundle(resource: Resource, digest: str) -> Resource:
-    """A resource whose packages were brought there from a bundle; any other as it is."""
+    """A resource that installs its packages from a bundle; resources of other kinds are unchanged."""
     return replace(resource, bundle=digest) if isinstance(resource, Packages) else resource
 
 
-def bring(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], tally: Tally) -> None:
-    """Bring a host the files that it lacks for these packages.
+def send_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], sent: SentBytes) -> None:
+    """Send a host the package files that it lacks.
+
+    Args:
+        run: the run.
+        host: the host.
+        bundle: the bundle.
+        names: the packages to install.
+        sent: counts the bytes.
 
     Raises:
-        HostError: they cannot be brought there.
-        InputError: the bundle has become shorter meanwhile.
+        HostError: the host cannot be reached, or cannot store the files.
+        InputError: the bundle has become shorter.
     """
-    answer = tell(run, host, bundle, {"do": "begin", "index": bundle.index, "names": names})
-    with bundle.path.open("rb") as file:
-        for name in answer["lacking"]:
-            if name not in bundle.parts:
-                raise AgentFailed(host, f"it asks for {name}, which {bundle.path} has not; please report this.")
-            part, at = bundle.parts[name], 0
-            while at < part.size:
-                file.seek(part.at + at)
-                data = file.read(min(PIECE, part.size - at))
-                if not data:
-                    raise InputError(f"{bundle.path} has become shorter meanwhile. Make it anew: fab bundle.")
-                is_last = at + len(data) == part.size
-                step = {"do": "write", "file": name, "at": at, "sha256": part.sha256 if is_last else ""}
-                tell(run, host, bundle, {**step, "data": base64.b64encode(data).decode()})
-                at += len(data)
-                tally.add(len(data))
+    answer = request_step(run, host, bundle, {"do": "begin", "index": bundle.index, "names": names})
+    for name in answer["lacking"]:
+        part = bundle.parts.get(name)
+        if part is None:
+            raise AgentFailed(
+                host, f"it asks for {name}, which is not in {bundle.path}. This is a bug; please report it."
+            )
+        for offset, data in part.pieces(PIECE_BYTES, f"Make it again: {FAB} bundle."):
+            is_last = offset + len(data) == part.size
+            step = {"do": "write", "file": name, "at": offset, "sha256": part.sha256 if is_last else ""}
+            request_step(run, host, bundle, {**step, "data": base64.b64encode(data).decode()})
+            sent.add(len(data))
 
 
-def tell(run: Run, host: str, bundle: Bundle, step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Have a host do a step of it, and return its answer.
+def request_step(run: Run, host: str, bundle: Bundle, step: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Ask a host to store package files.
+
+    Args:
+        run: the run.
+        host: the host.
+        bundle: the bundle.
+        step: `do` is `begin`, with `index` and `names`, or `write`, with `file`, `at`, `sha256` and `data`.
+
+    Returns:
+        The agent's answer; for `begin` it has the names of the files that the host needs, as `lacking`.
 
     Raises:
-        HostError: it cannot.
+        HostError: the host cannot be reached, or the step failed.
     """
     who = apply_request(run, (), dry_run=False)["who"]
     lines = run.transport.call(host, {"op": "bundle", "who": who, "bundle": bundle.digest, **step})
-    answer = next((line["bundle"] for line in lines if "bundle" in line), None)
-    if answer is None:
-        raise AgentFailed(host, "the agent took packages without a word; please report this.")
-    return dict(answer)
+    return dict(answer_value(host, lines, "bundle"))

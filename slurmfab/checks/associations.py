@@ -1,4 +1,4 @@
-"""Who may run jobs on which account, as slurmctld has it in its memory, and as the cluster file has it."""
+"""Associations: which user may run jobs on which account, in slurmctld's memory and in the cluster file."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import re
 from dataclasses import dataclass
 
 from slurmfab.checks.hosts import CheckedHost
-from slurmfab.cluster import Cluster
+from slurmfab.inventory.cluster import Cluster
 
 SHOW = "scontrol show assoc_mgr flags=assoc,qos"
-"""Asks slurmctld itself, and not slurmdbd, which may know more, or less."""
+"""Shows the associations in slurmctld's memory, which can differ from those in slurmdbd."""
 
 _ASSOCIATION = re.compile(r"^ClusterName=\S* Account=(\S*) UserName=([^\s(]*)(?:\((-?\d+)\))?", re.MULTILINE)
 _QOS = re.compile(r"^QOS=([^\s(]+)", re.MULTILINE)
 _NO_UID = 2**32 - 3
-"""From here on a number stands for a UID that slurmctld could not find out (NO_VAL, slurm.h)."""
+"""From this number on, a UID is a placeholder for one that slurmctld could not resolve (NO_VAL, slurm.h)."""
 
 
 @dataclass(frozen=True)
 class Associations:
-    """What slurmctld holds jobs to.
+    """Accounts, users and QOS.
 
     Args:
-        pairs: account and user; an account by itself has an empty user.
-        qos: names of the qualities of service.
-        strangers: users whose UID it does not know, so that no job of theirs is taken.
+        pairs: account and user; for the account itself, the user is empty.
+        qos: names of the QOS.
+        strangers: users whose UID slurmctld could not resolve, so that it refuses their jobs.
     """
 
     pairs: frozenset[tuple[str, str]]
@@ -33,7 +33,7 @@ class Associations:
 
 
 def parse(shown: str) -> Associations:
-    """What `scontrol show assoc_mgr flags=assoc,qos` tells."""
+    """The associations in the output of `scontrol show assoc_mgr flags=assoc,qos`."""
     found = _ASSOCIATION.findall(shown)
     strangers = {user for _, user, uid in found if uid and not 0 <= int(uid) < _NO_UID}
     return Associations(
@@ -44,19 +44,19 @@ def parse(shown: str) -> Associations:
 
 
 def ask(controller: CheckedHost) -> Associations:
-    """The same, of the slurmctld on this host."""
+    """The associations in the memory of slurmctld."""
     return parse(controller.ask(SHOW))
 
 
 def wanted(cluster: Cluster) -> Associations:
-    """What the cluster file says."""
+    """The associations in the cluster file."""
     accounts = {(account.name, "") for account in cluster.accounts}
     people = {(account, user.name) for user in cluster.users for account in user.accounts}
     return Associations(frozenset(accounts | people), frozenset(qos.name for qos in cluster.qos))
 
 
 def missing(found: Associations, expected: Associations) -> list[str]:
-    """What is expected and not found, each as in `user ada in physics`."""
+    """Descriptions of the expected QOS, accounts and users that were not found, as in `user ada in physics`."""
     pairs = sorted(expected.pairs - found.pairs)
     return [
         *(f"QOS {name}" for name in sorted(expected.qos - found.qos)),

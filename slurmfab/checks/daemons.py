@@ -1,4 +1,4 @@
-"""A host's daemons as they were found, by one question that several checks read: units, ports, ages, munge files."""
+"""The daemons of a host: units, ports, start times and munge files, found by one command that several checks share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slurmfab.checks.hosts import CheckedHost, last_words
-from slurmfab.checks.wanted import CONFIGURATION, FILES, MUNGE_KEY, MUNGE_SOCKET
+from slurmfab.checks.wanted import FILES
+from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_DIRECTORY
 
 WATCHED = {
     "munge": (MUNGE_KEY,),
     "mariadb": ("/etc/mysql/mariadb.conf.d/60-slurmfab.cnf",),
-    "slurmdbd": (f"{CONFIGURATION}/slurmdbd.conf",),
-    "slurmctld": (f"{CONFIGURATION}/slurm.conf", f"{CONFIGURATION}/gres.conf"),
-    "slurmd": tuple(f"{CONFIGURATION}/{name}" for name in FILES),
+    "slurmdbd": (f"{SLURM_DIRECTORY}/slurmdbd.conf",),
+    "slurmctld": (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf"),
+    "slurmd": tuple(f"{SLURM_DIRECTORY}/{name}" for name in FILES),
 }
-"""The files that a daemon reads when it starts."""
+"""The files that each daemon reads when it starts."""
 
 GAP = "----"
 QUESTION = (
@@ -27,11 +28,13 @@ QUESTION = (
     f"echo {GAP}; if test -S {MUNGE_SOCKET}; then echo there; fi; "
     f"echo {GAP}; awk '$4 == \"0A\" {{ print $2 }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null; :"
 )
-"""Prints, with gaps in between: the units; the clock, the time since boot, ticks per second and the daemons' lines in
-/proc; when their files changed; whose the munge key is; whether munged's socket is there; the sockets that listen, by
-their state in /proc/net/tcp (proc(5))."""
+"""A shell command whose output has six parts, separated by `GAP`: the units; the clock, the time since boot, the ticks
+per second and the stat lines of the daemons in /proc; the change times of their files; user, group and mode of the
+munge key; whether munged's socket exists; the listening sockets (state 0A in /proc/net/tcp, proc(5))."""
 
 RUNNING = ("active", "reloading")
+"""The states of a running unit."""
+
 AT_BOOT = ("enabled", "enabled-runtime", "alias", "static", "indirect", "generated")
 """The states for which `systemctl is-enabled` ends with 0 (systemctl(1))."""
 
@@ -41,11 +44,11 @@ class Unit:
     """A daemon's systemd unit.
 
     Args:
-        load: such as `loaded` or `not-found`.
-        active: such as `active`, `inactive` or `failed`.
-        result: of its last run, such as `success` or `exit-code`.
-        boot: what happens at boot, such as `enabled` or `disabled`.
-        pid: of its process; 0 for none.
+        load: LoadState, such as `loaded` or `not-found`.
+        active: ActiveState, such as `active`, `inactive` or `failed`.
+        result: Result of its last run, such as `success` or `exit-code`.
+        boot: UnitFileState, such as `enabled` or `disabled`.
+        pid: MainPID; 0 for none.
     """
 
     load: str = "not-found"
@@ -56,27 +59,27 @@ class Unit:
 
     @property
     def is_running(self) -> bool:
-        """Whether systemd has it running."""
+        """Whether the unit is running."""
         return self.active in RUNNING
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it will start at the next boot."""
+        """Whether the unit starts at boot."""
         return self.boot in AT_BOOT
 
 
 @dataclass(frozen=True)
 class Daemons:
-    """What was found on a host.
+    """The daemons of a host and their files.
 
     Args:
         units: by name, such as `slurmd`.
-        clock: the host's, in seconds since 1970.
-        starts: when processes started, in the same seconds, by their number.
-        changes: when files that daemons read changed, in the same seconds, by path; of those that exist.
-        ports: the TCP ports that something listens on.
-        munge_key: user, group and mode of the munge key; `None` where there is none.
-        has_munge_socket: whether munged's socket is there.
+        clock: the host's time, in seconds since 1970.
+        starts: start times of the daemons' processes, in seconds since 1970, by PID.
+        changes: change times of the daemons' files that exist, in seconds since 1970, by path.
+        ports: the TCP ports with a listening process.
+        munge_key: user, group and mode of the munge key; `None` if there is none.
+        has_munge_socket: whether munged's socket exists.
     """
 
     units: Mapping[str, Unit]
@@ -88,19 +91,19 @@ class Daemons:
     has_munge_socket: bool = False
 
     def unit(self, name: str) -> Unit:
-        """A daemon's unit; one that systemd does not know is `not-found`."""
+        """A daemon's unit; `not-found` if systemd does not know it."""
         return self.units.get(name, Unit())
 
     def start(self, name: str) -> float | None:
-        """When a daemon's process started; `None` where it has none."""
+        """The start time of a daemon, in seconds since 1970; `None` if it does not run."""
         return self.starts.get(self.unit(name).pid)
 
 
 def daemons(host: CheckedHost) -> Daemons:
-    """What was found on a host when a check first asked.
+    """The daemons of a host, as cached by the first check that asked.
 
     Raises:
-        AssertionError: the question cannot be answered there.
+        AssertionError: the command fails on the host.
     """
     done = host.as_found.run(QUESTION)
     assert done.rc == 0, f"its daemons cannot be looked at: {last_words(done)}. Repair: log in and look"
@@ -108,7 +111,7 @@ def daemons(host: CheckedHost) -> Daemons:
 
 
 def parse(text: str) -> Daemons:
-    """The answer to the question."""
+    """The daemons in the output of `QUESTION`."""
     shown, times, changed, key, socket, listening = (part.strip() for part in text.split(GAP))
     clock, uptime, hertz, *processes = times.splitlines()
     return Daemons(
@@ -123,7 +126,7 @@ def parse(text: str) -> Daemons:
 
 
 def unit(block: str) -> tuple[str, Unit]:
-    """One unit of `systemctl show`, by its name without `.service`."""
+    """The name, without `.service`, and the state of a unit, from its block in the output of `systemctl show`."""
     shown = dict(line.split("=", 1) for line in block.splitlines())
     found = Unit(
         shown["LoadState"], shown["ActiveState"], shown["Result"], shown["UnitFileState"], int(shown["MainPID"])
@@ -132,14 +135,19 @@ def unit(block: str) -> tuple[str, Unit]:
 
 
 def started(line: str, boot: float, hertz: int) -> tuple[int, float]:
-    """A process's number, and when it started, by its line in /proc.
+    """The PID and the start time of a process, in seconds since 1970.
 
-    The 22nd field of proc(5)'s stat is the start in ticks since boot; the command's name in front may hold spaces.
+    Field 22 of the line is the start in ticks since boot (proc(5)); the command's name before it may contain spaces.
+
+    Args:
+        line: /proc/PID/stat.
+        boot: time of the boot, in seconds since 1970.
+        hertz: ticks per second.
     """
     return int(line.split(maxsplit=1)[0]), boot + int(line.rpartition(")")[2].split()[19]) / hertz
 
 
 def access(words: str) -> tuple[str, str, int]:
-    """User, group and mode."""
+    """User, group and mode from the output of stat, as in `munge munge 400`."""
     user, group, mode = words.split()
     return user, group, int(mode, 8)

@@ -1,165 +1,159 @@
-"""The checks as people see them: a table on a terminal, plain lines elsewhere, and what is wrong below it."""
+"""The results of checks as people see them: a table on a terminal, plain lines elsewhere, and the failures below it."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections import Counter
+import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import NamedTuple, TextIO
 
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Outcome, Result, Verdict, by_check
+from slurmfab.folding import HOST, fold_texts, without_name
 from slurmfab.hostlist import fold
+from slurmfab.terminal import (
+    BOLD,
+    DIM,
+    GREEN,
+    RED,
+    YELLOW,
+    Cell,
+    Paint,
+    StatusLine,
+    is_terminal,
+    table,
+    write,
+)
 
-if TYPE_CHECKING:
-    from rich.table import Table
+OUTCOME_TEXTS: dict[Outcome, str] = {PASSED: "✓ ok", FAILED: "✗ FAILED", NOT_RUN: "- not run"}
+COLOURS: dict[Outcome, str] = {PASSED: GREEN, FAILED: f"{BOLD};{RED}", NOT_RUN: YELLOW}
 
-WORDS: dict[Outcome, str] = {PASSED: "✓ ok", FAILED: "✗ FAILED", NOT_RUN: "- not run"}
-STYLES: dict[Outcome, str] = {PASSED: "green", FAILED: "bold red", NOT_RUN: "yellow"}
 TITLE_WIDTH = 66
+"""Columns for a check's title in plain lines; a longer one moves the rest of its line."""
 
-Row = tuple[str, Outcome, str, float]
-"""A check's sentence, an outcome, the hosts with it, and the longest time that one of them took."""
+
+class CheckRow(NamedTuple):
+    """A check on hosts with the same outcome.
+
+    Args:
+        title: the check's sentence.
+        outcome: `passed`, `failed` or `not run`.
+        hosts: the hosts with it, as a hostlist.
+        seconds: the longest time that one of them took.
+    """
+
+    title: str
+    outcome: Outcome
+    hosts: str
+    seconds: float
 
 
 class Display:
-    """Tells what the checks find.
+    """Shows the results of checks.
 
     Args:
-        out: where to; a terminal gets a table unless NO_COLOR is set, anything else gets plain lines as the checks end.
-        verbose: whether to name all causes at full length, each host for itself.
+        out: where to; a terminal gets a table unless NO_COLOR is set, anything else a line for each check as it ends.
+        verbose: whether to show failures host by host.
     """
 
     def __init__(self, out: TextIO, *, verbose: bool = False) -> None:
         self.out = out
         self.verbose = verbose
-        self.has_table = out.isatty() and not os.environ.get("NO_COLOR")
-        self.status: Any = None
+        self.has_table = is_terminal(out) and not os.environ.get("NO_COLOR")
+        self.begun = time.monotonic()
+        self.status: StatusLine | None = None
 
-    def heard(self, results: tuple[Result, ...]) -> None:
-        """Tell that a check has ended on all its hosts."""
+    def begin(self) -> None:
+        """Show that hosts are connected to, which takes a while before the first check ends."""
+        self.show_status("connecting")
+
+    def show_status(self, text: str) -> None:
+        """Show on a terminal what was done last, and for how long the checks have run."""
+        if self.has_table:
+            self.status = self.status or StatusLine(self.out)
+            self.status.show(text, self.begun)
+
+    def check_done(self, results: tuple[Result, ...]) -> None:
+        """Show that a check has ended on all its hosts."""
         if self.has_table:
             self.show_status(f"{results[0].group}: {results[0].title}")
             return
-        for title, outcome, hosts, seconds in rows(results):
-            self.line(f"{WORDS[outcome]:<10} {results[0].group:<14} {title:<{TITLE_WIDTH}} {hosts}  {seconds:.1f} s")
+        for row in check_rows(results):
+            words = f"{OUTCOME_TEXTS[row.outcome]:<10} {results[0].group:<14} {row.title:<{TITLE_WIDTH}}"
+            write(f"{words} {row.hosts}  {row.seconds:.1f} s", self.out)
 
     def show(self, verdict: Verdict) -> None:
-        """Tell everything, with what is wrong and the final word last."""
-        if self.has_table:
-            self.console().print(table(verdict))
-        for line in (*failures(verdict, self.verbose), *left_out(verdict), ""):
-            self.line(line)
-        self.line(f"{verdict.cluster}: {verdict.headline}.")
-
-    def show_status(self, text: str) -> None:
-        """Show what was looked at last."""
-        if self.status is None:
-            self.status = self.console().status("", refresh_per_second=4)
-            self.status.start()
-        from rich.markup import escape  # noqa: PLC0415 - rich is slow to import
-
-        self.status.update(escape(text))
+        """Show the table, the failures, what was not run, and the summary as the last line."""
+        lines = check_table(verdict, Paint(self.out)) if self.has_table else []
+        write("\n".join([*lines, *failures(verdict, self.verbose), *not_run(verdict), ""]), self.out)
+        write(f"{verdict.cluster}: {verdict.headline}.", self.out)
 
     def end(self) -> None:
-        """Take the status line away."""
+        """Remove the status line."""
         if self.status:
-            self.status.stop()
+            self.status.end()
             self.status = None
 
-    def console(self) -> Any:
-        """A rich console on our output, which takes text as it is."""
-        from rich.console import Console  # noqa: PLC0415 - rich is slow to import
 
-        return Console(file=self.out, highlight=False, markup=False)
+def check_rows(results: Iterable[Result]) -> tuple[CheckRow, ...]:
+    """One check's results, hosts with the same outcome put together; failures last.
 
-    def line(self, text: str) -> None:
-        """A line of its own."""
-        print(text, file=self.out, flush=True)
-
-
-def rows(results: Iterable[Result]) -> tuple[Row, ...]:
-    """One check's results, hosts with the same outcome put together; what failed comes last.
-
-    Hosts on which it was not run are told of below, all checks in one; here only where it was run on none.
+    Hosts on which it was not run are left out, since `not_run` names them; they are here only if it was run on none.
     """
     alike: dict[Outcome, list[Result]] = {}
     for result in results:
         alike.setdefault(result.outcome, []).append(result)
     shown = (PASSED, FAILED) if {PASSED, FAILED} & set(alike) else (NOT_RUN,)
-    found = ((outcome, alike[outcome]) for outcome in shown if outcome in alike)
     return tuple(
-        (some[0].title, outcome, fold(one.host for one in some), max(one.seconds for one in some))
-        for outcome, some in found
+        CheckRow(some[0].title, outcome, fold(one.host for one in some), max(one.seconds for one in some))
+        for outcome in shown
+        if (some := alike.get(outcome, []))
     )
 
 
-def table(verdict: Verdict) -> Table:
-    """All checks by group."""
-    from rich.table import Table  # noqa: PLC0415 - rich is slow to import
-    from rich.text import Text  # noqa: PLC0415
-
-    shown = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("Check", "Result", "Hosts"):
-        shown.add_column(title)
-    shown.add_column("Time", justify="right")
+def check_table(verdict: Verdict, paint: Paint) -> list[str]:
+    """The lines of a table of all checks by group."""
+    rows = [[Cell(title, DIM) for title in ("Check", "Result", "Hosts", "Time")]]
     group = ""
     for (name, _), results in by_check(verdict.results).items():
         if name != group:
-            shown.add_row(Text(name, style="bold"))
+            rows.append([Cell(name, BOLD), Cell(""), Cell(""), Cell("")])
             group = name
-        for number, (title, outcome, hosts, seconds) in enumerate(rows(results)):
-            said = Text(WORDS[outcome], style=STYLES[outcome])
-            time = Text(f"{seconds:.1f} s", style="dim")
-            shown.add_row(Text("" if number else f"  {title}"), said, Text(hosts), time)
-    return shown
+        for number, row in enumerate(check_rows(results)):
+            title, time_taken = "" if number else f"  {row.title}", Cell(f"{row.seconds:.1f} s", DIM)
+            result = Cell(OUTCOME_TEXTS[row.outcome], COLOURS[row.outcome])
+            rows.append([Cell(title), result, Cell(row.hosts), time_taken])
+    return table(rows, paint.width, paint)
 
 
 def failures(verdict: Verdict, verbose: bool = False) -> tuple[str, ...]:
-    """What is wrong, check by check, with cause and repair; hosts with the same trouble are put together."""
+    """The failures, check by check, with cause and repair; hosts with the same failure are put together."""
     lines: list[str] = []
     for (group, _), results in by_check(verdict.having(FAILED)).items():
         lines += ["", f"FAILED  {group}: {results[0].title}"]
-        for hosts, cause, repair in folded(results, apart=verbose):
-            lines.append(f"  {hosts}: {cause}")
+        for one in fold_texts(((result.host, (result.cause, result.repair)) for result in results), apart=verbose):
+            cause, repair = one.texts
+            lines.append(f"  {one.hostlist}: {cause}")
             lines += [f"    repair: {repair}"] if repair else []
     return tuple(lines)
 
 
-def left_out(verdict: Verdict) -> tuple[str, ...]:
-    """What was not looked at, reason by reason."""
+def not_run(verdict: Verdict) -> tuple[str, ...]:
+    """The checks that were not run, reason by reason."""
     reasons: dict[str, list[Result]] = {}
     for result in verdict.having(NOT_RUN):
-        reasons.setdefault(without(result.host, result.cause), []).append(result)
-    lines = []
-    for reason, results in reasons.items():
-        titles = tuple(dict.fromkeys(f"{result.group}: {result.title}" for result in results))
-        hosts = tuple(dict.fromkeys(result.host for result in results))
-        what = titles[0] if len(titles) == 1 else f"{len(titles)} checks"
-        lines.append(f"not run  {fold(hosts)}: {what}, because {with_hosts(hosts, reason)}")
+        reasons.setdefault(without_name(result.host, result.cause), []).append(result)
+    lines = [reason_line(reason, results) for reason, results in reasons.items()]
     return ("", *lines) if lines else ()
 
 
-def folded(results: Sequence[Result], *, apart: bool = False) -> tuple[tuple[str, str, str], ...]:
-    """(hosts, cause, repair) of one check; hosts that differ in nothing but their names are put together."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    said = Counter((result.cause, result.repair) for result in results)
-    for result in results:
-        place, words = result.host if apart else "", (result.cause, result.repair)
-        if said[words] == 1:
-            words = (without(result.host, result.cause), without(result.host, result.repair))
-        alike.setdefault((*words, place), []).append(result.host)
-    return tuple(
-        (fold(hosts), with_hosts(hosts, cause), with_hosts(hosts, repair))
-        for (cause, repair, _), hosts in alike.items()
-    )
+def reason_line(reason: str, results: Sequence[Result]) -> str:
+    """Why checks were not run, as in `not run  n2: 3 checks, because n2 is unreachable.`.
 
-
-def without(host: str, text: str) -> str:
-    """A text with a gap where it names a host."""
-    return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "\0", text)
-
-
-def with_hosts(hosts: Sequence[str], text: str) -> str:
-    """A text with its gaps filled with hosts."""
-    return text.replace("\0", fold(hosts))
+    Args:
+        reason: with `folding.HOST` in place of the host's name.
+        results: those that were not run for it.
+    """
+    titles = tuple(dict.fromkeys(f"{result.group}: {result.title}" for result in results))
+    hosts = fold(result.host for result in results)
+    checks = titles[0] if len(titles) == 1 else f"{len(titles)} checks"
+    return f"not run  {hosts}: {checks}, because {reason.replace(HOST, hosts)}"

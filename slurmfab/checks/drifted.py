@@ -1,14 +1,14 @@
-"""How a check says that what it found is drift, and of which kind."""
+"""The error that a check raises for drift, with the kind of drift."""
 
 from __future__ import annotations
 
 
 class Drifted(AssertionError):
-    """A failed check that has found drift; its message begins with the kind.
+    """A check failed because it found drift; the message begins with the kind of drift.
 
     Args:
-        kind: one of `slurmfab.kinds_of_drift`.
-        message: what is wrong, and why, then `Repair: ` and what to do.
+        kind: one of the constants of `slurmfab.impact.drift_kinds`.
+        message: the cause, then ` Repair: ` and the repair.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -17,5 +17,5 @@ class Drifted(AssertionError):
 
 
 def kind_of(error: BaseException) -> str:
-    """The kind of drift that a check has found; empty when it is none."""
+    """The kind of drift in a check's error; empty if the error is not drift."""
     return error.kind if isinstance(error, Drifted) else ""

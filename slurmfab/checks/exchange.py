@@ -1,4 +1,4 @@
-"""The output of a command on a host as it comes, both streams side by side, until a deadline."""
+"""Reads the output and error output of a remote command as they arrive, until a deadline."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CHUNK = 65536
 class Exchange:
     """The output of a running command.
 
-    Nothing here waits by the channel's file descriptor: paramiko can close that pipe while its own thread writes to it,
-    and the byte then goes into whatever file or connection has got the number since.
+    The class never waits on the channel's file descriptor: paramiko can close that pipe while its own thread writes to
+    it, and the byte would go into another file or connection that got the same number in the meantime.
 
     Args:
-        channel: of the command.
-        deadline: by `time.monotonic`, for all of it.
+        channel: the command's SSH channel.
+        deadline: time by `time.monotonic` at which reading stops.
     """
 
     def __init__(self, channel: paramiko.Channel, deadline: float) -> None:
@@ -32,7 +32,7 @@ class Exchange:
         self.error = b""
 
     def read_to_the_end(self) -> None:
-        """Read both streams side by side, so that neither can fill up and hold the command.
+        """Read both streams in parallel, so that a full stream cannot block the command.
 
         Raises:
             TimeoutError: the deadline has passed.
@@ -44,7 +44,7 @@ class Exchange:
         beside.join(self.remaining())
 
     def read_lines(self, heard: Callable[[str], None]) -> None:
-        """Read both streams to the end, and hand on each line of the output as it comes.
+        """Read both streams to the end, and call `heard` with each complete line of the output as it arrives.
 
         Raises:
             TimeoutError: the deadline has passed.
@@ -56,13 +56,13 @@ class Exchange:
                 heard(line.decode(errors="replace"))
 
     def read_errors(self) -> None:
-        """Read the error output to its end, or to the deadline; whoever reads the output meets that as well."""
+        """Read the error output to its end or the deadline; the reader of the output raises the `TimeoutError`."""
         with contextlib.suppress(TimeoutError):
             while self.receive_error():
                 pass
 
     def receive_error(self) -> bool:
-        """Wait for more error output; false at its end.
+        """Wait for more error output; returns false at its end.
 
         Raises:
             TimeoutError: the deadline has passed.
@@ -72,12 +72,19 @@ class Exchange:
         return bool(data)
 
     def received(self, receive: Callable[[int], bytes]) -> bytes:
-        """What comes next from a stream; empty at its end."""
+        """The next bytes of a stream; empty at its end.
+
+        Args:
+            receive: `recv` or `recv_stderr` of the channel.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
         self.channel.settimeout(self.remaining())
         return receive(CHUNK)
 
     def exit_code(self) -> int:
-        """The command's exit code.
+        """The command's exit code; waits for it.
 
         Raises:
             TimeoutError: the deadline has passed.
@@ -90,7 +97,7 @@ class Exchange:
         """Seconds until the deadline.
 
         Raises:
-            TimeoutError: there are none.
+            TimeoutError: the deadline has passed.
         """
         seconds = self.deadline - time.monotonic()
         if seconds <= 0:

@@ -1,4 +1,4 @@
-"""Marks the checks that jobs rest on."""
+"""A mark for checks of services that every job needs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ MARK = "is_foundation"
 
 
 def foundation(check: Check) -> Check:
-    """A check that jobs rest on: where it has failed, none is sent.
+    """Mark a check of a service that every job needs: the other checks send no job to a host where it failed.
 
-    Slurm would not know better than to start one there, and a job on a node without a daemon hangs and takes the node
-    out of service.
+    Slurm would start the job there, where it would hang and take the node out of service.
     """
     setattr(check, MARK, True)
     return check
 
 
 def is_foundation(check: Any) -> bool:
-    """Whether jobs rest on a check."""
+    """Whether a check is marked with `foundation`."""
     return bool(getattr(check, MARK, False))

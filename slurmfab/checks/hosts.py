@@ -1,4 +1,4 @@
-"""The hosts as checks see them: testinfra's host objects, with shells of ours behind them."""
+"""The host objects of the checks: testinfra hosts that run their commands in slurmfab's shells."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from testinfra.host import Host
 
 from slurmfab.checks.memory import RememberingShell
 from slurmfab.checks.shell import SECONDS, Shell, SshShell, shortened
-from slurmfab.errors import HostError, SlurmfabError, SudoPasswordNeeded
-from slurmfab.inventory import Inventory
+from slurmfab.errors import HostError, SlurmfabError
+from slurmfab.inventory.loading import Inventory
 from slurmfab.ssh import route
 from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey
+from slurmfab.ssh.sudo_password import SudoPassword
 from slurmfab.ssh.transport import SshTransport
 
 Shells = Mapping[str, "Shell | HostError"]
-"""By host: its shell, or why there is none."""
+"""Shells by host name; for a host without a shell, the error."""
 
 LOGINS = 6
-"""How many others log in to a host by SSH at a time. From ten logins on that are under way, whoever's they are, sshd
-turns some away by chance (sshd_config(5), MaxStartups)."""
+"""How many hosts log in to one host by SSH at the same time. From ten unauthenticated connections on, including those
+of other users, sshd drops some at random (sshd_config(5), MaxStartups)."""
 
 
 class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type information
-    """What testinfra's modules run their commands through.
+    """The testinfra backend that runs commands in a `Shell`.
 
     Args:
-        name: the host's name in the cluster.
-        shell: its shell.
+        name: the host's name in the cluster file.
+        shell: the host's shell.
     """
 
     NAME = "slurmfab"
@@ -42,13 +43,19 @@ class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type
         self.shell = shell
 
     def run(self, command: str, *args: str, **kwargs: Any) -> CommandResult:
-        """Run a command, with testinfra's `%s` filled in and quoted; `stdin` and `seconds` are ours."""
+        """Run a command and return its result, whatever its exit code.
+
+        Args:
+            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
+            args: the arguments.
+            kwargs: `stdin`, text for its standard input, and `seconds`, its time limit; others are ignored.
+        """
         text = self.quote(command, *args)
         answer = self.shell.run(text, str(kwargs.get("stdin", "")), float(kwargs.get("seconds", SECONDS)))
         return self.result(answer.code, text.encode(), answer.output, answer.error)
 
     def decode(self, data: bytes) -> str:
-        """Output as text; what is no UTF-8 in it is no reason to stop."""
+        """Output as text; bytes that are not UTF-8 are replaced."""
         return data.decode(errors="replace")
 
     def encode(self, data: str) -> bytes:
@@ -57,13 +64,13 @@ class ShellBackend(BaseBackend):  # type: ignore[misc] # testinfra ships no type
 
 
 class CheckedHost(Host):  # type: ignore[misc] # as above
-    """A testinfra host that knows its name in the cluster, and complains in sentences.
+    """A testinfra host with its name in the cluster file, and with readable messages for failed commands.
+
+    The semaphore `logins` is held while another host logs in to this one by SSH.
 
     Args:
-        name: in the cluster.
-        shell: its shell.
-
-    `logins` is held by whoever has another host log in to this one.
+        name: the host's name in the cluster file.
+        shell: the host's shell.
     """
 
     def __init__(self, name: str, shell: Shell) -> None:
@@ -75,26 +82,38 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
 
     @property
     def as_found(self) -> CheckedHost:
-        """The same host as it was when it was first asked: the same question is put once, however many checks have it.
+        """The same host with cached results: each command runs once, however many checks use it.
 
-        Not for what a check waits for, or what jobs may have changed since.
+        Not for state that a check waits for, or that jobs may have changed.
         """
         return CheckedHost(self.name, self.memory)
 
     def ask(self, command: str, *args: str, stdin: str = "", seconds: float = SECONDS) -> str:
-        """The output of a command that has to succeed, without white space around it.
+        """The output of a command that must succeed, without white space around it.
+
+        Args:
+            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
+            args: the arguments.
+            stdin: text for its standard input.
+            seconds: time limit.
 
         Raises:
-            AssertionError: it does not; the text has its last words.
+            AssertionError: it fails; the message has its last line.
         """
         done = self.run_expect([0], command, *args, stdin=stdin, seconds=seconds)
         return str(done.stdout).strip()
 
     def run_expect(self, expected: list[int], command: str, *args: str, **kwargs: Any) -> CommandResult:
-        """What a command left that has to end with one of these exit codes; testinfra's modules use it as well.
+        """The result of a command that must end with one of these exit codes; testinfra's modules call it too.
+
+        Args:
+            expected: the allowed exit codes.
+            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
+            args: the arguments.
+            kwargs: as for `ShellBackend.run`.
 
         Raises:
-            AssertionError: it does not; the text has its last words.
+            AssertionError: it ends with another exit code; the message has its last line.
         """
         done = self.run(command, *args, **kwargs)
         text = self.backend.quote(command, *args)
@@ -102,12 +121,21 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
         return done
 
     def check_output(self, command: str, *args: str, **kwargs: Any) -> str:
-        """The output of a command that has to succeed, for testinfra's modules."""
+        """The output of a command that must succeed, without line ends at its end; for testinfra's modules.
+
+        Args:
+            command: for `sh -c`; each `%s` is replaced by an argument, quoted.
+            args: the arguments.
+            kwargs: as for `ShellBackend.run`.
+
+        Raises:
+            AssertionError: it fails; the message has its last line.
+        """
         return str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
 
 
 def last_words(done: CommandResult) -> str:
-    """The last line that a command left, or its exit code where it left none; without a full stop at its end."""
+    """The last line of a command's error output, else of its output, else its exit code; without a final full stop."""
     lines: list[str] = (done.stderr.strip() or done.stdout.strip()).splitlines()
     return lines[-1].strip().rstrip(".") if lines else f"exit code {done.rc}"
 
@@ -120,33 +148,26 @@ def open_shells(
     ask_password: Callable[[], str] | None = None,
     password: str = "",
 ) -> Iterator[Shells]:
-    """Shells on all of these hosts, opened at once; a host without one has its error instead.
+    """Open shells on these hosts at the same time; closed at the end of the `with` block.
 
     Args:
         inventory: the cluster.
-        hosts: whom to connect to.
-        policies: what holds the pinned key of each host.
-        ask_password: asks the user for the sudo password, at most once; `None` where nobody can be asked.
-        password: the sudo password, where it is known already.
+        hosts: names of hosts.
+        policies: the pinned host key of each host, by name.
+        ask_password: prompts for the sudo password, again if it is wrong; `None` if prompting is impossible.
+        password: the sudo password if it is known already; empty if not.
+
+    Returns:
+        For each host its shell, or the `HostError` that prevented it.
+
+    Raises:
+        SlurmfabError: an error that concerns the whole cluster, not one host.
     """
     transport = SshTransport(route.to_hosts(inventory.cluster), policies)
-    passwords = Passwords(ask_password, password)
-
-    def shell_on(host: str) -> Shell:
-        connection = transport.connection(host)
-        if not transport.routes[host].become:
-            return SshShell(host, connection)
-        shell = SshShell(host, connection, become=True, password=passwords.known)
-        try:
-            shell.run("true")
-        except SudoPasswordNeeded:
-            shell.password = passwords.asked()
-            shell.run("true")
-        return shell
-
+    sudo = SudoPassword(ask_password, password)
     try:
         opened: dict[str, Shell | HostError] = {}
-        for host, outcome in on_each(hosts, shell_on):
+        for host, outcome in on_each(hosts, lambda host: shell_on(host, transport, sudo)):
             if isinstance(outcome, SlurmfabError) and not isinstance(outcome, HostError):
                 raise outcome
             opened[host] = outcome
@@ -155,22 +176,25 @@ def open_shells(
         transport.close()
 
 
-class Passwords:
-    """The sudo password, asked for once however many hosts want it.
+def shell_on(host: str, transport: SshTransport, sudo: SudoPassword) -> Shell:
+    """Open a shell on a host, with sudo if the cluster file says so.
 
     Args:
-        ask: asks the user; `None` where nobody can be asked.
-        known: what is known already.
+        host: the host's name.
+        transport: the SSH connections.
+        sudo: the sudo password of all hosts.
+
+    Raises:
+        HostError: the host is unreachable, or sudo refuses.
     """
+    connection = transport.connection(host)
+    if not transport.routes[host].become:
+        return SshShell(host, connection)
+    shell = SshShell(host, connection, become=True)
 
-    def __init__(self, ask: Callable[[], str] | None, known: str = "") -> None:
-        self.ask = ask
-        self.known = known
-        self.asking = threading.Lock()
+    def attempt(password: str) -> tuple[Shell, bool]:
+        shell.password = password
+        shell.run("true")
+        return shell, shell.used_password
 
-    def asked(self) -> str:
-        """The password; empty where nobody can be asked."""
-        with self.asking:
-            if not self.known and self.ask:
-                self.known = self.ask()
-            return self.known
+    return sudo.log_in(attempt)

@@ -1,4 +1,4 @@
-"""Answers that are remembered: what several checks want to know of a host is asked once in a run."""
+"""A cache of commands' results: a command that several checks use runs once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from slurmfab.checks.shell import SECONDS, Answer, Shell
 
 
 class RememberingShell:
-    """A shell that runs each command once, and gives its first answer to whoever asks again; errors as well.
+    """A shell that runs each command once and returns the same result, or raises the same error, to all callers.
 
-    For questions alone, whose answers may be as old as the run.
+    Only for commands that change nothing, and whose results may be as old as the run.
 
     Args:
         shell: runs the commands.
@@ -23,13 +23,22 @@ class RememberingShell:
         self.looking_up = threading.Lock()
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> Answer:
-        """What a command said when it ran first; see `Shell`. Those who ask meanwhile wait for it."""
+        """The result of the command's first run, for which concurrent callers wait.
+
+        Args:
+            command: for `sh -c`.
+            stdin: text for its standard input; results are cached per command and input.
+            seconds: time limit of the first run.
+
+        Raises:
+            Exception: whatever the first run raised.
+        """
         with self.looking_up:
             is_new = (command, stdin) not in self.answers
             answer = self.answers.setdefault((command, stdin), Future())
         if is_new:
             try:
                 answer.set_result(self.shell.run(command, stdin, seconds))
-            except BaseException as error:  # whoever waits has to hear of it, whatever it is
+            except BaseException as error:  # the other callers wait for it and must get the error
                 answer.set_exception(error)
         return answer.result()

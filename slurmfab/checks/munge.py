@@ -1,27 +1,36 @@
-"""Munge as the checks ask about it: whether two keys are the same, and what one host makes of another's credential."""
+"""Comparison of munge keys, and test of a munge credential between two hosts."""
 
 from __future__ import annotations
 
 from slurmfab.checks.hosts import CheckedHost, last_words
-from slurmfab.checks.wanted import MUNGE_KEY, deploy
+from slurmfab.checks.wanted import deploy
+from slurmfab.paths import MUNGE_KEY
 
 STATUS = "STATUS:"
 
 
 def has_same_key(one: CheckedHost, other: CheckedHost) -> bool:
-    """Whether two hosts have the same munge key on their disks; only fingerprints travel, and nobody is shown them."""
+    """Whether two hosts have the same munge key on disk; only SHA-256 sums leave the hosts, and they are not shown."""
     fingerprints = {host.as_found.ask("sha256sum %s", MUNGE_KEY) for host in (one, other)}
     return len(fingerprints) == 1
 
 
 def status_of_credential(maker: CheckedHost, reader: CheckedHost) -> str:
-    """What one host says of a credential that another one has just made, such as `Success (0)`; it travels in memory.
+    """Decode a new credential of one host on another, and return the status of unmunge, such as `Success (0)`.
+
+    The credential is never written to a disk.
+
+    Args:
+        maker: the host that makes the credential.
+        reader: the host that decodes it.
 
     Raises:
-        AssertionError: none can be made.
+        AssertionError: munge cannot make a credential.
     """
     made = maker.run("munge --no-input")
-    assert made.rc == 0, f"no credential can be made on {maker.name} ({last_words(made)}). Repair: {deploy(maker.name)}"
+    assert made.rc == 0, (
+        f"munge cannot make a credential on {maker.name} ({last_words(made)}). Repair: {deploy(maker.name)}"
+    )
     read = reader.run("unmunge", stdin=made.stdout)
     status = next((line.partition(":")[2].strip() for line in read.stdout.splitlines() if line.startswith(STATUS)), "")
     return status or last_words(read)

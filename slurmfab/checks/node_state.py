@@ -1,19 +1,22 @@
-"""What Slurm says of a node, and what to do about each thing that it can be unhappy with."""
+"""States and reasons of nodes in Slurm, with a repair for each."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from slurmfab.agent.node_states import HEALTH
+from slurmfab.agent.nodes.states import HEALTH
 from slurmfab.checks.wanted import deploy
+from slurmfab.program_name import FAB
 
 READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}
+"""States of a node in service."""
+
 HARMLESS = {"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE", "PLANNED", "RESERVED", "COMPLETING"}
 """Flags with which a node still takes jobs (scontrol(1), NODES - SHOW COMMAND: State)."""
 
 LESS = re.compile(r"Low (RealMemory|TmpDisk|CPUs|socket)|gres/\w+ count")
-"""Reasons that slurmctld gives when a node registers with less than slurm.conf says."""
+"""Reasons that slurmctld sets if a node registers with less hardware than slurm.conf says."""
 
 _SUFFIXES = {
     "*": "NOT_RESPONDING",
@@ -26,16 +29,16 @@ _SUFFIXES = {
     "^": "REBOOT_ISSUED",
     "-": "PLANNED",
 }
-"""Signs behind a state that are a short form of a flag (sinfo(1), NODE STATE CODES)."""
+"""Flags by the character after a state that stands for them (sinfo(1), NODE STATE CODES)."""
 
 
 def record(text: str) -> dict[str, str]:
-    """The fields of one line of `scontrol --oneliner show node`; values may hold spaces."""
+    """The fields of one line of `scontrol --oneliner show node`; values may contain spaces."""
     return {key: value.strip() for key, value in re.findall(r"(\w+)=(.*?)(?=\s+\w+=|\s*$)", text)}
 
 
 def flags(state: str) -> set[str]:
-    """A node's state as words: `IDLE*+DRAIN` is IDLE, NOT_RESPONDING and DRAIN."""
+    """The flags of a node state: `IDLE*+DRAIN` is IDLE, NOT_RESPONDING and DRAIN."""
     words = set()
     for word in state.split("+"):
         base = word.rstrip("".join(_SUFFIXES))
@@ -44,64 +47,78 @@ def flags(state: str) -> set[str]:
 
 
 def is_ready(node: Mapping[str, str]) -> bool:
-    """Whether a node takes jobs, now or when those that it has are done."""
+    """Whether a node is in service: it takes jobs now, or when its present jobs have ended."""
     words = flags(node.get("State", "UNKNOWN"))
     return bool(words & READY) and words <= READY | HARMLESS
 
 
 def has_less(node: Mapping[str, str]) -> bool:
-    """Whether Slurm has taken a node out of service because it registered with less than slurm.conf says."""
+    """Whether Slurm took a node out of service because it registered with less hardware than slurm.conf says."""
     return bool(LESS.search(node.get("Reason", "")))
 
 
 def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
-    """Why a node takes no jobs, and what to do; empty when it does.
+    """Why a node takes no jobs, with the repair; empty if it takes jobs.
 
     Args:
         name: the node's name.
-        node: its record.
-        acceptance: how other hardware than the lock's is accepted.
+        node: Slurm's record of the node.
+        acceptance: the command that accepts hardware other than the lock's.
     """
     if is_ready(node):
         return ""
     state, reason = node.get("State", "UNKNOWN"), node.get("Reason", "")
-    said = f"Slurm has it {state}" + (f", for the reason “{reason}”." if reason else ", without a reason.")
+    said = f"its state in Slurm is {state}" + (f", with the reason “{reason}”." if reason else ", without a reason.")
     return f"{said} {advice(name, flags(state), reason, acceptance)}"
 
 
 def advice(name: str, words: set[str], reason: str, acceptance: str) -> str:
-    """What a state and a reason mean, and what to do; `acceptance` is how other hardware is accepted."""
+    """The meaning of a state and reason, and the repair.
+
+    Args:
+        name: the node's name.
+        words: the flags of its state.
+        reason: Slurm's reason; empty for none.
+        acceptance: the command that accepts hardware other than the lock's.
+    """
     resume = f"scontrol update NodeName={name} State=RESUME"
-    rules = (
+    otherwise = f"Repair: {resume}; if the state comes back, see /var/log/slurm/slurmctld.log on the controller"
+    return next((text for holds, text in _rules(name, words, reason, acceptance, resume) if holds), otherwise)
+
+
+def _rules(name: str, words: set[str], reason: str, acceptance: str, resume: str) -> tuple[tuple[bool, str], ...]:
+    """Pairs of condition and advice; the first true one counts. Arguments as for `advice`; `resume` is a command."""
+    return (
         (
             bool(LESS.search(reason)),
-            "The node has less than slurm.conf promises: memory, CPUs or devices are gone. "
-            f"Repair: mend the hardware, then {resume}; or, if it is meant to be so: {acceptance}",
+            "The node has less than slurm.conf says: memory, CPUs or devices are missing. "
+            f"Repair: fix the hardware, then {resume}; or, if the change is intended: {acceptance}",
         ),
         (
             bool(words & {"INVAL", "INVALID_REG"}),
-            f"What the node reports does not fit slurm.conf. Repair: {deploy(name)}",
+            f"The hardware that the node reports does not match slurm.conf. Repair: {deploy(name)}",
         ),
         (
             "NOT_RESPONDING" in words or reason.startswith("Not responding"),
-            "slurmctld gets no answer from its slurmd: it is down, or a firewall is in between. "
-            f"Repair: {deploy(name)}; if that changes nothing, see `journalctl -u slurmd` there",
+            "slurmctld gets no answer from its slurmd: slurmd is down, or a firewall blocks it. "
+            f"Repair: {deploy(name)}; if that does not help, see `journalctl -u slurmd` there",
         ),
         ("UNKNOWN" in words, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
         (
             reason.startswith(HEALTH) and bool(words & {"DRAIN", "DRAINED", "DRAINING"}),
-            "Its own health check has drained it. Repair: mend that; it comes back by itself some minutes later, or by "
-            f"fab resume {name}",
+            "Its own health check has drained it. Repair: fix the problem; the node returns to service by "
+            f"itself some minutes later, or with {FAB} resume {name}",
         ),
-        ("unexpectedly rebooted" in reason, f"It was restarted while Slurm counted on it. Repair: {resume}"),
+        (
+            "unexpectedly rebooted" in reason,
+            f"The node rebooted unexpectedly while it was in service. Repair: {resume}",
+        ),
         (
             bool(words & {"DRAIN", "DRAINED", "DRAINING"}),
-            f"Somebody, or Slurm itself, has drained it. Repair: when the reason is settled, {resume}",
+            f"An admin or Slurm itself has drained it. Repair: when the cause is fixed, {resume}",
         ),
         (
             bool(words & {"REBOOT_ISSUED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}),
-            "It is on its way into or out of service. Repair: wait until it is back",
+            "It is rebooting, powering up or down, or in maintenance. Repair: wait until it is back",
         ),
     )
-    otherwise = f"Repair: {resume}; if that does not last, see /var/log/slurm/slurmctld.log on the controller"
-    return next((text for holds, text in rules if holds), otherwise)

@@ -1,4 +1,4 @@
-"""Two jobs on one node at the same time: what one of them may not see of the other."""
+"""Runs two jobs on one node at the same time, for checks that they are isolated from each other."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from testinfra.backend.base import CommandResult
 from slurmfab.checks.slurm import Slurm
 
 ALONE = "slurmfab-check-alone"
+"""Output of a job that did not see the other job start."""
+
 TRIES = 100
-"""How often a job looks for the other one, five times a second: longer than that one may wait."""
+"""How often a job looks for the other job, every 0.2 s: longer than the other may wait for its resources."""
 
 BOTH = (
     'n=0; until [ "$(squeue --noheader --states=all --name={name} --format="%k %T" | grep -c "^{mark} [^P]")" -ge 2 ]; '
     f"do n=$((n+1)); if [ $n -gt {TRIES} ]; then echo {ALONE}; exit 0; fi; sleep 0.2; done; "
 )
-"""Waits until both jobs with this mark have what they asked for; each keeps its own until it has seen the other."""
+"""Waits until both jobs with this comment have started, so that each keeps its resources until then."""
 
 
 def side_by_side(
     slurm: Slurm, node: str, command: str, options: Sequence[str] = ()
 ) -> tuple[CommandResult, CommandResult]:
-    """What two jobs with this command leave that have parts of one node at the same time.
+    """Run a command in two jobs on one node at the same time, and return both results.
 
     Args:
-        slurm: Slurm.
+        slurm: runs the jobs.
         node: the node's name.
-        command: for `sh -c`, run when both have begun.
-        options: more of srun's.
+        command: for `sh -c`; runs when both jobs have started.
+        options: more options of srun, for each job.
 
     Raises:
-        AssertionError: Slurm did not run them.
+        AssertionError: Slurm did not run the jobs.
         pytest.skip.Exception: the node has no room for both.
     """
     record = slurm.node_as_found(node)
     if int(record["CPUTot"]) < 2 * int(record["ThreadsPerCore"]):
-        pytest.skip(f"{node} has one core only.")
+        pytest.skip(f"{node} has only one core.")
     mark = f"pair-{secrets.token_hex(4)}"
     script = BOTH.format(name=slurm.job_name, mark=mark) + command
     with ThreadPoolExecutor(max_workers=2) as pool:

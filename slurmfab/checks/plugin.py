@@ -1,26 +1,36 @@
-"""The pytest plugin behind the checks: gives them their hosts, runs each on all hosts at once, keeps the results.
+"""The pytest plugin of the checks: passes hosts to the checks, runs each on all hosts at once, collects the results.
 
-What a check may take as arguments:
+A check with one of these arguments, a `CheckedHost`, runs once for each such host that the user selected:
 
-    host        every host in turn          other       every host but the primary controller, in turn
-    node        every compute node in turn  gpu_node    every compute node that shall have GPUs, in turn
-    backup      the backup controller       account     slurm and munge, in turn
-    database    slurmdbd's host             enforcer    the primary controller, where jobs need an account
-    mailer      the primary controller, where it sends mail about jobs
-    gpu_checker the primary controller, where it measures GPUs by itself
-    gpus_node   every compute node in turn that shall have two GPUs or more
-    sharing_node, private_node   every compute node in turn whose GPUs are shared, or whose jobs have their own /tmp
-    watched     every compute node in turn, where the cluster file has `health`
-    with_people, with_local_people   every host in turn, where the cluster file has people, or slurmfab makes them
-    controller  the primary controller, as the partner of the host in question, or alone
-    slurm       Slurm as the controller sees it, and a way to run jobs (`slurmfab.checks.slurm.Slurm`)
-    nodes       the names of all compute nodes that are looked at, as far as nothing is wrong with them
-    cluster     the cluster file            lock        its lock
+    host                any host
+    other               any host except the primary controller
+    node                a compute node
+    gpu_node            a compute node with GPUs
+    gpus_node           a compute node with two GPUs or more
+    sharing_node        a compute node whose GPUs are shared (shards)
+    private_node        a compute node, if jobs have a private /tmp
+    watched             a compute node, if the cluster file has `health`
+    backup              a backup controller
+    database            the host of slurmdbd
+    saver               a host with scheduled backups
+    gpu_checker         the primary controller, if the cluster file has `gpu_checks`
+    enforcer            the primary controller, if jobs need an account
+    mailer              the primary controller, if it sends mail about jobs
+    with_people         any host, if the cluster file has users
+    with_local_people   any host, if slurmfab creates the users of the cluster file
 
-Hosts are testinfra's (`CheckedHost`). A check on many hosts runs on all of them at the same time, in threads: it costs
-as much as its slowest host. So a check changes nothing but its own local variables.
+Without such an argument it runs once, if the user selected the primary controller, or, for `nodes`, two compute nodes.
+Further arguments:
 
-A check that is marked as a `foundation` is what jobs rest on: where it has failed, none is sent.
+    account             the name of a system user, `slurm` and `munge`: the check runs once for each
+    controller          the primary controller (`CheckedHost`), even if the user did not select it
+    slurm               Slurm's commands and test jobs (`slurmfab.checks.slurm.Slurm`)
+    nodes               names of the selected compute nodes that are reachable and passed all `foundation` checks
+    cluster, lock       the cluster file and its lock
+
+A check runs on all its hosts at the same time, in threads, so it must not change anything except local variables.
+
+A check with the mark `foundation` tests a service that every job needs: no job is sent to a host where it failed.
 """
 
 from __future__ import annotations
@@ -41,26 +51,28 @@ from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_r
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus
 from slurmfab.errors import HostError, Unreachable
-from slurmfab.inventory import Inventory
+from slurmfab.inventory.loading import Inventory
 from slurmfab.ssh.fan_out import FAN_OUT
 
 ALWAYS = ("test_host_is_reachable", "test_controller_answers")
-"""The checks that always run: whatever is asked for, it has to be told when somebody does not answer."""
+"""Checks that run even if `--only` does not name them: an unreachable host or slurmctld must be reported."""
 
 ACCOUNTS = ("slurm", "munge")
+"""Values of the argument `account`."""
+
 JOBS = ("jobs", "accounting", "limits", "gpus", "mail")
-"""The groups that send jobs."""
+"""The groups of checks that run jobs."""
 
 
 class Checks:
-    """The plugin.
+    """The pytest plugin; afterwards, `results` has the results.
 
     Args:
-        inventory: the cluster, and what its lock holds.
-        hosts: the names of those that are looked at.
-        shells: the shells of these and of the primary controller, or why there is none.
-        only: words that choose checks: a group's name, or a part of a check's name; empty for all.
-        heard: told the results of each check as it ends.
+        inventory: the cluster file and its lock.
+        hosts: names of the selected hosts.
+        shells: the shells of these hosts and of the primary controller, or the errors that prevented them.
+        only: words that select checks: names of groups, or parts of checks' names; empty for all.
+        heard: called with the results of each check when it ends.
     """
 
     def __init__(
@@ -96,7 +108,7 @@ class Checks:
         }
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One test per host, in the cluster's order."""
+        """Make one test per host of a check, in the order of the cluster's hosts."""
         for name, hosts in {**self.places, "account": ACCOUNTS}.items():
             if name in metafunc.fixturenames:
                 metafunc.parametrize(name, hosts, ids=hosts)
@@ -105,7 +117,7 @@ class Checks:
                 metafunc.parametrize(name, [None], ids=[pytest.HIDDEN_PARAM])
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        """Leave out what is not asked for, and put together what is one check on several hosts."""
+        """Remove tests that are not selected, and group the tests of each check."""
         items[:] = [item for item in items if self.is_wanted(item)]
         for item in items:
             self.together.setdefault(check_of(item), []).append(item)
@@ -113,7 +125,7 @@ class Checks:
             items.clear()
 
     def is_wanted(self, item: pytest.Function) -> bool:
-        """Whether a test is about hosts that are looked at, and is asked for."""
+        """Whether the user selected a test's host and its check."""
         arguments = arguments_of(item)
         place = next((name for name in self.places if name in arguments), None)
         if place:
@@ -126,13 +138,13 @@ class Checks:
         return is_about_us and is_asked
 
     def unknown_words(self) -> tuple[str, ...]:
-        """The words of `only` that have chosen nothing."""
+        """The words of `only` that match no check."""
         chosen = [(group_of(items[0]), items[0].originalname) for items in self.together.values()]
         return tuple(word for word in self.only if not any(word == group or word in name for group, name in chosen))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        """Run the whole check when its first test comes; the others find their result there."""
+        """Run a check on all its hosts at its first test; its other tests return the results of that run."""
         if pyfuncitem.nodeid not in self.results:
             self.run(self.together[check_of(pyfuncitem)])
         if pyfuncitem.nodeid in self.errors:
@@ -141,7 +153,7 @@ class Checks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-        """Put our words and times in the place of tracebacks, for JUnit."""
+        """Put the check's message and duration into pytest's report, instead of a traceback, for JUnit."""
         report: Any = yield
         result = self.results.get(item.nodeid)
         if call.when == "call" and result:
@@ -167,15 +179,16 @@ class Checks:
         error: BaseException | None = None
         try:
             item.obj(**self.arguments(item))
-        except (Exception, pytest.skip.Exception) as caught:  # a broken check is a result as well
+        except (Exception, pytest.skip.Exception) as caught:  # a bug in a check is reported as its result
             error = self.errors[item.nodeid] = caught
         return self.result(item, error, time.monotonic() - begin)
 
     def arguments(self, item: pytest.Function) -> dict[str, Any]:
-        """What a check is called with.
+        """The arguments of a check, by name.
 
         Raises:
-            pytest.skip.Exception: a host that it needs is not there.
+            pytest.skip.Exception: a host or service that it needs does not work.
+            HostError: the host is unreachable, and this is the check that reports it.
         """
         arguments, params = arguments_of(item), params_of(item)
         hosts = {name: params[name] for name in arguments if name in self.places}
@@ -190,19 +203,29 @@ class Checks:
         return {**{name: self.known[host] for name, host in hosts.items()}, **others}
 
     def need(self, item: pytest.Function, host: str) -> None:
-        """Leave a check out that needs a host which is not there, or that would send jobs to an unsound one.
+        """Skip a check that needs an unreachable host, or would run jobs on a host that failed a `foundation` check.
 
-        That a host is not there fails once, in the first check of all.
+        An unreachable host fails only one check, `test_host_is_reachable`.
+
+        Raises:
+            pytest.skip.Exception: the check must be skipped.
+            HostError: the host is unreachable, and this is the check that reports it.
         """
         if host in self.lost:
             if item.originalname == ALWAYS[0]:
                 raise self.lost[host]
-            pytest.skip(f"{host} cannot be asked.")
+            pytest.skip(f"{host} is unreachable.")
         if host in self.unsound and group_of(item) in JOBS and "slurm" in arguments_of(item):
             pytest.skip(f"this has failed on {host}: {self.unsound[host]}.")
 
     def result(self, item: pytest.Function, error: BaseException | None, seconds: float) -> Result:
-        """What a check found, in words."""
+        """The result of a check on one host.
+
+        Args:
+            item: the test.
+            error: what the check raised; `None` if it passed.
+            seconds: duration.
+        """
         params = params_of(item)
         host = next((params[name] for name in self.places if name in params), self.controller)
         check = check_of(item).partition(".")[2]
@@ -221,7 +244,7 @@ class Checks:
 
 
 def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The hosts, of these, for each argument that a check may take of them."""
+    """The hosts on which a check runs, by the name of its argument; `hosts` are those that the user selected."""
     cluster, lock = inventory.cluster, inventory.lock
     nodes = tuple(host for host in hosts if "compute" in cluster.roles(host))
     primary = tuple(host for host in hosts if host == cluster.controller)
@@ -246,7 +269,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
 
 
 def explained(error: BaseException, host: str) -> tuple[str, str]:
-    """Cause and repair of a check that did not pass on a host."""
+    """Cause and repair of a check that failed on a host; the repair is empty if unknown."""
     if isinstance(error, HostError):
         return (error.reason if error.host == host else str(error)), ""
     if isinstance(error, AssertionError):
@@ -260,23 +283,23 @@ def arguments_of(item: pytest.Function) -> tuple[str, ...]:
 
 
 def params_of(item: pytest.Function) -> dict[str, str]:
-    """What pytest has chosen for a test: names of hosts and accounts."""
+    """The parameters of a test: names of hosts and accounts, by argument."""
     params: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
     return params
 
 
 def group_of(item: pytest.Function) -> str:
-    """The name of a check's file, as in `munge` for test_munge.py."""
+    """The group of a check, by the name of its file: `munge` for test_munge.py."""
     return item.path.stem.removeprefix("test_")
 
 
 def check_of(item: pytest.Function) -> str:
-    """What is one check, on however many hosts: `munge.key_is_the_controllers`, with the account where it has one."""
+    """The name of a check on all its hosts: `munge.key_is_the_controllers`, and `.ACCOUNT` if it has an account."""
     params, name = params_of(item), item.originalname.removeprefix("test_")
     return f"{group_of(item)}.{name}" + (f".{params['account']}" if "account" in params else "")
 
 
 def title_of(item: pytest.Function) -> str:
-    """A check's sentence: the first line of its docstring, with the account's name in it where it has one."""
+    """The title of a check: the first line of its docstring, with `{account}` replaced by the account's name."""
     line = (inspect.getdoc(item.obj) or item.originalname).splitlines()[0].rstrip(".")
     return line.replace("{account}", params_of(item).get("account", ""))

@@ -1,4 +1,4 @@
-"""What checks found: one result per check and host, and the verdict on the cluster."""
+"""The results of checks, one per check and host, and their summary."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ FAILED: Outcome = "failed"
 NOT_RUN: Outcome = "not run"
 
 DONE, FAILURE, LEFT_OUT = 0, 1, 3
-"""Exit codes: all is well; a check failed; nothing failed but that hosts could not be reached."""
+"""Exit codes: no check failed; a check failed; checks failed only because hosts are unreachable."""
 
 REPAIR = " Repair: "
-"""What stands between cause and repair in the message of a failed check."""
+"""Separates cause and repair in the message of a failed check."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one check found on one host.
+    """The result of one check on one host.
 
     Args:
-        group: the checks of one kind, such as `munge`.
-        check: its name, such as `key_is_the_controllers`.
-        title: the same as a sentence.
-        host: the host that it is about.
+        group: the group of checks, such as `munge`.
+        check: the check's name, such as `key_is_the_controllers`.
+        title: the check's title, a sentence.
+        host: the name of the host that the check tested.
         outcome: `passed`, `failed` or `not run`.
-        cause: what is wrong and why, or why it was not run.
-        repair: what to do about it.
-        seconds: how long it took on this host.
-        is_unreachable: whether it failed for want of an SSH connection.
-        drift: the kind of drift that it has found; empty for none.
+        cause: why it failed or was not run; empty if it passed.
+        repair: how to repair the problem; empty if unknown.
+        seconds: duration on this host.
+        is_unreachable: whether it failed because a host is unreachable by SSH.
+        drift: the kind of drift that it found (`slurmfab.impact.drift_kinds`); empty for none.
     """
 
     group: str
@@ -49,12 +49,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What all checks found.
+    """The results of all checks.
 
     Args:
         cluster: the cluster's name.
-        results: in the order of the checks, hosts in the cluster's order.
-        seconds: how long everything took, connections included.
+        results: in the order of the checks, and for each check in the order of the cluster's hosts.
+        seconds: duration of the whole run, connections included.
     """
 
     cluster: str
@@ -67,7 +67,7 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """0 when nothing failed, 3 when hosts could not be reached and all else is well, 1 otherwise."""
+        """0 if no check failed, 3 if checks failed only because hosts are unreachable, else 1."""
         failed = self.having(FAILED)
         if not failed:
             return DONE
@@ -75,7 +75,7 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """`38 checks passed, 1 failed, 2 not run in 6.1 s`; a check on three hosts counts as three."""
+        """Such as `38 checks passed, 1 failed, 2 not run in 6.1 s`; a check on three hosts counts as three."""
         passed, failed, left = (len(self.having(outcome)) for outcome in (PASSED, FAILED, NOT_RUN))
         words = [f"{passed} check{'' if passed == 1 else 's'} passed"]
         words += [f"{failed} failed"] if failed else []
@@ -83,7 +83,7 @@ class Verdict:
         return f"{', '.join(words)} in {self.seconds:.1f} s"
 
     def as_json(self) -> dict[str, Any]:
-        """The verdict as JSON values; docs/checks.md documents the shape."""
+        """The results as JSON values; docs/checks.md documents their format."""
         return {
             "version": 1,
             "cluster": self.cluster,
@@ -110,19 +110,19 @@ class Verdict:
 
 
 def cause_and_repair(message: str) -> tuple[str, str]:
-    """The two halves of a failed check's message.
+    """The cause and the repair in the message of a failed check; the repair is empty if there is none.
 
     >>> cause_and_repair("munged is dead. Repair: fab deploy --hosts n2")
     ('munged is dead.', 'fab deploy --hosts n2')
     """
-    # Where pytest rewrites asserts, it adds what was compared; people have the cause already.
+    # If pytest rewrites assertions, it appends the compared values, which the cause already names.
     text = message.split("\nassert ", 1)[0].strip()
     cause, _, repair = text.partition(REPAIR)
     return cause, repair
 
 
 def by_check(results: Iterable[Result]) -> dict[tuple[str, str], list[Result]]:
-    """The results of each check, in order."""
+    """The results of each check, by group and name of the check, in order."""
     checks: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         checks.setdefault((result.group, result.check), []).append(result)

@@ -1,4 +1,4 @@
-"""Shell commands on a host, each in an SSH channel of its own: the checks' road, which has no agent on it."""
+"""Runs shell commands on a host, each in its own SSH channel; checks use this instead of the agent."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slurmfab.checks.exchange import Exchange
-from slurmfab.errors import BecomeRefused, HostError, SudoPasswordNeeded, Unreachable
+from slurmfab.errors import BecomeRefused, HostError, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
+from slurmfab.ssh.sudo_password import ONE_TRY
 
 if TYPE_CHECKING:
     import paramiko
 
 SECONDS = 30.0
-"""How long a command may take, unless a check says otherwise."""
+"""Default time limit of a command."""
 
 SESSIONS = 6
-"""How many commands run on one host at a time: sshd allows ten per connection (sshd_config(5), MaxSessions), and counts
-those that have ended for a moment longer than we do."""
+"""How many commands run on one host at a time: sshd allows ten sessions per connection (sshd_config(5), MaxSessions),
+and counts ended sessions for a moment longer."""
 
 LAST_WORDS_SECONDS = 30.0
-"""How long a command that takes long may take to end once the user has had enough."""
+"""Seconds in which a command that `follow` runs must end after Ctrl-C."""
 
 PAUSE = 0.02
-"""Seconds between two tries to open a session while sshd still counts ended ones."""
+"""Seconds between attempts to open a session while sshd still counts ended ones."""
 
 ENVIRONMENT = "env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""What commands run in: English messages, and the folders of root's programs, which SSH leaves out for others."""
+"""Prefix of every command: English messages, and a PATH with root's programs, which other users get without sbin."""
 
 PROMPT = b"[slurmfab check: sudo password]"
 READY = b"[slurmfab check: ready]"
@@ -38,7 +39,13 @@ READY = b"[slurmfab check: ready]"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command left: its exit code (-1 when a signal ended it), its output, its error output."""
+    """The result of a command.
+
+    Args:
+        code: exit code; -1 if a signal ended the command.
+        output: its standard output.
+        error: its error output.
+    """
 
     code: int
     output: bytes = b""
@@ -46,34 +53,34 @@ class Answer:
 
 
 class NoAnswer(HostError):
-    """A command that took too long on a host that is there."""
+    """A command exceeded its time limit; the connection still works."""
 
 
 class Shell(Protocol):
-    """A host's shell, as root. Tests put a function's answers in its place."""
+    """A root shell on a host. Tests replace it by a function."""
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> Answer:
-        """What a command says.
+        """Run a command and return its result, whatever its exit code.
 
         Args:
             command: for `sh -c`.
-            stdin: what it reads; never part of any message.
-            seconds: how long it may take.
+            stdin: text for its standard input, which can be secret; never part of a message.
+            seconds: time limit.
 
         Raises:
-            Unreachable: the connection is lost.
-            NoAnswer: it took too long.
+            Unreachable: the connection was lost.
+            NoAnswer: the command exceeded its time limit.
         """
 
 
 class SshShell:
-    """A host's shell behind an open Fabric connection.
+    """A shell over an open Fabric connection.
 
     Args:
         host: the host's name, for messages.
         connection: the open connection.
-        become: whether root is reached by sudo.
-        password: sudo's, if it is known; it goes through standard input when sudo asks, and nowhere else.
+        become: whether commands run with sudo.
+        password: the sudo password; empty if unknown. It is sent only through standard input, when sudo prompts for it.
     """
 
     def __init__(self, host: str, connection: Any, *, become: bool = False, password: str = "") -> None:
@@ -81,39 +88,48 @@ class SshShell:
         self.connection = connection
         self.become = become
         self.password = password
+        self.used_password = False
         self.slots = threading.BoundedSemaphore(SESSIONS)
 
     def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> Answer:
-        """What a command says; see `Shell`.
+        """Run a command and return its result, whatever its exit code.
+
+        Args:
+            command: for `sh -c`.
+            stdin: text for its standard input, which can be secret; never part of a message.
+            seconds: time limit.
 
         Raises:
-            SudoPasswordNeeded: sudo asks, and no password is known.
-            BecomeRefused: sudo refuses.
+            Unreachable: the connection was lost.
+            NoAnswer: the command exceeded its time limit.
+            SudoPasswordNeeded: sudo prompts for a password, and none is known.
+            SudoPasswordWrong: sudo rejects the password.
+            BecomeRefused: sudo refuses for another reason.
         """
         with self.slots, self._explained(command, seconds):
             return self._converse(command, stdin, seconds)
 
     def follow(self, command: str, heard: Callable[[str], None], seconds: float) -> int:
-        """Run a command that takes long, hear each line of its output as it comes, and return its exit code.
+        """Run a long command, pass on each line of its output as it arrives, and return its exit code.
 
-        Its input stays open and empty: a command that reads it to the end knows when we are gone. On Ctrl-C the input
-        ends, and there is some time for what the command does then.
+        Its standard input stays open and empty until the connection ends, so that the command can notice that. On
+        Ctrl-C, its input is closed, and it has `LAST_WORDS_SECONDS` to end.
 
         Args:
             command: for `sh -c`.
             heard: called with each line.
-            seconds: how long it may take.
+            seconds: time limit.
 
         Raises:
-            Unreachable: the connection is lost.
-            NoAnswer: it took too long.
-            KeyboardInterrupt: the user has had enough, and the command has ended.
+            Unreachable: the connection was lost.
+            NoAnswer: the command exceeded its time limit.
+            KeyboardInterrupt: the user pressed Ctrl-C; the command has ended.
         """
         with self._explained(command, seconds):
             return self._follow(command, heard, time.monotonic() + seconds)
 
     def _follow(self, command: str, heard: Callable[[str], None], deadline: float) -> int:
-        """Run the command, answer sudo if it asks, and read line by line."""
+        """Run the command, answer sudo's prompt, and read its output line by line."""
         channel = self._opened(deadline)
         try:
             exchange = Exchange(channel, deadline)
@@ -134,7 +150,7 @@ class SshShell:
 
     @contextlib.contextmanager
     def _explained(self, command: str, seconds: float) -> Iterator[None]:
-        """Turns what can go wrong with a command into an error for people."""
+        """Turn a timeout or an SSH error of a command into a `HostError` with a message for users."""
         try:
             yield
         except TimeoutError as error:
@@ -144,7 +160,7 @@ class SshShell:
             raise Unreachable(self.host, f"the connection was lost ({words}). Is the host still up?") from error
 
     def _converse(self, command: str, stdin: str, seconds: float) -> Answer:
-        """Run the command, answer sudo if it asks, and read to the end."""
+        """Run the command, answer sudo's prompt, and read its output to the end."""
         deadline = time.monotonic() + seconds
         channel = self._opened(deadline)
         try:
@@ -160,7 +176,7 @@ class SshShell:
             channel.close()
 
     def _opened(self, deadline: float) -> paramiko.Channel:
-        """A new session; tried again while sshd says that there are too many."""
+        """Open a session; repeated while sshd refuses because there are too many."""
         transport = self.connection.transport
         while True:
             try:
@@ -172,17 +188,19 @@ class SshShell:
             time.sleep(PAUSE)
 
     def _wrapped(self, command: str) -> str:
-        """The command line for sshd; it holds no secret, since it shows in the host's process list."""
+        """The command line for sshd; it contains no secret, because the host's process list shows it."""
         if not self.become:
             return f"exec {ENVIRONMENT} sh -c {shlex.quote(command)}"
         announced = f"printf %s {shlex.quote(READY.decode())} >&2; {command}"
         return f"exec sudo -S -p {shlex.quote(PROMPT.decode())} -- {ENVIRONMENT} sh -c {shlex.quote(announced)}"
 
     def _become(self, exchange: Exchange) -> None:
-        """Wait until the command runs as root; only a sudo that asks is given the password, never the command.
+        """Wait until the command runs as root; the password is sent only after sudo's prompt, never to the command.
 
         Raises:
-            SudoPasswordNeeded, BecomeRefused: it does not get there.
+            SudoPasswordNeeded: sudo prompts for a password, and none is known.
+            SudoPasswordWrong: sudo rejects the password.
+            BecomeRefused: sudo refuses for another reason.
         """
         answered = False
         while READY not in exchange.error:
@@ -190,33 +208,36 @@ class SshShell:
                 if not self.password:
                     raise SudoPasswordNeeded(self.host, "sudo asks for a password; give it with --ask-sudo-password.")
                 if answered:
-                    raise BecomeRefused(self.host, "sudo does not accept the password.")
+                    raise SudoPasswordWrong(self.host, "sudo does not accept the password.")
                 exchange.error = exchange.error.replace(PROMPT, b"", 1)
                 exchange.channel.sendall(self.password.encode() + b"\n")
                 answered = True
             elif not exchange.receive_error():
                 words = exchange.error.decode(errors="replace").strip().splitlines()
+                if answered and any(ONE_TRY in line for line in words):
+                    raise SudoPasswordWrong(self.host, "sudo does not accept the password.")
                 raise BecomeRefused(self.host, f"sudo refuses: {words[-1] if words else 'without a word'}.")
+        self.used_password |= answered
         exchange.error = exchange.error.partition(READY)[2]
 
 
 def with_input(command: str, stdin: bytes) -> str:
-    """A command that reads just these bytes, and needs no end of input behind them.
+    """A command that reads exactly these bytes, so that the client need not send an end of input.
 
-    Paramiko can send an end of input after its answer to the other side's end of the session, when a command ends at
-    the same moment; sshd takes that as a protocol error and drops the connection.
+    If the command ends at the same moment, paramiko can send the end of input after it has confirmed the end of the
+    session; sshd treats that as a protocol error and drops the connection.
     """
     return f"head -c {len(stdin)} | {{ {command}; }}" if stdin else f"exec </dev/null; {command}"
 
 
 def shortened(command: str, length: int = 60) -> str:
-    """A command for a message."""
+    """A command on one line of at most `length` characters, for a message."""
     text = " ".join(command.split())
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _ssh_exception() -> type[Exception]:
-    """What paramiko raises of its own."""
-    import paramiko  # noqa: PLC0415 - slow to import
+    """The base class of paramiko's own errors."""
+    import paramiko  # slow to import
 
     return paramiko.SSHException

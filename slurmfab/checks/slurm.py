@@ -1,4 +1,4 @@
-"""Slurm as the controller sees it, and a way to run jobs as a user would: bounded in time, and gone afterwards."""
+"""Queries of Slurm on its controller, and test jobs, which have a time limit and are cancelled at the end."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from testinfra.backend.base import CommandResult
 from slurmfab.checks import node_state
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.wanted import partition_of
-from slurmfab.cluster import Cluster
 from slurmfab.hostlist import fold
+from slurmfab.inventory.cluster import Cluster
 
 WAIT_SECONDS = 30
-"""How long a job of ours may wait for its resources: longer than the end of the job of ours before it takes."""
+"""Seconds that a test job may wait for resources; the end of the previous test job takes less."""
 
 ALWAYS = ("--input=none", "--mpi=none", "--chdir=/tmp")
-"""Options of every job of the checks; what bounds it in time comes with them."""
+"""Options of srun for every test job; `Slurm.run` adds the time limits."""
 
 SMALL = ("--ntasks-per-node=1", "--cpus-per-task=1")
-"""Options of every job of the checks as well: one task with one CPU on each node."""
+"""Options of srun for every test job: one task with one CPU on each node."""
 
 JOB_SECONDS = 90
-"""How long all of a job of ours may take."""
+"""Time limit in seconds of a test job, waiting included."""
 
 SMALL_MEMORY = 50
-"""MiB that an ordinary job of ours asks for."""
+"""MiB of memory that a test job requests by default."""
 
 AS_SLURM = ("runuser", "-u", "slurm", "--")
-"""What runs srun as the slurm user."""
+"""Command prefix that runs srun as the slurm user."""
 
 BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority", "Resources")
-"""Words with which srun says that others have what the job would need (srun(1), --immediate)."""
+"""Words in srun's errors if other jobs use the resources (srun(1), --immediate)."""
 
 
 class Slurm:
-    """Slurm, asked on its controller.
+    """Slurm's commands on the controller.
 
     Args:
         controller: the primary controller, or another host with Slurm's commands.
         cluster: the cluster file.
-        sender: a command that runs the command behind it as somebody, whose jobs they then are.
-        seconds: how long all of a job may take.
+        sender: command prefix that runs a command as the user who submits the jobs, such as `AS_SLURM`.
+        seconds: time limit of each job, waiting included.
     """
 
     def __init__(
@@ -69,36 +69,39 @@ class Slurm:
 
     @cached_property
     def answers(self) -> bool:
-        """Whether slurmctld answers; commands wait half a minute each for one that does not."""
+        """Whether slurmctld answers; asked once, because each command waits half a minute for one that does not."""
         return ping(self.controller).endswith("is UP")
 
     def node(self, name: str) -> Mapping[str, str]:
-        """Slurm's record of a node, by the words of `scontrol show node`."""
+        """Slurm's present record of a node: the fields of `scontrol show node` by name."""
         return node_state.record(self.controller.ask("scontrol --oneliner show node %s", name))
 
     def node_as_found(self, name: str) -> Mapping[str, str]:
-        """The same when a check first asked for any node's: one question for all of them."""
-        # Of a node that is not among them, Slurm says itself why.
+        """Slurm's record of a node from one query for all nodes, cached for the whole run."""
+        # For an unknown node, the query of that node alone fails with Slurm's own error.
         return self.nodes_as_found.get(name) or self.node(name)
 
     @cached_property
     def nodes_as_found(self) -> Mapping[str, Mapping[str, str]]:
-        """Slurm's records of all nodes, by name."""
+        """Slurm's records of all nodes by name, cached for the whole run."""
         lines = self.controller.as_found.ask("scontrol --oneliner show node").splitlines()
         records = (node_state.record(line) for line in lines if line.strip())
         return {record["NodeName"]: record for record in records}
 
     def configuration(self) -> dict[str, str]:
-        """The configuration that slurmctld runs with, by key in lower case; cgroup.conf's keys are among them."""
+        """The configuration that slurmctld has loaded, by key in lower case, with the keys of cgroup.conf."""
         lines = self.controller.as_found.ask("scontrol show config").splitlines()
         pairs = (line.partition("=") for line in lines if "=" in line)
         return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
     def need_limits(self, key: str) -> None:
-        """Leave a check out where Slurm is not asked to hold jobs to their limits.
+        """Skip the check if Slurm is not configured to enforce a limit.
 
         Args:
-            key: of cgroup.conf, such as `ConstrainRAMSpace`.
+            key: a key of cgroup.conf, such as `ConstrainRAMSpace`.
+
+        Raises:
+            pytest.skip.Exception: Slurm does not enforce the limit.
         """
         configuration = self.configuration()
         if "task/cgroup" not in configuration.get("taskplugin", ""):
@@ -115,18 +118,18 @@ class Slurm:
         options: Sequence[str] = (),
         under: Sequence[str] = (),
     ) -> CommandResult:
-        """Run a command in a job of one task on each of these nodes, as the slurm user or whoever sends the jobs.
+        """Run a command in one job with a task on each of these nodes, and return srun's result.
 
         Args:
-            nodes: their names.
+            nodes: names of the nodes.
             command: for `sh -c`.
             memory: MiB per node.
-            options: more of srun's.
-            under: a program on the controller, and its arguments, that runs srun and ends as srun does.
+            options: more options of srun.
+            under: a command on the controller that runs srun and ends with its exit code; empty for none.
 
         Raises:
             AssertionError: Slurm did not run the job.
-            pytest.skip.Exception: the nodes take no jobs now, or other people's jobs have all of them.
+            pytest.skip.Exception: a node takes no jobs now, or other jobs use the resources.
         """
         for node in nodes:
             self.need_room(node)
@@ -146,10 +149,10 @@ class Slurm:
         return done
 
     def free_node(self) -> str:
-        """A compute node that has room for a small job.
+        """The name of a compute node that has room for a small job.
 
         Raises:
-            pytest.skip.Exception: none has.
+            pytest.skip.Exception: no node has room.
         """
         free = set(self.controller.ask("sinfo --noheader --Node --states=idle,mixed --format=%%N").split())
         for name in self.cluster.compute_nodes:
@@ -158,7 +161,11 @@ class Slurm:
         pytest.skip("no node has room for a small job now.")
 
     def need_room(self, name: str) -> None:
-        """Leave a check out on a node that takes no jobs now; why it does not is for the check of its state."""
+        """Skip the check if a node cannot take a job now; the check of its state reports the reason.
+
+        Raises:
+            pytest.skip.Exception: the node is out of service, or other jobs use it.
+        """
         node = self.node(name)
         if name in self.busy:
             pytest.skip(self.busy[name])
@@ -168,7 +175,16 @@ class Slurm:
             pytest.skip(f"all of {name} is taken by jobs.")
 
     def explain(self, nodes: Sequence[str], done: CommandResult) -> None:
-        """Stop at a job that never began: not run where others are in the way, failed otherwise."""
+        """Raise an error if srun's result shows that the job did not start or end in time.
+
+        Args:
+            nodes: names of the job's nodes.
+            done: srun's result.
+
+        Raises:
+            AssertionError: Slurm did not run the job.
+            pytest.skip.Exception: other jobs use the resources.
+        """
         refused = re.search(
             r"(Unable to (allocate resources|confirm allocation|create step)|Job allocation .* revoked|"
             r"Unable to contact).*",
@@ -188,22 +204,22 @@ class Slurm:
         )
 
     def others_on(self, nodes: Sequence[str]) -> list[str]:
-        """The IDs of the jobs on these nodes, without ours."""
+        """The IDs of the jobs on these nodes, except for test jobs."""
         lines = self.controller.ask("squeue --noheader --format='%%i %%j' --nodelist=%s", fold(nodes)).splitlines()
         return [line.split()[0] for line in lines if line.split()[-1] != self.job_name]
 
     def cancel(self) -> None:
-        """End the jobs that are left of ours."""
+        """Cancel the remaining test jobs."""
         if self.has_run_jobs:
             self.controller.run("scancel --quiet --name=%s", self.job_name)
 
 
 def ping(host: CheckedHost, role: str = "primary") -> str:
-    """What `scontrol ping` says on a host, in one line that ends in `is UP` or `is DOWN` where there is an answer.
+    """The line of `scontrol ping` about one slurmctld, which ends with `is UP` or `is DOWN`, or else its error.
 
     Args:
-        host: where it is asked.
-        role: which slurmctld it is about, `primary` or `backup`.
+        host: the host on which it runs; its result is cached for the whole run.
+        role: of the slurmctld, `primary` or `backup`.
     """
     done = host.as_found.run("scontrol ping")
     lines: list[str] = (done.stdout + done.stderr).strip().splitlines()
@@ -211,13 +227,13 @@ def ping(host: CheckedHost, role: str = "primary") -> str:
 
 
 def need_answer(host: CheckedHost) -> None:
-    """Leave a check out on a host that slurmctld does not answer; that it does not is for a check of its own."""
+    """Skip the check if slurmctld does not answer the host; another check reports that."""
     if not ping(host).endswith("is UP"):
         pytest.skip(f"slurmctld does not answer to {host.name}.")
 
 
 def job_words(done: CommandResult) -> str:
-    """Why a job failed: its own last words, or srun's first error where it has none; what follows says less."""
+    """Why a job failed: the last line of its error output, or srun's first error if it has none."""
     lines: list[str] = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     own = [line for line in lines if not line.startswith("srun: ")]
     errors = [line.removeprefix("srun: error: ") for line in lines if line.startswith("srun: error: ")]

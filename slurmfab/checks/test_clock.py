@@ -1,4 +1,4 @@
-"""Clocks: close enough for munge, for logs and for shared files."""
+"""Check that clocks agree well enough for munge, logs and shared files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from slurmfab.checks.hosts import CheckedHost
 
 BOUND = 5.0
-"""Seconds between a host's clock and the controller's.
+"""Largest allowed difference in seconds between a host's clock and the controller's.
 
-Munge refuses credentials that are more than 300 s old, or from the future (munge(7)). A time service keeps hosts within
-milliseconds; one that is seconds off has none, and drifts towards the day on which its node stops answering.
+Munge rejects credentials that are more than 300 s old or from the future (munge(7)). A time service keeps clocks within
+milliseconds; a host that is seconds off has none, and its difference grows until munge rejects its credentials.
 """
 
 
@@ -20,12 +20,13 @@ def test_clock_is_the_controllers(other: CheckedHost, controller: CheckedHost) -
     difference = theirs - reference
     assert abs(difference) <= BOUND + blur + more_blur, (
         f"its clock is {abs(difference):.1f} s {'ahead of' if difference > 0 else 'behind'} {controller.name}'s; "
-        "at 300 s munge refuses all credentials. Repair: make a time service work there, as in: apt install chrony"
+        "munge refuses credentials when clocks differ by 300 s. "
+        "Repair: run a time service there, for example: apt install chrony"
     )
 
 
 def offset(host: CheckedHost) -> tuple[float, float]:
-    """A host's clock minus ours, and by how much that can be wrong: half of the round trip."""
+    """A host's clock minus the local clock, and the largest error of that (half of the round trip), in seconds."""
     before = time.time()
     theirs = float(host.ask("date +%s.%N"))
     after = time.time()

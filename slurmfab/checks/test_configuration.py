@@ -1,4 +1,4 @@
-"""Configuration: one version of Slurm, and byte for byte the same files everywhere."""
+"""Checks of the configuration: the same version of Slurm and identical files on all hosts."""
 
 from __future__ import annotations
 
@@ -6,36 +6,38 @@ import hashlib
 
 import pytest
 
-from slurmfab.agent.facts import FETCHING
-from slurmfab.agent.fetched_files import PLACE
+from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
+from slurmfab.agent.slurm.fetched_files import FETCHED_LINK
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import need_answer
-from slurmfab.checks.wanted import CONFIGURATION, FILES, deploy, files
-from slurmfab.cluster import Cluster
-from slurmfab.facts import MARK
-from slurmfab.lock import Lock
-from slurmfab.plans.kinds_of_drift import CHANGED_FILE, OLDER_FILE
+from slurmfab.checks.wanted import FILES, deploy, files
+from slurmfab.facts import MADE_BY_SLURMFAB
+from slurmfab.impact.drift_kinds import CHANGED_FILE, OLDER_FILE
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
+from slurmfab.paths import SLURM_DIRECTORY
+from slurmfab.program_name import FAB
 
 MAIN = "slurm.conf"
 PRIVATE = "job_container.conf"
-OWN = f"{CONFIGURATION}/{MAIN}"
+OWN = f"{SLURM_DIRECTORY}/{MAIN}"
 HASHES = (
-    f"if [ -e {FETCHING} ]; then cd {PLACE} && own={OWN}; else cd {CONFIGURATION}; fi && "
-    f"sha256sum {' '.join(FILES)} $own $(grep -ls '^{MARK}' {PRIVATE}) 2>/dev/null || :"
+    f"if [ -e {CONFIGLESS_DROP_IN} ]; then cd {FETCHED_LINK} && own={OWN}; else cd {SLURM_DIRECTORY}; fi && "
+    f"sha256sum {' '.join(FILES)} $own $(grep -ls '^{MADE_BY_SLURMFAB}' {PRIVATE}) 2>/dev/null || :"
 )
-"""Prints the hashes of Slurm's files; a job_container.conf of somebody else's is nobody's business here.
+"""Prints the hashes of Slurm's files; a job_container.conf that slurmfab did not write is ignored.
 
-Where slurmd fetches them from slurmctld they lie elsewhere, and a slurm.conf in the usual place is one too many.
+In configless mode, slurmd stores the fetched files in another directory, and `OWN` must not exist.
 """
 
 
 def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
-    """Slurm has the version that the controller has"""
+    """Slurm has the same version as on the controller"""
     theirs, reference = (host.as_found.ask("scontrol --version") for host in (other, controller))
     assert theirs == reference, (
-        f"it has {theirs}, but {controller.name} has {reference}. "
-        "Repair: install the same version on both; slurmctld may never be older than a slurmd"
+        f"this host has {theirs}, but {controller.name} has {reference}. "
+        "Repair: install the same version on both; slurmctld must not be older than any slurmd"
     )
 
 
@@ -43,38 +45,40 @@ def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) 
     """Slurm's files are the same as the controller's"""
     theirs, reference = hashes(other), hashes(controller)
     wrong = [
-        f"{name} {'differs from' if name in theirs else 'is missing, other than'} {controller.name}'s"
+        f"{name} {'differs from' if name in theirs else 'is missing, unlike'} {controller.name}'s"
         for name in (*FILES, PRIVATE)
         if name in reference and theirs.get(name) != reference[name]
     ]
-    wrong += [f"{name} is there, and {controller.name} has none" for name in theirs if name not in {*reference, OWN}]
-    wrong += [f"{OWN} is there, and hides what slurmd has fetched from Slurm's commands"] if OWN in theirs else []
+    wrong += [f"{name} exists here but not on {controller.name}" for name in theirs if name not in {*reference, OWN}]
+    wrong += (
+        [f"{OWN} exists, so Slurm's commands read it instead of the files that slurmd fetched"] if OWN in theirs else []
+    )
     if wrong:
         raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {deploy(other.name)}")
 
 
 def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
-    """Slurm's files on the controller are what the cluster file says"""
+    """Slurm's files on the controller match the cluster file"""
     wanted = files(cluster, lock)
     if not wanted:
         pytest.skip("nothing has been deployed yet.")
     actual = hashes(controller)
     wrong = [
-        f"{name} is not what the cluster file says" if name in actual else f"{name} is missing"
+        f"{name} differs from the cluster file" if name in actual else f"{name} is missing"
         for name, text in wanted.items()
         if actual.get(name) != hashlib.sha256(text.encode()).hexdigest()
     ]
-    wrong += [f"{name} is there, and the cluster file needs none" for name in actual if name not in wanted]
+    wrong += [f"{name} exists, but the cluster file does not call for it" for name in actual if name not in wanted]
     if wrong:
         raise Drifted(
             CHANGED_FILE,
-            f"{'; '.join(wrong)}: it was edited there, or the cluster file was, and not deployed. "
-            "Repair: fab plan shows the difference, fab deploy ends it",
+            f"{'; '.join(wrong)}: the file was edited on the host, or the cluster file was edited and not deployed. "
+            f"Repair: {FAB} plan shows the difference, {FAB} deploy removes it",
         )
 
 
 def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHost) -> None:
-    """slurm.conf is the one that slurmctld runs with"""
+    """slurm.conf is the one that slurmctld has loaded"""
     need_answer(host)
     shown = host.as_found.ask("scontrol show config")
     value = next((line.partition("=")[2] for line in shown.splitlines() if line.startswith("HASH_VAL")), "missing")
@@ -83,16 +87,16 @@ def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHos
     if hashes(host).get(MAIN) == hashes(controller).get(MAIN):
         raise Drifted(
             OLDER_FILE,
-            "its slurm.conf is not the one that slurmctld has read, and is the one on the controller's disk: slurmctld "
-            "runs with an older file. Repair: fab deploy",
+            "its slurm.conf matches the one on the controller's disk but not the one that slurmctld has loaded: "
+            f"slurmctld runs with an older file. Repair: {FAB} deploy",
         )
     raise Drifted(
         CHANGED_FILE,
-        "its slurm.conf is not the one that slurmctld has read, nor the one on the controller's disk. "
-        f"Repair: {deploy(host.name)}, or fab deploy if {controller.name} has another one than the cluster file says",
+        "its slurm.conf matches neither the one that slurmctld has loaded nor the one on the controller's disk. "
+        f"Repair: {deploy(host.name)}, or {FAB} deploy if the one on {controller.name} differs from the cluster file",
     )
 
 
 def hashes(host: CheckedHost) -> dict[str, str]:
-    """The fingerprints of Slurm's files on a host, by name; of those that exist."""
+    """SHA-256 sums of the existing Slurm files on a host, by file name, or by path for a superfluous slurm.conf."""
     return {name: value for value, name in (line.split() for line in host.as_found.ask(HASHES).splitlines())}

@@ -1,4 +1,4 @@
-"""Daemons: enabled, running, listening, and with the files that are there now."""
+"""Checks of daemons: enabled, running, listening, and started after their files last changed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.munge import has_same_key, status_of_credential
 from slurmfab.checks.slurm import ping
-from slurmfab.checks.wanted import MUNGE_KEY, MUNGE_SOCKET, deploy, port, units_of
-from slurmfab.cluster import Cluster
-from slurmfab.plans.kinds_of_drift import KEY_NOT_LOADED, OLDER_FILE
+from slurmfab.checks.wanted import deploy, port, units_of
+from slurmfab.impact.drift_kinds import KEY_NOT_LOADED, OLDER_FILE
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET
+from slurmfab.program_name import FAB
 
 TICK = 0.02
-"""Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files are stamped by timer ticks."""
+"""Largest error in seconds of a process's start time (/proc counts in 10 ms) and a file's change time (timer ticks)."""
 
 
 @foundation
@@ -44,7 +46,7 @@ def test_slurmd_runs(node: CheckedHost) -> None:
 def test_database_runs(database: CheckedHost, cluster: Cluster) -> None:
     """the database is running"""
     if "mariadb" not in units_of(cluster, database.name):
-        pytest.skip("the database is on a server that is not the cluster's.")
+        pytest.skip("the database runs on a server outside the cluster.")
     assert_runs(database, "mariadb")
 
 
@@ -80,31 +82,31 @@ def test_slurmd_listens(node: CheckedHost, cluster: Cluster) -> None:
 
 @foundation
 def test_controller_answers(host: CheckedHost) -> None:
-    """slurmctld answers to Slurm's commands"""
+    """slurmctld answers Slurm's commands"""
     says = ping(host)
     assert says.endswith("is UP"), (
-        f"`scontrol ping` says: {says}. Repair: fab deploy; if slurmctld runs already, look for a firewall, other "
-        "clocks and other munge keys"
+        f"`scontrol ping` says: {says}. Repair: {FAB} deploy; if slurmctld runs already, check for a firewall, "
+        "different clocks or different munge keys"
     )
 
 
 def test_backup_answers(backup: CheckedHost) -> None:
-    """the backup controller stands by"""
+    """the backup controller is on standby"""
     need_running(backup, "slurmctld")
     says = ping(backup, "backup")
     assert says.endswith("is UP"), f"`scontrol ping` says: {says}. Repair: {deploy(backup.name)}"
 
 
 def test_munged_has_its_key(host: CheckedHost, controller: CheckedHost) -> None:
-    """munged runs with the key that is on the disk"""
+    """munged has loaded the key on disk"""
     if not newer_files(host, "munge"):
         return
     proof = ""
     if host.name != controller.name:
         if not has_same_key(host, controller):
-            pytest.skip(f"the key on the disk of {host.name} is another one than {controller.name}'s.")
+            pytest.skip(f"the key on the disk of {host.name} differs from {controller.name}'s.")
         is_believed = status_of_credential(host, controller).startswith("Success")
-        proof = f", and {controller.name} {'still believes' if is_believed else 'does not believe'} its credentials"
+        proof = f", and {controller.name} {'still accepts' if is_believed else 'rejects'} its credentials"
     raise Drifted(
         KEY_NOT_LOADED,
         f"munged was started before the last change of {MUNGE_KEY}{proof}. Repair: {deploy(host.name)}",
@@ -112,28 +114,28 @@ def test_munged_has_its_key(host: CheckedHost, controller: CheckedHost) -> None:
 
 
 def test_slurmctld_has_its_files(controller: CheckedHost) -> None:
-    """slurmctld runs with the files that are on the disk"""
+    """slurmctld has loaded the files on disk"""
     assert_is_current(controller, "slurmctld", "slurmctld was started before the last change of")
 
 
 def test_backup_has_its_files(backup: CheckedHost) -> None:
-    """the backup controller runs with the files that are on the disk"""
+    """the backup controller has loaded the files on disk"""
     assert_is_current(backup, "slurmctld", "slurmctld was started before the last change of")
 
 
 def test_slurmd_has_its_files(node: CheckedHost) -> None:
-    """slurmd runs with the files that are on the disk"""
+    """slurmd has loaded the files on disk"""
     assert_is_current(node, "slurmd", "slurmd was started before the last change of")
 
 
 def need_running(host: CheckedHost, unit: str) -> None:
-    """Leave a check out where a daemon does not run; that it does not is for a check of its own."""
+    """Skip the check if a daemon does not run; another check reports it."""
     if not daemons(host).unit(unit).is_running:
         pytest.skip(f"{unit} does not run on {host.name}.")
 
 
 def assert_runs(host: CheckedHost, unit: str) -> None:
-    """Fail with the unit's state and its last words, unless it runs."""
+    """Fail with the unit's state and last log line if it does not run."""
     found = daemons(host).unit(unit)
     if found.is_running:
         return
@@ -141,29 +143,44 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
         raise AssertionError(f"{unit}.service is {found.load}. Repair: {deploy(host.name)}")
     state = found.active + (f" ({found.result})" if found.result != "success" else "")
     words = host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip().rstrip(".")
-    said = f"; its last words: {words}" if words else ""
+    said = f"; last log line: {words}" if words else ""
     raise AssertionError(f"{unit}.service is {state}{said}. Repair: {deploy(host.name)}")
 
 
 def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:
-    """Fail unless something listens on this TCP port; a daemon that does not run has a check of its own."""
+    """Fail if no process listens on a TCP port; skip if the daemon does not run.
+
+    Args:
+        host: the host.
+        daemon: name of the daemon's unit.
+        number: the TCP port.
+    """
     need_running(host, daemon)
     assert number in daemons(host).ports, f"{daemon} does not listen on port {number}. Repair: {deploy(host.name)}"
 
 
 def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
-    """Fail when a file of a daemon was changed after its start."""
+    """Fail if a file of a daemon was changed after the daemon's start; skip if it does not run.
+
+    Args:
+        host: the host.
+        unit: the daemon's unit, a key of `WATCHED`.
+        complaint: the message, before the names of the files.
+
+    Raises:
+        Drifted: the daemon runs with older files.
+    """
     newer = newer_files(host, unit)
     if newer:
         raise Drifted(OLDER_FILE, f"{complaint} {' and '.join(newer)}. Repair: {deploy(host.name)}")
 
 
 def newer_files(host: CheckedHost, unit: str) -> list[str]:
-    """The files of a daemon that were changed after its start; a daemon that does not run has a check of its own."""
+    """The files of a daemon that changed after its start; skips the check if the daemon does not run."""
     found = daemons(host)
     start = found.start(unit)
     if start is None:
         pytest.skip(f"{unit} does not run on {host.name}.")
     changes = ((found.changes[path], path) for path in WATCHED[unit] if path in found.changes)
-    # A change in the future comes from a clock that was set back, and tells nothing.
+    # A change time in the future means that the clock was set back, so it proves nothing.
     return [path for when, path in changes if start + TICK < when <= found.clock + 1]

@@ -1,4 +1,4 @@
-"""Identity: the same users with the same numbers everywhere, and names that everybody understands alike."""
+"""Checks that slurm and munge have the same IDs on all hosts, and that host names resolve."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import ipaddress
 
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
-from slurmfab.cluster import Cluster
-from slurmfab.lock import Lock
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
 
 ACCOUNTS = "getent passwd slurm munge; echo ----; getent group slurm munge; :"
-"""Prints the users and the groups, as far as there are such."""
+"""Prints the users and groups slurm and munge, if they exist."""
 
 RESOLVE = 'for name in {names}; do echo $name $(getent ahosts $name | cut -d " " -f 1 | sort -u); done'
+"""Prints each name with the addresses to which it resolves."""
 
 
 def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
@@ -24,8 +25,8 @@ def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
     actual, gid = users[account], groups[account]
     assert actual == wanted, (
         f"{account} has UID and GID {actual[0]} and {actual[1]} here, but {wanted[0]} and {wanted[1]} in the cluster. "
-        f"Repair: stop what runs as {account} there, give it and its files these numbers (usermod, groupmod, chown), "
-        f"then {deploy(host.name)}"
+        f"Repair: stop the processes of {account} there, change its numbers and the owner of its files "
+        f"(usermod, groupmod, chown), then {deploy(host.name)}"
     )
     assert gid == wanted[1], (
         f"the group {account} has the GID {gid} here, but {wanted[1]} in the cluster. "
@@ -34,7 +35,7 @@ def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
 
 
 def ids_on(host: CheckedHost) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
-    """UID and primary GID of Slurm's and munge's users, and the GIDs of their groups, by name; of those that exist."""
+    """UID and GID of the users slurm and munge, and the GIDs of these groups, each by name; only those that exist."""
     users, groups = host.as_found.ask(ACCOUNTS).split("----")
     return (
         {name: (int(uid), int(gid)) for name, _, uid, gid, *_ in (line.split(":") for line in users.splitlines())},
@@ -43,9 +44,9 @@ def ids_on(host: CheckedHost) -> tuple[dict[str, tuple[int, int]], dict[str, int
 
 
 def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
-    """the cluster's names lead to the cluster's addresses
+    """the names of the cluster's hosts resolve to their addresses
 
-    A host that has never answered is nowhere yet.
+    Hosts that were never deployed are left out, because other hosts do not have their addresses yet.
     """
     names = tuple(name for name in cluster.hosts if name in lock.hosts and lock.hosts[name].hostname)
     lines = host.ask(RESOLVE.format(names=" ".join(names))).splitlines()
@@ -54,28 +55,28 @@ def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
         misled(name, cluster.addresses.get(name, ""), found.get(name, []), is_own=name == host.name) for name in names
     )
     wrong = list(filter(None, trouble))
-    repair = deploy(host.name) if cluster.hosts_file else "put DNS or /etc/hosts right"
+    repair = deploy(host.name) if cluster.hosts_file else "correct DNS or /etc/hosts"
     assert not wrong, f"{'; '.join(wrong[:3])}. Repair: {repair}"
 
 
 def misled(name: str, address: str, found: list[str], *, is_own: bool) -> str:
-    """What is wrong with the addresses that a name leads to; empty when nothing is.
+    """The problem with the addresses to which a name resolves; empty for none.
 
     Args:
         name: the name.
-        address: its address in the cluster file, empty or a DNS name where any address will do.
-        found: what it leads to.
-        is_own: whether the host asks for itself: Debian lets that lead to 127.0.1.1, which does no harm.
+        address: its address in the cluster file; if it is empty or a DNS name, any result is right.
+        found: the addresses to which it resolves.
+        is_own: whether it is the host's own name, which resolves to 127.0.1.1 on Debian without harm.
     """
     if not found:
-        return f"{name} leads nowhere"
+        return f"{name} does not resolve"
     if address and is_numeric(address) and not is_own and not {same(one) for one in found} & {same(address)}:
-        return f"{name} leads to {', '.join(found)} instead of {address}"
+        return f"{name} resolves to {', '.join(found)} instead of {address}"
     return ""
 
 
 def is_numeric(address: str) -> bool:
-    """Whether this is an IP address and no DNS name."""
+    """Whether this is an IP address, not a DNS name."""
     try:
         ipaddress.ip_address(address)
     except ValueError:
@@ -84,5 +85,5 @@ def is_numeric(address: str) -> bool:
 
 
 def same(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | str:
-    """An address in the one form that can be compared; a zone behind it is part of it."""
+    """An IP address in a form that can be compared, zone included; a DNS name unchanged."""
     return ipaddress.ip_address(address) if is_numeric(address) else address

@@ -1,4 +1,4 @@
-"""Mail about jobs: slurmctld hands it over to a program of its host, and the program takes it."""
+"""Check of mail about jobs: slurmctld calls the mail program, and the program accepts the mail."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.slurm import Slurm
+from slurmfab.program_name import FAB
 
 WAIT_SECONDS = 15
-"""How long slurmctld may take to call the program; it does so within a second where it has nothing else to do."""
+"""Seconds in which slurmctld must call the mail program; an idle slurmctld needs less than one."""
 
 WATCH = f"""
 import ctypes, json, os, select, subprocess, sys
@@ -33,23 +34,23 @@ print()
 print(json.dumps(dict(called=called, errors=errors)))
 sys.exit(code)
 """
-"""Runs a job, and tells whether somebody opened the mail program to run it, and what slurmctld's log says of that.
+"""Runs a job, and prints as JSON whether the mail program was opened, and slurmctld's new log lines about its errors.
 
-slurmctld itself says nothing of mail that goes well (agent.c of 22.05 to 26.05), so the kernel is asked: inotify(7),
-IN_OPEN. What goes wrong is “MailProg returned error” in its log.
+slurmctld does not log mail that was accepted (agent.c of Slurm 22.05 to 26.05), so inotify(7) reports that the
+program was opened (IN_OPEN). An error appears in the log as “MailProg returned error”.
 """
 
 
 @dataclass(frozen=True)
 class Handed:
-    """What became of the mail: whether the program was called, and what slurmctld says went wrong."""
+    """Whether slurmctld called the mail program, and the errors in its log."""
 
     called: bool
     errors: tuple[str, ...]
 
 
 def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
-    """mail about the end of a job is handed over"""
+    """the mail program accepts mail about a finished job"""
     configuration = slurm.configuration()
     program, log = configuration["mailprog"], configuration.get("slurmctldlogfile", "")
     watch = ("python3", "-c", WATCH, program, log)
@@ -57,9 +58,9 @@ def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
     assert done.rc == 0, f"the job failed: {last_words(done)}"
     handed = handed_over(done.stdout)
     assert not handed.errors, (
-        f"{program} takes no mail: {handed.errors[-1].partition('error: ')[2]}. "
+        f"{program} rejected the mail: {handed.errors[-1].partition('error: ')[2]}. "
         f"Repair: try it as the slurm user on {mailer.name}: echo | {program} -s test slurm; and see the mail system's "
-        "log; where the program is gone for good, fab deploy"
+        f"log; if the program was removed for good, {FAB} deploy"
     )
     assert handed.called, (
         f"slurmctld did not call {program} within {WAIT_SECONDS} s of a job's end. Repair: see {log} on {mailer.name}"
@@ -67,6 +68,6 @@ def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
 
 
 def handed_over(said: str) -> Handed:
-    """What the last line of WATCH tells."""
+    """The result of `WATCH`, from the last line of its output."""
     told = json.loads(said.strip().splitlines()[-1])
     return Handed(bool(told["called"]), tuple(told["errors"]))

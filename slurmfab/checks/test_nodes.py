@@ -1,4 +1,4 @@
-"""Nodes: what Slurm thinks of them, and whether they still have the hardware that it counts on."""
+"""Checks of nodes: their state in Slurm, and whether their hardware matches the lock and slurm.conf."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import counts, gpu_count, gpus_of
-from slurmfab.cluster import Cluster
 from slurmfab.facts import Hardware
-from slurmfab.lock import Lock
-from slurmfab.plans.kinds_of_drift import OTHER_HARDWARE, acceptance
-from slurmfab.plans.other_hardware import differences
+from slurmfab.impact.drift_kinds import OTHER_HARDWARE, acceptance
+from slurmfab.impact.hardware_changes import differences
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
+from slurmfab.program_name import FAB
 
 
 @foundation
 def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> None:
-    """Slurm has the node idle or at work"""
+    """the node is in service in Slurm"""
     record = slurm.node(node.name)
     complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
     if complaint and node_state.has_less(record):
@@ -30,7 +31,7 @@ def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> N
 
 
 def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:
-    """the node has the hardware that it had when it joined"""
+    """the node's hardware matches the lock"""
     wanted = hardware_in(lock, node.name)
     shown = dict(re.findall(r"(\w+)=(\d+)", node.ask("slurmd -C").splitlines()[0]))
     now = Hardware(**{key: int(shown.get(key, 0)) for key in vars(wanted)})
@@ -38,43 +39,43 @@ def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, 
     has_less = now.RealMemory < promised
     found = differences(lock.hosts[node.name], now, None, cluster.memory_margin)
     gone = [
-        f"{change.name} is {change.actual} and was {change.wanted}"
+        f"{change.name} is {change.actual} instead of {change.wanted}"
         for change in found
         if change.name != "RealMemory" or not has_less
     ]
-    gone += [f"it has {now.RealMemory} MiB of memory, and slurm.conf promises {promised}"] if has_less else []
+    gone += [f"the node has {now.RealMemory} MiB of memory, but slurm.conf says {promised}"] if has_less else []
     if gone:
         raise Drifted(
             OTHER_HARDWARE,
-            f"{'; '.join(gone)} (`slurmd -C`). Repair: mend the hardware; or, if it is meant to be so: "
+            f"{'; '.join(gone)} (`slurmd -C`). Repair: fix the hardware; or, if the change is intended: "
             f"{acceptance(cluster.roles(node.name), node.name)}",
         )
 
 
 def test_slurm_counts_the_hardware(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:
-    """Slurm counts on the hardware that the lock has"""
+    """slurmctld's record of the node matches the lock"""
     wanted = counts(cluster, node.name, hardware_in(lock, node.name))
     if not wanted:
-        pytest.skip(f"the cluster file says itself what {node.name} has.")
+        pytest.skip(f"the cluster file itself sets the hardware of {node.name}.")
     record = slurm.node_as_found(node.name)
     off = [
         f"{key} is {record.get(key)} instead of {value}"
         for key, value in wanted.items()
         if record.get(key) != str(value)
     ]
-    assert not off, f"in slurmctld's eyes {', '.join(off)}. Repair: fab deploy"
+    assert not off, f"in slurmctld's record of the node, {', '.join(off)}. Repair: {FAB} deploy"
 
 
 def test_slurm_counts_the_gpus(gpu_node: CheckedHost, slurm: Slurm, cluster: Cluster, lock: Lock) -> None:
-    """Slurm counts the node's GPUs"""
+    """Slurm has the right number of GPUs for the node"""
     wanted = gpus_of(cluster, lock, gpu_node.name)
     counted = gpu_count(slurm.node_as_found(gpu_node.name).get("Gres", ""))
-    assert counted == wanted, f"Slurm counts {counted} GPUs there instead of {wanted}. Repair: fab deploy"
+    assert counted == wanted, f"Slurm has {counted} GPUs for the node instead of {wanted}. Repair: {FAB} deploy"
 
 
 def hardware_in(lock: Lock, node: str) -> Hardware:
-    """What the lock has of a node's hardware; a check of a node that it does not know is left out."""
+    """A node's hardware in the lock; skips the check if the lock has none."""
     hardware = lock.hosts[node].hardware if node in lock.hosts else None
     if hardware is None:
-        pytest.skip(f"the lock does not know {node}'s hardware: fab deploy.")
+        pytest.skip(f"the lock does not have {node}'s hardware: run {FAB} deploy.")
     return hardware

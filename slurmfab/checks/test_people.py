@@ -1,25 +1,26 @@
-"""People: the same users with the same numbers everywhere, and homes that are theirs."""
+"""Checks of users: the same UIDs and GIDs on all hosts, homes that they own, and login shells."""
 
 from __future__ import annotations
 
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
-from slurmfab.cluster import Cluster
-from slurmfab.lock import Lock
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
 
 USERS = 'for name in {names}; do getent passwd "$name"; done; true'
 HOMES = "stat --format='%u %a %n' -- {homes} 2>/dev/null; true"
 SHELLS = 'for shell in {shells}; do test -x "$shell" || echo "$shell"; done'
 OTHERS_WRITE = 0o022
 TOLD = 3
+"""How many users or files a message names at most."""
 
 
 def test_users_have_their_numbers(
     with_people: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock
 ) -> None:
-    """people are users with the cluster's UIDs and GIDs
+    """users have the cluster's UIDs and GIDs
 
-    Where a directory service has them, the controller's numbers are the cluster's.
+    If a directory service has the users, the hosts are compared with the controller.
     """
     names = [user.name for user in cluster.users]
     there = numbers(with_people, names)
@@ -30,7 +31,7 @@ def test_users_have_their_numbers(
         repair = deploy(with_people.name)
     else:
         wanted = numbers(controller, names)
-        repair = "see to the directory service there (sssd, nslcd), for example: sss_cache -E"
+        repair = "check the directory service there (sssd, nslcd), for example: sss_cache -E"
     missing = [name for name in names if name not in there]
     assert not missing, f"there is no user {', '.join(missing[:TOLD])}. Repair: {repair}"
     wrong = [
@@ -42,9 +43,9 @@ def test_users_have_their_numbers(
 
 
 def test_homes_are_their_users(with_local_people: CheckedHost, cluster: Cluster, lock: Lock) -> None:
-    """homes belong to their users, and nobody else can write there
+    """users own their homes, and others cannot write to them
 
-    sshd lets nobody in with a key whose home others can write to (sshd_config(5), StrictModes).
+    sshd rejects the key of a user if others can write to the user's home (sshd_config(5), StrictModes).
     """
     homes = {user.home_directory: user.name for user in cluster.users}
     lines = with_local_people.ask(HOMES.format(homes=" ".join(homes))).splitlines()
@@ -52,27 +53,29 @@ def test_homes_are_their_users(with_local_people: CheckedHost, cluster: Cluster,
     missing = [home for home in homes if home not in found]
     assert not missing, f"there is no {', '.join(missing[:TOLD])}. Repair: {deploy(with_local_people.name)}"
     foreign = [
-        f"{home} belongs to UID {found[home][0]} and not to {name}"
+        f"{home} belongs to UID {found[home][0]} instead of {name}"
         for home, name in homes.items()
         if found[home][0] != lock.ids.get(f"{name}.uid", found[home][0])
     ]
-    assert not foreign, f"{'; '.join(foreign[:TOLD])}. Repair: chown -R there, if what is in it is theirs"
+    assert not foreign, f"{'; '.join(foreign[:TOLD])}. Repair: chown -R there, if the files in it are the user's"
     open_ones = [home for home in homes if found[home][1] & OTHERS_WRITE]
     assert not open_ones, (
-        f"others can write to {', '.join(open_ones[:TOLD])}, so sshd takes no key of theirs. "
+        f"others can write to {', '.join(open_ones[:TOLD])}, so sshd rejects the SSH keys of these users. "
         f"Repair: chmod go-w {open_ones[0]}"
     )
 
 
 def test_shells_are_there(with_local_people: CheckedHost, cluster: Cluster) -> None:
-    """the login shells of people are installed"""
+    """the login shells of users are installed"""
     shells = dict.fromkeys(user.shell for user in cluster.users)
     missing = with_local_people.ask(SHELLS.format(shells=" ".join(shells))).split()
     users = ", ".join([user.name for user in cluster.users if user.shell in missing][:TOLD])
-    assert not missing, f"there is no {', '.join(missing)}, so {users} cannot log in. Repair: install it, as by apt"
+    assert not missing, (
+        f"there is no {', '.join(missing)}, so {users} cannot log in. Repair: install it, for example with apt"
+    )
 
 
 def numbers(host: CheckedHost, names: list[str]) -> dict[str, tuple[int, int]]:
-    """UID and primary GID of those of the users whom a host knows."""
+    """UID and primary GID of the users that exist on a host, by name."""
     lines = (line.split(":") for line in host.ask(USERS.format(names=" ".join(names))).splitlines())
     return {fields[0]: (int(fields[2]), int(fields[3])) for fields in lines if fields[0] in names}

@@ -1,4 +1,4 @@
-"""GPUs as they were measured last: whether they still are, and which nodes fall short."""
+"""Checks of GPU measurements: they run on schedule, and no node is below its threshold."""
 
 from __future__ import annotations
 
@@ -9,49 +9,50 @@ import pytest
 
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
-from slurmfab.cluster import Cluster
-from slurmfab.phases.gpu_checks import DIRECTORY, SETTINGS, UNIT
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.paths import GPU_CHECK_HISTORY, GPU_CHECK_SETTINGS, GPU_CHECK_UNIT
+from slurmfab.program_name import FAB
 
 LOOK = (
-    f"date +%s; systemctl show --property=ActiveState --value {UNIT}.timer; "
-    f"stat --format=%Z -- {SETTINGS} || echo 0; "
-    f"stat --format=%Y -- {DIRECTORY}/history.jsonl 2>/dev/null || echo 0"
+    f"date +%s; systemctl show --property=ActiveState --value {GPU_CHECK_UNIT}.timer; "
+    f"stat --format=%Z -- {GPU_CHECK_SETTINGS} || echo 0; "
+    f"stat --format=%Y -- {GPU_CHECK_HISTORY}/history.jsonl 2>/dev/null || echo 0"
 )
-"""Prints the clock, the timer's state, when it was set up, and when something was measured last."""
+"""Prints the clock, the timer's state, and the times of its setup and of the last measurement."""
 
-HISTORY = f"tail -n 20000 {DIRECTORY}/history.jsonl 2>/dev/null || true"
+HISTORY = f"tail -n 20000 {GPU_CHECK_HISTORY}/history.jsonl 2>/dev/null || true"
 
 
 def test_gpus_are_measured(gpu_checker: CheckedHost, cluster: Cluster) -> None:
-    """the GPUs are measured, and the last time is not too long ago"""
+    """the scheduled GPU measurements run"""
     checks = cluster.gpu_checks
     assert checks is not None, "otherwise there are no hosts for this check"
     if not checks.calendar:
-        pytest.skip("the cluster file has them measured only by fab check-gpus.")
+        pytest.skip(f"the cluster file sets no schedule; only {FAB} check-gpus measures GPUs.")
     clock, timer, since, last = gpu_checker.ask(LOOK).splitlines()
-    assert timer == "active", f"{UNIT}.timer is {timer}. Repair: {deploy(gpu_checker.name)}"
+    assert timer == "active", f"{GPU_CHECK_UNIT}.timer is {timer}. Repair: {deploy(gpu_checker.name)}"
     age = int(clock) - max(int(since), int(last))
     if last == "0" and age < checks.oldest:
-        pytest.skip("the first time is still to come.")
+        pytest.skip("no measurement is due yet.")
     assert age < checks.oldest, (
-        f"the last measurement is {age / 3600:.0f} h old, and one is due {checks.when}. "
-        f"See: systemctl list-timers {UNIT}.timer; journalctl --unit={UNIT}"
+        f"the last measurement is {age / 3600:.0f} h old; one is due {checks.when}. "
+        f"See: systemctl list-timers {GPU_CHECK_UNIT}.timer; journalctl --unit={GPU_CHECK_UNIT}"
     )
 
 
 def test_gpus_are_fast_enough(gpu_checker: CheckedHost) -> None:
-    """no node fell short when its GPUs were measured last"""
+    """no node was below its threshold in its last GPU measurement"""
     last = newest(gpu_checker.ask(HISTORY))
     if not last:
         pytest.skip("nothing has been measured yet.")
     short = [f"{name}: {entry['why']}" for name, entry in sorted(last.items()) if entry["outcome"] == "falls short"]
     assert not short, (
-        f"{'; '.join(short)}. Repair: mend the node; then fab check-gpus --hosts NODE brings it back into service"
+        f"{'; '.join(short)}. Repair: fix the node; then {FAB} check-gpus --hosts NODE brings it back into service"
     )
 
 
 def newest(lines: str) -> dict[str, dict[str, Any]]:
-    """The newest entry of each node that was measured by itself, from the lines of the history."""
+    """The newest measurement of each single node, by its name, from the lines of the history (JSON)."""
     found: dict[str, dict[str, Any]] = {}
     for line in lines.splitlines():
         try:

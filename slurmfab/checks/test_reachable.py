@@ -1,4 +1,4 @@
-"""Hosts: can they be asked at all?"""
+"""Check that hosts are reachable."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from slurmfab.checks.hosts import CheckedHost
 
 @foundation
 def test_host_is_reachable(host: CheckedHost) -> None:
-    """SSH with the pinned key gets in, and becomes root"""
-    # Without an open connection this is not even called, and the reason stands in its place.
-    assert host.run("true").rc == 0, "its shell cannot run the simplest command. Repair: log in and see what it says"
+    """SSH login with the pinned host key works, and gives root"""
+    # If the connection failed, the plugin reports its error and does not call this function.
+    assert host.run("true").rc == 0, "its shell cannot run `true`. Repair: log in to the host and read the error"

@@ -1,54 +1,54 @@
-"""What the cluster file and its lock say that the hosts shall be, as the checks need it."""
+"""The wanted state of hosts, by the cluster file and its lock."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from slurmfab.cluster import Cluster
 from slurmfab.facts import Hardware, HostFacts
-from slurmfab.lock import Lock
-from slurmfab.situation import Situation
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.program_name import FAB
 from slurmfab.slurm.conf_text import parse
 
-CONFIGURATION = "/etc/slurm"
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
-MUNGE_KEY = "/etc/munge/munge.key"
-MUNGE_SOCKET = "/run/munge/munge.socket.2"
+"""Slurm's configuration files that slurmd reads."""
 
 NO_MAIL = "/bin/true"
+"""MailProg that sends no mail."""
 
 PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
-"""Slurm's own defaults (slurm.conf(5))."""
+"""Slurm's default ports (slurm.conf(5))."""
 
 _LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"}
 
 
 def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
-    """Slurm's files as the cluster file and the lock want them, by name; none before anything was deployed."""
+    """The wanted texts of Slurm's files, by file name; empty before the first deployment."""
     facts = HostFacts(cluster.controller, "", "", "", packages={"slurm-client": lock.slurm})
-    return dict(Situation(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
+    return dict(PlanInput(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
 
 
 def sends_mail(cluster: Cluster, lock: Lock) -> bool:
-    """Whether slurm.conf names a program that sends mail, and not one that only keeps slurmctld quiet."""
+    """Whether slurm.conf sets a program that sends mail, other than `NO_MAIL`."""
     return conf(cluster, lock).get("mailprog", NO_MAIL) != NO_MAIL
 
 
 def explains_refusals(cluster: Cluster, lock: Lock) -> bool:
-    """Whether slurm.conf has people without an account told by our script what to do."""
+    """Whether slurm.conf uses slurmfab's job_submit script, which tells users without an account what to do."""
     is_ours = not setting(cluster.slurm_conf, "JobSubmitPlugins")
     return is_ours and conf(cluster, lock).get("jobsubmitplugins") == "lua"
 
 
 def conf(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
-    """What slurm.conf shall say, by key in small letters; nothing before anything was deployed."""
+    """The wanted settings of slurm.conf, by key in lower case; empty before the first deployment."""
     return parse(files(cluster, lock).get("slurm.conf", "")).settings
 
 
 def deploy(*hosts: str) -> str:
-    """The command that makes hosts right again."""
-    return f"fab deploy --hosts {','.join(hosts)}"
+    """The command that deploys to these hosts."""
+    return f"{FAB} deploy --hosts {','.join(hosts)}"
 
 
 def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
@@ -65,18 +65,24 @@ def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
 
 
 def port(cluster: Cluster, key: str) -> int:
-    """The port that a daemon listens on: the cluster file's (the first of a range), or Slurm's default."""
+    """The port of a daemon: from the cluster file (the first of a range) or Slurm's default; `key` is in `PORTS`."""
     said = setting(cluster.slurm_conf, key) or PORTS[key]
     return int(re.split(r"\D", said)[0])
 
 
 def setting(settings: Mapping[str, str | None], key: str) -> str:
-    """A value by its key, whose case does not matter to Slurm; empty when it is not there."""
+    """The value of a key, whose case does not matter in Slurm; empty if it is not set."""
     return next((value or "" for name, value in settings.items() if name.lower() == key.lower()), "")
 
 
 def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
-    """How many GPUs Slurm shall know on a node: the cluster file's `Gres`, else those that were discovered."""
+    """The wanted number of GPUs of a node.
+
+    Args:
+        cluster: the cluster file, whose `Gres` for the node counts.
+        lock: has the GPUs that were discovered, which count without `Gres`.
+        node: the node's name.
+    """
     settings = cluster.settings_of(node)
     if any(key.lower() == "gres" for key in settings):
         return gpu_count(setting(settings, "Gres"))
@@ -84,13 +90,13 @@ def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
 
 
 def shares_gpus(cluster: Cluster, node: str) -> bool:
-    """Whether the cluster file has several jobs share a GPU of a node, by Slurm's shards."""
+    """Whether jobs can share a GPU of a node: the cluster file has shards in its `Gres`."""
     entries = setting(cluster.settings_of(node), "Gres").split(",")
     return any(entry.strip().split(":")[0] == "shard" for entry in entries)
 
 
 def gpu_count(gres: str) -> int:
-    """The number of GPUs in a list of generic resources, in the cluster file's or in Slurm's spelling.
+    """The number of GPUs in a list of generic resources, as in the cluster file or in Slurm's record of a node.
 
     >>> gpu_count("gpu:a100:4(S:0-1),gpu:2,shard:8")
     6
@@ -101,9 +107,14 @@ def gpu_count(gres: str) -> int:
 
 
 def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
-    """What Slurm shall count on a node by `scontrol show node`'s words, as far as the lock decides it.
+    """The wanted hardware in Slurm's record of a node, by the field names of `scontrol show node`.
 
-    A layout or a number of CPUs in the cluster file is the user's; what follows from it is not second-guessed here.
+    If the cluster file sets the node's CPUs or their layout, the result is empty: the lock does not decide them then.
+
+    Args:
+        cluster: the cluster file.
+        node: the node's name.
+        hardware: its hardware in the lock.
     """
     if {key.lower() for key in cluster.settings_of(node)} & {*_LAYOUT, "cpus", "procs"}:
         return {}
@@ -117,7 +128,7 @@ def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
 
 
 def partition_of(cluster: Cluster, nodes: tuple[str, ...]) -> str:
-    """The first partition that has all of these nodes; empty where none has."""
+    """The name of the first partition with all of these nodes; empty if there is none."""
     return next(
         (
             partition.name

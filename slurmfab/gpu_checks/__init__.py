@@ -1,1 +1,1 @@
-"""Checks of GPUs, as the deployer sees them: whether the cluster file fits the hosts, and one that is asked for now."""
+"""GPU checks on demand: the task `check-gpus`."""

@@ -1,4 +1,4 @@
-"""`check-gpus`: a check of GPUs that is asked for now, made by the program on the controller that a timer runs else."""
+"""The task `check-gpus`: runs the GPU check program on the controller now, instead of at the timer's next date."""
 
 from __future__ import annotations
 
@@ -10,46 +10,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from slurmfab import atomic_file, inventory, operations
+from slurmfab import atomic_file
+from slurmfab.checks.runner import opener_with
 from slurmfab.checks.shell import SshShell
+from slurmfab.engine import session
 from slurmfab.errors import HostError, HostFailed, InputError
 from slurmfab.hostlist import expand, fold
-from slurmfab.inventory import Inventory
-from slurmfab.nodes.draining import compute_nodes
-from slurmfab.phases.gpu_checks import BESIDES_WAITING, PROGRAM, SETTINGS, settings
-from slurmfab.programs.gpu_check import line_of
-from slurmfab.programs.gpu_check_run import ALL_WELL, SOME_FALL_SHORT, SOME_NOT_MEASURED
-from slurmfab.verify import opener_with
+from slurmfab.inventory import loading
+from slurmfab.inventory.loading import Inventory
+from slurmfab.nodes.drain import compute_nodes
+from slurmfab.paths import GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS
+from slurmfab.plan.phases.gpu_checks import BESIDES_WAITING, settings
+from slurmfab.program_name import FAB
+from slurmfab.programs.gpu_check.check import ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED
+from slurmfab.programs.gpu_check.main import format_entry
 
 WAIT = 10
-"""Minutes that jobs wait for busy nodes when somebody sits there and waits for them."""
+"""Default minutes that the jobs of an interactive check wait for busy nodes."""
 
 VERSION = 1
-"""Of the JSON's shape."""
+"""Version of the JSON format."""
 
-RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -s -B {PROGRAM}/run.py {SETTINGS}"
-"""As the slurm user: what a check does is the SlurmUser's to do, and needs no root."""
+RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -s -B {GPU_CHECK_PROGRAM}/run.py {GPU_CHECK_SETTINGS}"
+"""Command that runs the GPU check program as user slurm: SlurmUser's rights suffice for a check."""
 
 Entry = dict[str, Any]
 Ask = Callable[[str, Callable[[str], None], float], int]
 
 
-def check(cluster: str, hosts: str, wait: int | None, output: operations.Output, *, drains: bool) -> int:
-    """Measure, and tell of each node as it comes.
+def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *, drains: bool) -> int:
+    """Check GPUs now, and print each result when it arrives.
 
     Args:
-        cluster: the cluster file's path, empty for the default one.
-        hosts: hostlist of compute nodes, empty for all that have GPUs.
-        wait: minutes that jobs wait for busy nodes.
-        output: what to tell.
-        drains: whether nodes go out of service, and come back.
+        cluster: path of the cluster file; empty for the default one.
+        hosts: hostlist of compute nodes; empty for all with GPUs.
+        wait: minutes that jobs wait for busy nodes; `None` for 10.
+        output: the output options.
+        drains: whether nodes may be drained and resumed.
 
     Returns:
         The exit code.
 
     Raises:
-        InputError: there is nothing to check, or it is not installed.
-        HostError: the controller cannot be asked, or the check could not be made.
+        InputError: there is nothing to check, or the check is not installed.
+        HostError: the controller cannot be reached, or the check failed.
     """
     known = loaded(cluster)
     names = compute_nodes(known, hosts) if hosts else ()
@@ -64,26 +68,27 @@ def check(cluster: str, hosts: str, wait: int | None, output: operations.Output,
         print(f"Measuring {which} by jobs of low priority; they wait up to {minutes} min.", file=told, flush=True)
         entries, code = conversation(
             known.cluster.controller, ask, [*words, *([] if drains else ["--no-drain"])], seconds,
-            lambda entry: print(line_of(entry), file=told, flush=True),
+            lambda entry: print(format_entry(entry), file=told, flush=True),
         )  # fmt: skip
     print(summary(known.cluster.name, entries), file=told)
     write_json(known, entries, code, output)
     return code
 
 
-def show_history(cluster: str, hosts: str, output: operations.Output) -> int:
-    """Show what was measured before.
+def show_history(cluster: str, hosts: str, output: session.Output) -> int:
+    """Print the results of earlier GPU checks.
 
     Args:
-        cluster: the cluster file's path, empty for the default one.
-        hosts: hostlist of nodes, empty for all.
-        output: what to tell.
+        cluster: path of the cluster file; empty for the default one.
+        hosts: hostlist of nodes; empty for all.
+        output: the output options.
 
     Returns:
         The exit code, 0.
 
     Raises:
-        InputError, HostError: as `check` does.
+        InputError: the check is not set up or not installed.
+        HostError: the controller cannot be reached, or the program failed.
     """
     known = loaded(cluster)
     names = set(expand(hosts)) if hosts else set()
@@ -92,37 +97,43 @@ def show_history(cluster: str, hosts: str, output: operations.Output) -> int:
     chosen = [entry for entry in entries if entry["nodes"] and (not names or names & set(entry["nodes"]))]
     told = sys.stderr if output.json == "-" else sys.stdout
     for entry in chosen:
-        print(f"{entry['time'][:16].replace('T', ' ')}  {line_of(entry)}", file=told)
+        print(f"{entry['time'][:16].replace('T', ' ')}  {format_entry(entry)}", file=told)
     if not chosen:
-        print("Nothing has been measured yet: fab check-gpus.", file=told)
+        print(f"Nothing has been measured yet: {FAB} check-gpus.", file=told)
     write_json(known, chosen, 0, output)
     return 0
 
 
 def loaded(cluster: str) -> Inventory:
-    """The cluster, which has GPUs to check.
+    """Load the cluster and check that its file has `gpu_checks` and that it was deployed.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
 
     Raises:
-        InputError: it has not, or nothing is deployed.
+        InputError: the cluster file is not valid or has no `gpu_checks`, or the cluster was never deployed.
     """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
+    known = loading.load_named(cluster)
     if known.cluster.gpu_checks is None:
         raise InputError(
             f"{known.path} has no gpu_checks, so nobody knows what is wanted. Add the key, as in "
-            "`gpu_checks: {min_busbw: {a100: 120}}`, then: fab deploy."
+            f"`gpu_checks: {{min_busbw: {{a100: 120}}}}`, then: {FAB} deploy."
         )
     if not known.lock.ids:
-        raise InputError(f"{known.path} has never been deployed, so there is nothing to check: fab deploy.")
+        raise InputError(f"{known.path} has never been deployed, so there is nothing to check: {FAB} deploy.")
     return known
 
 
 @contextmanager
-def asker(known: Inventory, output: operations.Output) -> Iterator[Ask]:
-    """A way to run commands on the controller, where the check is installed as the cluster file says.
+def asker(known: Inventory, output: session.Output) -> Iterator[Ask]:
+    """A function that runs commands on the controller; the installed check has to match the cluster file.
+
+    Returns:
+        The context's value is `SshShell.follow`: command, handler of output lines and seconds to the exit code.
 
     Raises:
         HostError: the controller cannot be reached.
-        InputError: the check is not installed there.
+        InputError: the check is not installed there, or with other settings.
     """
     controller = known.cluster.controller
     ask = output.asker()
@@ -132,28 +143,28 @@ def asker(known: Inventory, output: operations.Output) -> Iterator[Ask]:
         if isinstance(shell, HostError):
             raise shell
         assert isinstance(shell, SshShell), "opener_with opens no others"
-        there = shell.run(f"test -e {PROGRAM}/run.py && cat {SETTINGS}")
+        there = shell.run(f"test -e {GPU_CHECK_PROGRAM}/run.py && cat {GPU_CHECK_SETTINGS}")
         checks = known.cluster.gpu_checks
         assert checks is not None, "loaded() refuses that"
         if there.code != 0 or there.output.decode(errors="replace") != settings(checks):
-            raise InputError(f"{controller} does not check GPUs as {known.path} says. First: fab deploy.")
+            raise InputError(f"{controller} does not check GPUs as {known.path} says. First: {FAB} deploy.")
         yield shell.follow
 
 
 def conversation(
     controller: str, ask: Ask, words: Sequence[str], seconds: float, heard: Callable[[Entry], None]
 ) -> tuple[list[Entry], int]:
-    """What the program on the controller tells, and its exit code.
+    """Run the GPU check program on the controller; returns the entries that it printed, and its exit code.
 
     Args:
-        controller: its name, for messages.
-        ask: runs a command there.
-        words: of the command line.
-        seconds: how long it may take.
-        heard: called with each measurement as it comes.
+        controller: the controller's name, for messages.
+        ask: runs a command on the controller (see `asker`).
+        words: arguments for the program.
+        seconds: time limit.
+        heard: called with each measurement when it arrives.
 
     Raises:
-        HostFailed: it could not be done.
+        HostFailed: the program refused, failed or did not finish.
     """
     entries: list[Entry] = []
     refused: list[str] = []
@@ -174,21 +185,28 @@ def conversation(
 
     code = ask(" ".join([RUN, *map(shlex.quote, words), "2>&1"]), hear, seconds)
     has_ended = "--history" in words or any(entry.get("end") for entry in entries)
-    if refused or not has_ended or code not in (ALL_WELL, SOME_FALL_SHORT, SOME_NOT_MEASURED):
+    if refused or not has_ended or code not in (ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED):
         why = refused or noise[-1:] or [f"the program ended with exit code {code}"]
         raise HostFailed(controller, f"the GPUs were not checked: {why[0].rstrip('.')}.")
     return entries, code
 
 
 def summary(name: str, entries: Sequence[Entry]) -> str:
-    """The last line: how many there are of each outcome."""
+    """The last line of output: how many nodes have each outcome."""
     counts: dict[str, int] = next((dict(entry["counts"]) for entry in entries if entry.get("end")), {})
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
     return f"{name}: {said or 'no node has GPUs'}."
 
 
-def write_json(known: Inventory, entries: Sequence[Entry], code: int, output: operations.Output) -> None:
-    """The measurements as JSON, where that was asked for."""
+def write_json(known: Inventory, entries: Sequence[Entry], code: int, output: session.Output) -> None:
+    """Write the measurements as JSON, if the user asked for it.
+
+    Args:
+        known: the cluster.
+        entries: entries of the history; those without nodes are left out.
+        code: the exit code of the check.
+        output: the output options; `json` is the file, `-` for standard output.
+    """
     measurements = [entry for entry in entries if entry["nodes"]]
     whole = {"version": VERSION, "cluster": known.cluster.name, "exit_code": code, "measurements": measurements}
     text = json.dumps(whole, indent=2) + "\n"

@@ -1,7 +1,7 @@
-"""The lab: real systemd hosts on this one machine, to try everything that slurmfab does.
+"""The lab: systemd hosts in containers on this machine, for tests of all that slurmfab does.
 
 A lab host is a systemd-nspawn container that boots systemd as PID 1 with its own root file system, network namespace,
-address, sshd and package manager. Whoever reaches it by SSH cannot tell it from a bare machine.
+address, sshd and package manager. Over SSH it looks like a bare machine.
 
 >>> lab = up(LabSpec(name="demo", nodes=2))     # doctest: +SKIP
 >>> run(lab, "n1", ["systemctl", "is-system-running"]).stdout     # doctest: +SKIP
@@ -11,8 +11,10 @@ address, sshd and package manager. Whoever reaches it by SSH cannot tell it from
 
 from slurmfab.lab.base import remove_cache
 from slurmfab.lab.command import obstacle
+from slurmfab.lab.disks import remove as remove_disks
 from slurmfab.lab.labs import (
     down,
+    keep_disks,
     kill_host,
     load,
     names,
@@ -31,6 +33,7 @@ __all__ = [
     "LabHost",
     "LabSpec",
     "down",
+    "keep_disks",
     "kill_host",
     "load",
     "names",
@@ -38,6 +41,7 @@ __all__ = [
     "plug_in_host",
     "reinstall_host",
     "remove_cache",
+    "remove_disks",
     "run",
     "start_host",
     "status",

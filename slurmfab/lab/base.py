@@ -1,8 +1,8 @@
-"""The base trees: one small Debian per suite, built once, on which every host's root file system is laid.
+"""Base trees: one minimal Debian per suite, built once, the lower layer of each host's root file system.
 
-A tree holds what a minimal installation with an SSH server holds, and in its apt cache the packages that a deployment
-will ask for, so that each lab need not fetch them again. Nothing of Slurm is installed. A tree is built under a
-temporary name and renamed when it is whole.
+A tree contains a minimal installation with an SSH server. Its apt cache has the packages that a deployment installs, so
+that labs do not download them again. Slurm is not installed. A tree is built under a temporary name and renamed when it
+is complete.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slurmfab.errors import LabError
-from slurmfab.lab import sources, state
+from slurmfab.lab import disks, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
 
 INSTALLED = (
     "systemd systemd-sysv dbus libpam-systemd openssh-server python3 sudo iproute2 iputils-ping procps ca-certificates"
 )
-"""Packages of every host. python3 in full: python3-minimal lacks modules such as shutil."""
+"""Packages installed on every host. python3-minimal does not suffice: it lacks modules such as shutil."""
 
 FETCHED = (
     r"munge|libmunge2|slurmctld|slurmd|slurm-client|slurmdbd|slurm-wlm-(basic|mysql)-plugins?|slurm-wlm-mpi-plugins?"
     r"|mariadb-server|libpmix2(t64)?|libpmix-bin|chrony|python3"
 )
-"""Packages that are fetched with all they need but not installed: an extended regular expression."""
+"""Packages downloaded with their dependencies but not installed, as an extended regular expression."""
 
 PYTHON = r"s/^ii +((lib)?python3.*)/\1/p"
-"""Script for sed: the names of the packages that make up Python, from a list of all that are installed."""
+"""sed script that prints the names of Python's packages from a list of installed packages."""
 
 FETCH = f"""
 set -e
@@ -40,7 +40,7 @@ chroot "$tree" apt-get clean
 fetch install $(chroot "$tree" apt-cache pkgnames | grep -xE '{FETCHED}')
 fetch --reinstall install $(chroot "$tree" dpkg-query -W -f '${{db:Status-Abbrev}}${{Package}}\n' | sed -nE '{PYTHON}')
 """
-"""Run by mmdebstrap in the finished tree."""
+"""Shell script that downloads packages into the tree's apt cache; mmdebstrap runs it as a customize hook."""
 
 MASKED = (
     "apt-daily.timer apt-daily-upgrade.timer console-getty.service container-getty@.service dpkg-db-backup.timer "
@@ -48,10 +48,10 @@ MASKED = (
     "systemd-modules-load.service systemd-networkd-wait-online.service systemd-remount-fs.service "
     "systemd-timesyncd.service systemd-resolved.service"
 )
-"""Units without a purpose in a container; each would cost every boot a little."""
+"""systemd units that are useless in a container; masked, because each makes every boot a little slower."""
 
 REMOUNT = 'while read -r _ place kind _; do if [ "$kind" = cgroup ]; then mount -o remount,bind,rw "$place"; fi; done'
-"""Shell text: make every cgroup controller of version 1 in the list on standard input writable."""
+"""Shell loop that remounts cgroup v1 controllers read-write; reads lines of /proc/mounts from standard input."""
 
 CGROUP_UNIT = f"""[Unit]
 Description=Make the cgroup controllers of this lab host writable, as they are on a real machine
@@ -66,31 +66,35 @@ ExecStart=/bin/sh -c '{REMOUNT} </proc/mounts'
 [Install]
 WantedBy=sysinit.target
 """
-"""systemd-nspawn mounts the version 1 controllers read-only."""
+"""systemd unit that makes cgroup v1 controllers writable, because systemd-nspawn mounts them read-only."""
 
 SSH_DROP_IN = """[Unit]
 After=systemd-user-sessions.service dbus.service
 """
-"""sshd answers only when users may really log in, so an answer means that the host is up."""
+"""Drop-in for ssh.service: sshd starts only when users can log in, so its answer means that the host is up."""
 
 FILES = {
     "etc/systemd/system/lab-cgroups.service": CGROUP_UNIT,
     "etc/systemd/system/ssh.service.d/lab.conf": SSH_DROP_IN,
-    # Lab hosts are thrown away: flushing every unpacked file to disk would triple the time of a deployment.
+    # Lab hosts are disposable, and flushing each unpacked file to disk would triple the time of a deployment.
     "etc/dpkg/dpkg.cfg.d/lab": "force-unsafe-io\n",
     "etc/default/locale": "LANG=C.UTF-8\n",
     "etc/fstab": "",
     "etc/hostname": "unnamed\n",
     "etc/hosts": "127.0.0.1 localhost\n",
 }
-"""Files of every host: path to text."""
+"""Contents of files on every host, by path relative to the root directory."""
 
 
 def ensure(suite: str, progress: Callable[[str], None]) -> Path:
-    """The base tree of a suite; it is built when there is none that fits the recipe.
+    """Path of a suite's base tree; builds the tree if none matches the current recipe.
+
+    Args:
+        suite: Debian suite.
+        progress: called with a one-line message before a build.
 
     Raises:
-        LabError: mmdebstrap failed; the text has its last words.
+        LabError: mmdebstrap failed (the text has its last lines of output), or another process builds for too long.
     """
     origin = sources.machine_sources(suite)
     settings = sources.carried_settings(call(["apt-config", "dump"]))
@@ -107,20 +111,20 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
 
 
 def remove_cache() -> None:
-    """Remove the base trees that no lab uses.
+    """Remove base trees that neither a lab nor kept disks use.
 
     Raises:
         LabError: another process is building a tree.
     """
     with state.locked(CACHE, patience=0, make=False):
-        used = {lab.base for lab in state.states()}
+        used = {lab.base for lab in state.states()} | {kept.base for kept in disks.all_kept()}
         for tree in sorted(CACHE.iterdir()) if CACHE.is_dir() else ():
             if str(tree) not in used:
                 shutil.rmtree(tree)
 
 
 def remove_half_built() -> None:
-    """Remove what a killed build has left; when somebody builds at this moment, nothing is left over."""
+    """Remove leftovers of interrupted builds; does nothing while another process holds the cache's lock."""
     try:
         with state.locked(CACHE, patience=0, make=False):
             _remove_half_built()
@@ -129,13 +133,13 @@ def remove_half_built() -> None:
 
 
 def _remove_half_built() -> None:
-    """Remove what a killed build has left; the caller holds the lock on the cache."""
+    """Remove leftovers of interrupted builds; the caller holds the cache's lock."""
     for path in CACHE.glob(".building-*"):
         shutil.rmtree(path)
 
 
 def _build(suite: str, tree: Path, origin: tuple[sources.Source, ...], settings: tuple[str, ...]) -> None:
-    """Build a tree under a temporary name and rename it."""
+    """Build a tree under a temporary name, then rename it to `tree`."""
     place = CACHE / f".building-{suite}-{os.getpid()}"
     half = place / "tree"
     place.mkdir()
@@ -156,7 +160,7 @@ def _build(suite: str, tree: Path, origin: tuple[sources.Source, ...], settings:
 
 
 def _finish(tree: Path, origin: tuple[sources.Source, ...]) -> None:
-    """Make a fresh tree fit for being booted many times over."""
+    """Complete a new tree: write files, mask units, remove SSH host keys, add keyrings and certificates."""
     for name, text in FILES.items():
         file = tree / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -177,7 +181,7 @@ def _finish(tree: Path, origin: tuple[sources.Source, ...]) -> None:
 
 
 def _trust_local_authorities(tree: Path) -> None:
-    """Give the tree the certificate authorities that this machine was told to trust, for mirrors on https."""
+    """Copy this machine's local certificate authorities into the tree, for package mirrors on https."""
     own = sorted(Path("/usr/local/share/ca-certificates").glob("*.crt"))
     for certificate in own:
         shutil.copy(certificate, tree / "usr/local/share/ca-certificates")

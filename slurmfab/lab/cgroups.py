@@ -1,7 +1,7 @@
-"""A subtree for each host in every cgroup hierarchy of this machine.
+"""One cgroup subtree per host in each cgroup hierarchy of this machine.
 
-The host's cgroup namespace starts at its subtree, so slurmd inside can make cgroups of its own that really limit, and
-everything that runs in a host is found by its subtree, whoever started it.
+A host's cgroup namespace starts at its subtree, so slurmd in it can make cgroups whose limits take effect. All
+processes of a host are found by its subtree, whichever program started them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from slurmfab.lab.layout import LabLayout
 
 
 def lab_directories(lab: LabLayout, mountinfo: str = "", own: str = "") -> tuple[Path, ...]:
-    """Where a lab's subtrees go: below the cgroup of this process, in every hierarchy.
+    """Directories for a lab's subtrees: one per cgroup hierarchy, below the cgroup of this process.
 
-    With the unified hierarchy alone they go to its top, because a cgroup that holds processes cannot hand controllers
-    to cgroups below it (cgroups(7), the "no internal processes" rule).
+    Where only cgroup v2 is mounted, the directory is at the top of the hierarchy, because a cgroup that contains
+    processes cannot enable controllers for cgroups below it (cgroups(7), "no internal processes" rule).
 
     Args:
-        lab: names of the lab.
-        mountinfo: text of /proc/self/mountinfo.
-        own: text of /proc/self/cgroup.
+        lab: the lab's names and paths.
+        mountinfo: text of /proc/self/mountinfo; empty to read it.
+        own: text of /proc/self/cgroup; empty to read it.
     """
     mountinfo = mountinfo or Path("/proc/self/mountinfo").read_text()
     own = own or Path("/proc/self/cgroup").read_text()
@@ -41,10 +41,10 @@ def lab_directories(lab: LabLayout, mountinfo: str = "", own: str = "") -> tuple
 
 
 def make(lab_directory: Path, host: str) -> Path:
-    """Make a host's subtree in one hierarchy."""
+    """Make a host's subtree in one hierarchy and return its path."""
     for directory in (lab_directory, lab_directory / host):
         directory.mkdir(exist_ok=True)
-        # A new cpuset (v1) is empty, and no process can enter it.
+        # A new cgroup of the v1 cpuset controller has no CPUs, so no process can enter it until it gets some.
         for name in ("cpuset.cpus", "cpuset.mems"):
             file = directory / name
             if file.exists() and not file.read_text().strip() and (lab_directory.parent / "tasks").exists():
@@ -56,22 +56,22 @@ def make(lab_directory: Path, host: str) -> Path:
 
 
 def processes(directories: Iterable[Path]) -> frozenset[int]:
-    """All processes in these subtrees."""
+    """PIDs of all processes in these subtrees."""
     found: set[int] = set()
     for directory in directories:
-        # os.walk passes over groups that go away meanwhile, where rglob() stops.
+        # os.walk skips cgroups that are removed meanwhile; rglob() would raise an error.
         for folder, _, _ in os.walk(directory):
             try:
                 found.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
             except OSError:
-                # The cgroup went away, or it is a threaded one, whose processes its parent lists.
+                # The cgroup was removed, or it is a threaded one, whose processes are listed by its parent.
                 continue
     found.discard(0)
     return frozenset(found)
 
 
 def remove(directory: Path) -> bool:
-    """Remove a subtree from below; tells whether it is gone."""
+    """Remove a subtree, deepest cgroups first; returns False if a cgroup is still busy."""
     if not directory.is_dir():
         return True
     below = sorted((Path(folder, name) for folder, names, _ in os.walk(directory) for name in names), reverse=True)

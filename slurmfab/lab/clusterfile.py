@@ -1,4 +1,4 @@
-"""The cluster file and its lock that `lab-up` writes, ready for `fab deploy`."""
+"""The cluster file and the lock that `lab-up` writes for `fab deploy`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from slurmfab.errors import InputError
 from slurmfab.lab.spec import CONTROLLER, LabHost, LabSpec
 
 MARK = "# Written by lab-up for the lab"
-"""How the first line of our cluster files begins; a file without it is never touched."""
+"""Start of the first line of a lab's cluster file; files without it are never changed or removed."""
 
 
 def lock_path(cluster_file: Path) -> Path:
-    """The lock beside a cluster file: `lab-x.yaml` has `lab-x.lock.json`."""
+    """Path of a cluster file's lock: `lab-x.lock.json` for `lab-x.yaml`."""
     return cluster_file.with_suffix(".lock.json")
 
 
 def render(spec: LabSpec, addresses: Mapping[str, str], ssh_key: Path) -> str:
-    """The text of the cluster file."""
+    """Render a lab's cluster file.
+
+    Args:
+        spec: the lab's specification.
+        addresses: host name to IPv4 address.
+        ssh_key: path of the private key for logins.
+    """
     become = "" if spec.ssh_user == "root" else ", become: sudo"
     nodes = "n1" if spec.nodes == 1 else f"n[1-{spec.nodes}]"
     places = ", ".join(f"{name}: {address}" for name, address in addresses.items())
@@ -36,16 +42,16 @@ partitions:
 
 
 def render_lock(hosts: Iterable[LabHost]) -> str:
-    """The text of the lock: the host keys, which the lab knows because it made them."""
+    """Render the lock with the hosts' SSH keys, which are known because the lab generated them."""
     keys = {host.name: {"host_keys": dict(host.host_keys)} for host in hosts}
     return json.dumps({"version": 1, "hosts": keys}, indent=2) + "\n"
 
 
 def require_ours(path: Path) -> None:
-    """Make sure that writing there loses nothing of the user's.
+    """Check that writing a cluster file and its lock would overwrite no file of the user.
 
     Raises:
-        InputError: there is a cluster file or a lock that no lab has written.
+        InputError: a cluster file that no lab wrote is there, or a lock without a cluster file.
     """
     if path.exists() and not _is_ours(path):
         raise InputError(f"{path} was not written by a lab, so it stays as it is: name another file with --output.")
@@ -54,19 +60,25 @@ def require_ours(path: Path) -> None:
 
 
 def write(path: Path, text: str, lock: str) -> None:
-    """Write both files."""
+    """Write the cluster file and the lock beside it.
+
+    Args:
+        path: the cluster file.
+        text: its contents.
+        lock: contents of the lock.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     lock_path(path).write_text(lock)
 
 
 def remove(path: Path) -> None:
-    """Remove both files, if they are the lab's own."""
+    """Remove the cluster file and its lock if a lab wrote the cluster file."""
     if path.exists() and _is_ours(path):
         lock_path(path).unlink(missing_ok=True)
         path.unlink()
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a lab has written this cluster file."""
+    """Whether a lab wrote this cluster file."""
     return path.read_text().startswith(MARK)

@@ -1,4 +1,4 @@
-"""Programs of this machine that the lab runs, and the Debian packages that they come from."""
+"""Running the programs that labs need on this machine, and the Debian packages that contain them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ PACKAGES = {
     "ssh-keygen": "openssh-client",
     "systemd-nspawn": "systemd-container",
 }
-"""Program to the Debian and Ubuntu package that has it."""
+"""Debian and Ubuntu package of each program."""
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-"""With what apt tells a Debian mirror from an impostor; Ubuntu does not have it by itself."""
+"""Keys that Debian's package archive is signed with; Ubuntu does not install them by default."""
 
 
 TIED = ("setpriv", "--pdeathsig", "KILL")
-"""Prefix for a program that shall end with this process, however that ends: a killed `up` leaves nothing running."""
+"""Command prefix: the kernel kills the program when this process ends, so that a killed `up` leaves none running."""
 
 CONTAINED = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
-"""Prefix for a program whose mounts and children, whatever they do, shall end with it."""
+"""Command prefix: the program's mounts and child processes disappear when the program ends."""
 
 
 def missing_packages() -> tuple[str, ...]:
-    """The Debian packages that this machine lacks for a lab."""
+    """Names of the Debian packages that labs need and this machine lacks."""
     lacking = {package for program, package in PACKAGES.items() if shutil.which(program) is None}
     if not os.path.exists(KEYRING):  # noqa: PTH110 - a constant that is never joined
         lacking.add("debian-archive-keyring")
@@ -40,7 +40,7 @@ def missing_packages() -> tuple[str, ...]:
 
 
 def obstacle() -> str:
-    """Why this machine cannot have a lab at present, with what to try; empty when it can."""
+    """Why this machine cannot run a lab, and how to fix that; empty if it can."""
     if os.geteuid() != 0:
         return "A lab makes network namespaces and mounts, so it needs root: run the command with sudo."
     packages = missing_packages()
@@ -48,10 +48,10 @@ def obstacle() -> str:
 
 
 def require_machine() -> None:
-    """Make sure that this machine can have a lab.
+    """Check that this machine can run a lab.
 
     Raises:
-        LabError: not root, or packages are missing; the text names the apt-get line.
+        LabError: the user is not root, or packages are missing; the text has the apt-get command.
     """
     reason = obstacle()
     if reason:
@@ -59,14 +59,14 @@ def require_machine() -> None:
 
 
 def call(argv: Sequence[str], text: str = "") -> str:
-    """Run a program of this machine and return what it printed.
+    """Run a program on this machine and return its standard output.
 
     Args:
         argv: program and arguments.
-        text: what the program reads from standard input.
+        text: the program's standard input.
 
     Raises:
-        LabError: it failed; the text has the command and its last words.
+        LabError: the program failed; the text has the command and its last lines of output.
     """
     done = subprocess.run([*TIED, *argv], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -76,11 +76,11 @@ def call(argv: Sequence[str], text: str = "") -> str:
 
 
 def _telling(lines: list[str]) -> list[str]:
-    """The few lines that say why a program failed: those that apt marks as errors, or else the last ones."""
+    """Up to three lines of output that explain a failure: apt's error lines if there are any, else the last lines."""
     marked = [line for line in lines if line.startswith(("E: ", "Err:"))]
     return (marked or lines)[-3:]
 
 
 def succeeds(argv: Sequence[str]) -> bool:
-    """Run a program of this machine whose failure is an answer too."""
+    """Run a program on this machine and return whether its exit code is 0."""
     return subprocess.run([*TIED, *argv], capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0

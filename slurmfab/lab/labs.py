@@ -1,30 +1,31 @@
-"""The life of a lab: up, down, and what tests do to single hosts in between."""
+"""Starting and removing labs, and operations on single hosts for tests."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
 from slurmfab.errors import InputError, LabError
-from slurmfab.lab import addresses, base, cgroups, clusterfile, machine, mounts, network, power, roots, state
+from slurmfab.lab import addresses, base, cgroups, clusterfile, disks, machine, mounts, network, power, roots, state
 from slurmfab.lab.command import require_machine
+from slurmfab.lab.disks import Disks
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import CONTROLLER, Lab, LabHost, LabSpec
 from slurmfab.lab.state import LabState, names
 
-__all__ = ["down", "kill_host", "load", "names", "plug_in_host", "reinstall_host", "run", "start_host"]
+__all__ = ["down", "keep_disks", "kill_host", "load", "names", "plug_in_host", "reinstall_host", "run", "start_host"]
 __all__ += ["status", "unplug_host", "up"]
 
 ENTER = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd")
-"""What `run` shares with the host: everything."""
+"""Options of nsenter for `run`: enter the host's namespaces, root directory and working directory."""
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Search path inside a host."""
+"""Search path for programs that `run` starts on a host."""
 
 
 def up(
@@ -32,25 +33,40 @@ def up(
     directory: Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
     output: Path | None = None,
+    *,
+    copied: str = "",
+    bare: Container[str] = (),
 ) -> Lab:
-    """Start a lab; returns when every host that shall answer on SSH does.
+    """Start a lab; returns when each switched-on host has the expected state on port 22.
 
-    What a killed `up` has left of a lab with this name is removed first. When starting fails, nothing is left either.
+    Leftovers of an interrupted `up` for this name are removed first. If the start fails, everything is removed.
 
     Args:
-        spec: what the lab shall be.
-        directory: where the cluster file `lab-NAME.yaml` goes, with its lock beside it; `configs` by default.
-        progress: told in one line what goes on.
-        output: the cluster file, when it shall have another name or place.
+        spec: the lab's specification.
+        directory: directory for the cluster file `lab-NAME.yaml` and its lock; `configs` by default.
+        progress: called with one-line messages.
+        output: path of the cluster file; overrides `directory`.
+        copied: name of kept disks (see `keep_disks`) to start from; empty for bare hosts. The hosts have the
+            addresses, keys and users of the original lab; GPUs and faults of `spec` are added.
+        bare: hosts that get no copy; hosts without a kept disk are always bare.
 
     Raises:
-        InputError: the cluster file is there and is no lab's.
-        LabError: the machine cannot have this lab; the text says why.
+        InputError: a file that no lab wrote is at the cluster file's path, or the kept disks do not exist or fit.
+        LabError: the machine cannot run this lab; the text says why.
     """
     require_machine()
     cluster_file = (output or (directory or Path("configs")) / f"lab-{spec.name}.yaml").absolute()
     clusterfile.require_ours(cluster_file)
-    tree = base.ensure(spec.suite, progress)
+    origin = disks.for_lab(copied, spec, bare) if copied else None
+    tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
+    _put_up(spec, tree, cluster_file, origin, progress)
+    return load(spec.name)
+
+
+def _put_up(
+    spec: LabSpec, tree: Path, cluster_file: Path, origin: Disks | None, progress: Callable[[str], None]
+) -> None:
+    """Remove leftovers of a lab of this name and start it; remove everything again if that fails."""
     layout = LabLayout(spec.name)
     with state.locked(layout.directory):
         before = state.read(spec.name)
@@ -58,32 +74,37 @@ def up(
             raise LabError(f"Lab {spec.name} is up already. Try lab-down --name {spec.name} first.")
         _remove_things(spec.name, before)
         try:
-            remembered = _remember(spec, tree, cluster_file)
-            _start(remembered, progress)
+            _start(_remember(spec, tree, cluster_file, origin), origin, progress)
         except BaseException:
             _remove_things(spec.name, state.read(spec.name))
             shutil.rmtree(layout.directory)
             _restore_machine()
             raise
-    return load(spec.name)
 
 
-def _remember(spec: LabSpec, tree: Path, cluster_file: Path) -> LabState:
-    """Choose an address range and write the state, before anything is made."""
+def _remember(spec: LabSpec, tree: Path, cluster_file: Path, origin: Disks | None) -> LabState:
+    """Choose a network and write the lab's state, before anything else is made."""
     layout = LabLayout(spec.name)
     layout.directory.chmod(0o700)
     with state.locked(LABS):
-        chosen = addresses.choose_network(spec.name, network.networks_in_use())
+        taken = network.networks_in_use()
+        if origin:
+            chosen = addresses.require_free(origin.network, taken)
+        else:
+            chosen = addresses.choose_network(spec.name, (*taken, *disks.networks()))
         groups = tuple(map(str, cgroups.lab_directories(layout)))
-        remembered = LabState(spec, str(chosen), str(tree), groups, str(cluster_file))
+        name = origin.name if origin else ""
+        remembered = LabState(spec, str(chosen), str(tree), groups, str(cluster_file), disks=name)
         state.write(remembered)
         machine.prepare()
     return remembered
 
 
-def _start(remembered: LabState, progress: Callable[[str], None]) -> None:
-    """Make everything of a lab, all hosts at once, and wait until they answer."""
+def _start(remembered: LabState, origin: Disks | None, progress: Callable[[str], None]) -> None:
+    """Make the network, keys, hosts and cluster file of a lab, and wait until its hosts are up."""
     spec, layout = remembered.spec, remembered.layout
+    if origin:
+        disks.hand_out(origin, layout)
     network.make_network(layout, IPv4Network(remembered.network))
     roots.make_keys(layout, spec.host_names)
     if spec.sudo_password:
@@ -104,7 +125,7 @@ def _start(remembered: LabState, progress: Callable[[str], None]) -> None:
 
 
 def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[str], None]) -> None:
-    """Plug hosts in, boot them, and wait until each does on SSH what it shall."""
+    """Connect hosts to the network, boot them, and wait until each has the expected state on port 22."""
     layout, spec, wanted = remembered.layout, remembered.spec, {}
     for name in hosts:
         host, address = layout.host(name), _address(remembered, name)
@@ -116,7 +137,7 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
 
 
 def _write_ssh_config(remembered: LabState) -> None:
-    """Write what `ssh -F` needs to reach the hosts by name."""
+    """Write ssh_config and known_hosts, so that `ssh -F` reaches the hosts by name."""
     layout = remembered.layout
     lines, known = [], []
     for name, address in _addresses(remembered).items():
@@ -129,10 +150,11 @@ def _write_ssh_config(remembered: LabState) -> None:
 
 
 def down(name: str) -> None:
-    """Remove a lab and everything that was made for it, also when its `up` was killed; no lab is no error.
+    """Remove a lab and everything made for it, also after an interrupted `up`; does nothing if there is no lab.
 
     Raises:
-        LabError: something cannot be removed, or another process is starting this lab.
+        InputError: the name is not valid for a lab.
+        LabError: something cannot be removed, or another process is starting or removing this lab.
     """
     require_machine()
     layout = LabLayout(LabSpec(name=name).name)
@@ -144,10 +166,35 @@ def down(name: str) -> None:
     _restore_machine()
 
 
+def keep_disks(lab: Lab, name: str) -> None:
+    """Shut down all hosts of a lab and remove it, but keep its disks, from which `up` can start new labs.
+
+    Args:
+        lab: the lab.
+        name: name for the kept disks; earlier ones of this name are replaced.
+
+    Raises:
+        InputError: kept disks of this name are in use.
+        LabError: a host did not shut down, or the lab is gone.
+    """
+    remembered = _state_of(lab)
+    disks.remove(name)
+    layout = remembered.layout
+    on = [host.name for host in lab.hosts if _look(remembered, host.name, ask=False).pid is not None]
+    for host in on:
+        run(lab, host, ["systemctl", "--no-block", "poweroff"])
+    for host in on:
+        power.wait_until_off(_subtrees(remembered, host), layout.host(host))
+    with state.locked(layout.directory):
+        mounts.unmount_all(layout.directory)
+        disks.take(remembered, name)
+    down(lab.name)
+
+
 def _remove_things(name: str, remembered: LabState | None) -> None:
-    """Remove all of a lab but its directory's own existence, which is what its lock hangs on."""
+    """Remove everything of a lab except its directory and state file; the lock is held on that directory."""
     layout = LabLayout(name)
-    # Without a state nothing was made yet, or everything is gone; looking again costs nothing.
+    # Without a state, nothing was made yet or everything is removed; trying again costs little.
     groups = tuple(map(Path, remembered.cgroups)) if remembered else cgroups.lab_directories(layout)
     hosts = remembered.spec.host_names if remembered else ()
     power.switch_off(tuple(map(layout.host, hosts)), groups, remove=True)
@@ -156,7 +203,7 @@ def _remove_things(name: str, remembered: LabState | None) -> None:
     if remembered:
         clusterfile.remove(Path(remembered.cluster_file))
     for entry in layout.directory.iterdir() if layout.directory.is_dir() else ():
-        # The state goes last of all, with the directory: a `down` that is killed here can be done again.
+        # The caller removes the state last, with the directory, so that an interrupted `down` can be repeated.
         if entry.is_dir():
             shutil.rmtree(entry)
         elif entry != layout.state:
@@ -164,17 +211,20 @@ def _remove_things(name: str, remembered: LabState | None) -> None:
 
 
 def _restore_machine() -> None:
-    """Give this machine its settings back when no lab is left."""
+    """Restore this machine's settings if no lab is left."""
     with state.locked(LABS, make=False):
         if not names():
             machine.restore()
 
 
 def status(name: str = "") -> tuple[LabHost, ...]:
-    """How the hosts of one lab, or of all labs, are at this moment.
+    """Current state of the hosts of one lab, or of all labs.
+
+    Args:
+        name: the lab's name; empty for all labs.
 
     Raises:
-        LabError: not root, so nothing can be seen.
+        LabError: the user is not root, or packages for labs are missing.
     """
     require_machine()
     found = (state.read(one) for one in ((name,) if name else names()))
@@ -182,10 +232,10 @@ def status(name: str = "") -> tuple[LabHost, ...]:
 
 
 def load(name: str) -> Lab:
-    """The lab of that name, as it is now.
+    """Load a lab that is up; the `state` of its hosts is not probed and stays `off`.
 
     Raises:
-        InputError: there is no such lab, or it is not up.
+        InputError: no lab of this name is up.
     """
     remembered = state.read(name)
     if remembered is None or not _is_up(remembered):
@@ -196,16 +246,17 @@ def load(name: str) -> Lab:
 
 
 def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command inside a host as root without SSH: for tests that break things, and look at them.
+    """Run a command as root on a host without SSH, so that tests can break and inspect hosts.
 
     Args:
         lab: the lab.
         host: the host's name.
         argv: program and arguments.
-        text: what the program reads from standard input.
+        text: the program's standard input.
 
     Raises:
-        LabError: the host is switched off.
+        InputError: the lab has no such host.
+        LabError: the host is switched off, or the lab is gone.
     """
     pid = _look(_state_of(lab), lab.host(host).name, ask=False).pid
     if pid is None:
@@ -216,7 +267,7 @@ def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.
 
 
 def kill_host(lab: Lab, host: str) -> None:
-    """Cut a host's power and its network: it neither answers nor refuses, it is gone."""
+    """Cut a host's power and network; afterwards it neither answers nor refuses connections."""
     remembered = _state_of(lab)
     layout = remembered.layout.host(lab.host(host).name)
     with state.locked(remembered.layout.directory):
@@ -225,9 +276,9 @@ def kill_host(lab: Lab, host: str) -> None:
 
 
 def start_host(lab: Lab, host: str) -> None:
-    """Switch on a host that was killed, or was down from the start; returns when it answers.
+    """Switch on a host that was killed, or was `down` from the start; returns when it answers.
 
-    Its files are as it left them.
+    The host keeps its files. Does nothing if the host is on.
     """
     remembered = _state_of(lab)
     name = lab.host(host).name
@@ -238,7 +289,7 @@ def start_host(lab: Lab, host: str) -> None:
 
 
 def reinstall_host(lab: Lab, host: str) -> Lab:
-    """Cut a host's power, throw its disk away, and boot a new system with other SSH host keys at the same address."""
+    """Kill a host, remove its disk, and boot a new bare system with new SSH host keys at the same address."""
     kill_host(lab, host)
     remembered = _state_of(lab)
     layout = remembered.layout.host(host)
@@ -252,24 +303,24 @@ def reinstall_host(lab: Lab, host: str) -> Lab:
 
 
 def unplug_host(lab: Lab, host: str) -> None:
-    """Cut a host's network; it runs on, and nobody hears of it."""
+    """Cut a host's network; the host keeps running."""
     network.unplug(_state_of(lab).layout.host(lab.host(host).name))
 
 
 def plug_in_host(lab: Lab, host: str) -> None:
-    """Give a host that was unplugged its network back."""
+    """Reconnect the network of a host that was unplugged."""
     remembered = _state_of(lab)
     layout, address = remembered.layout.host(lab.host(host).name), _address(remembered, host)
     network.plug_in(layout, address, IPv4Network(remembered.network), remembered.spec.offline)
 
 
 def _is_up(remembered: LabState) -> bool:
-    """Whether the lab was started to the end, and this machine was not started anew since."""
+    """Whether the lab was started completely and its bridge exists; a reboot of this machine removes the bridge."""
     return remembered.phase == "up" and network.has_bridge(remembered.layout)
 
 
 def _state_of(lab: Lab) -> LabState:
-    """What is remembered about a lab that somebody holds."""
+    """The state of a lab on disk; raises LabError if the lab is gone."""
     remembered = state.read(lab.name)
     if remembered is None:
         raise LabError(f"Lab {lab.name} is gone.")
@@ -277,7 +328,7 @@ def _state_of(lab: Lab) -> LabState:
 
 
 def _look(remembered: LabState, name: str, ask: bool = True) -> LabHost:
-    """One host as it is now; `ask` says whether to try its SSH port too."""
+    """Current data of one host; its port 22 is probed only if `ask` is true."""
     host, address = remembered.layout.host(name), _address(remembered, name)
     pid = power.init_pid(_subtrees(remembered, name))
     seen = power.ssh_state(address) if ask and pid else "off"
@@ -286,7 +337,7 @@ def _look(remembered: LabState, name: str, ask: bool = True) -> LabHost:
 
 
 def _subtrees(remembered: LabState, host: str) -> tuple[Path, ...]:
-    """The host's subtree in each cgroup hierarchy."""
+    """A host's subtree in each cgroup hierarchy."""
     return tuple(Path(directory, host) for directory in remembered.cgroups)
 
 

@@ -1,7 +1,7 @@
-"""Where a lab's things are and what they are called: all of it follows from the lab's name.
+"""Paths and names of everything that belongs to a lab; all of them are derived from the lab's name.
 
-Because nothing here depends on a run, `down` finds what a killed `up` has left. Interface names stay within the 15
-characters that Linux allows: at most `sf` + 8 + `-` + 4.
+Nothing here depends on a run, so `down` finds what an interrupted `up` has left. Interface names have at most 15
+characters, as Linux requires: `sf` + 8 + `-` + 4.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LABS = Path("/var/lib/slurmfab/labs")
-"""One directory per lab."""
+"""Contains one directory per lab."""
 
 CACHE = Path("/var/cache/slurmfab")
-"""Base trees, one per suite; they outlive labs."""
+"""Contains the base trees of each suite; they stay when labs are removed."""
+
+DISKS = Path("/var/lib/slurmfab/disks")
+"""Contains the disks kept from removed labs (see `slurmfab.lab.disks`)."""
 
 
 @dataclass(frozen=True)
 class HostLayout:
-    """Names and places of one host.
+    """Names and paths of one host.
 
     Args:
         lab: the lab's name.
@@ -30,95 +33,104 @@ class HostLayout:
 
     @property
     def directory(self) -> Path:
-        """Everything of this host."""
+        """Directory with the host's overlay, console log and other files."""
         return LABS / self.lab / "hosts" / self.name
 
     @property
     def root(self) -> Path:
-        """Where its root file system is mounted."""
+        """Mount point of the host's root file system."""
         return self.directory / "root"
 
     @property
+    def layers(self) -> Path:
+        """File that lists the overlay directories above the base tree (see `disks.layers_of`); a bare host has none."""
+        return self.directory / "layers"
+
+    @property
     def keys(self) -> Path:
-        """Its SSH host keys, as the lab made them."""
+        """Directory with the host's SSH host keys."""
         return LABS / self.lab / "keys" / self.name
 
     @property
     def console(self) -> Path:
-        """What it printed while booting."""
+        """Log of the host's console output."""
         return self.directory / "console.log"
 
     def shared(self, path: str) -> Path:
-        """Where a directory really is that all hosts of the lab see at this path."""
+        """Directory on this machine that all hosts of the lab mount at `path`."""
         return LABS / self.lab / "shared" / path.lstrip("/")
 
     @property
     def machine(self) -> str:
-        """Its name for systemd-nspawn."""
+        """Machine name for systemd-nspawn."""
         return f"{self.lab}-{self.name}"
 
     @property
     def namespace(self) -> str:
-        """Its network namespace."""
+        """Name of the host's network namespace."""
         return f"sf-{self.lab}-{self.name}"
 
     @property
     def link(self) -> str:
-        """This machine's end of its network cable."""
+        """Interface on this machine, the outer end of the host's veth pair."""
         return f"sf{self.lab}-{self.name}"
 
 
 @dataclass(frozen=True)
 class LabLayout:
-    """Names and places of one lab."""
+    """Names and paths of one lab.
+
+    Args:
+        lab: the lab's name.
+    """
 
     lab: str
 
     @property
     def directory(self) -> Path:
-        """Everything of this lab."""
+        """Directory with all files of the lab."""
         return LABS / self.lab
 
     @property
     def state(self) -> Path:
-        """What `down` must know, written before anything else is made."""
+        """File with the lab's state, which `down` needs; it is written before anything else is made."""
         return self.directory / "state.json"
 
     @property
     def ssh_key(self) -> Path:
-        """The private key that opens every host."""
+        """Private key for logins on all hosts."""
         return self.directory / "id_ed25519"
 
     @property
     def known_hosts(self) -> Path:
-        """The hosts' SSH keys for OpenSSH."""
+        """known_hosts file for OpenSSH with the hosts' SSH keys."""
         return self.directory / "known_hosts"
 
     @property
     def ssh_config(self) -> Path:
-        """Configuration for `ssh -F`, by host name."""
+        """Configuration file for `ssh -F` with an entry per host name."""
         return self.directory / "ssh_config"
 
     @property
     def sudo_password(self) -> Path:
-        """The password that sudo asks for, where it does."""
+        """File with the sudo password, in labs whose sudo asks for one."""
         return self.directory / "sudo_password"
 
     @property
     def bridge(self) -> str:
-        """The switch that all hosts are plugged into."""
+        """Name of the bridge interface that all hosts are connected to."""
         return f"sf-{self.lab}"
 
     @property
     def table(self) -> str:
-        """The nftables table."""
+        """Name of the lab's nftables table."""
         return f"slurmfab_{self.lab}"
 
     @property
     def cgroup(self) -> str:
-        """The lab's directory in every cgroup hierarchy."""
+        """Name of the lab's directory in every cgroup hierarchy."""
         return f"slurmfab-{self.lab}"
 
     def host(self, name: str) -> HostLayout:
-        """Names and places of one host of this lab."""
+        """Names and paths of one host of this lab."""
         return HostLayout(self.lab, name)

@@ -1,4 +1,4 @@
-"""Settings of this machine that labs need, remembered before they are changed and given back after the last lab."""
+"""Kernel settings of this machine that labs need; saved before the first lab, restored after the last one."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from slurmfab.lab import mounts, state
 from slurmfab.lab.layout import LABS
 
 MEMORY = LABS.parent / "machine.json"
-"""What the settings were before the first lab."""
+"""File with the settings as they were before the first lab."""
 
 NAMESPACES = Path("/run/netns")
-"""Where iproute2 keeps named network namespaces; it makes this directory a mount of its own on first use."""
+"""Directory of iproute2's named network namespaces; iproute2 mounts it onto itself on first use."""
 
 WANTED = {
     # Hosts reach the package mirror through this machine.
     "net/ipv4/ip_forward": 1,
-    # Every systemd takes a good part of the default 128; the fourth or fifth host would die at boot.
+    # Each systemd uses a large part of the default 128, so the fourth or fifth host would fail to boot.
     "fs/inotify/max_user_instances": 8192,
 }
-"""Kernel setting, as a path under /proc/sys, to the least value that labs need."""
+"""Minimum values that labs need, by path below /proc/sys."""
 
 
 def prepare() -> None:
-    """Raise the settings that are too low, remembering what they were."""
+    """Raise settings that are too low, after saving their values."""
     before = state.read_json(MEMORY)
     if before is None:
         before = {"netns": NAMESPACES in mounts.mount_points()}
@@ -36,7 +36,7 @@ def prepare() -> None:
 
 
 def restore() -> None:
-    """Give back what `prepare` found, unless somebody has changed it since."""
+    """Restore the values that `prepare` saved; settings changed by others since then stay as they are."""
     before = state.read_json(MEMORY)
     if before is None:
         return
@@ -49,10 +49,10 @@ def restore() -> None:
 
 
 def _read(name: str) -> int:
-    """One kernel setting."""
+    """Read one kernel setting."""
     return int((Path("/proc/sys") / name).read_text())
 
 
 def _write(name: str, value: int) -> None:
-    """Change one kernel setting."""
+    """Write one kernel setting."""
     (Path("/proc/sys") / name).write_text(f"{value}\n")

@@ -1,4 +1,4 @@
-"""What is mounted on this machine, as the kernel tells it."""
+"""Mount points of this machine, read from the kernel, and unmounting."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from slurmfab.lab.command import succeeds
 
 
 def mount_points() -> tuple[Path, ...]:
-    """All mount points, each as often as something is mounted there.
+    """All mount points; one with several mounts on top of each other is repeated.
 
-    `Path.is_mount` does not see a directory that is mounted on itself, as iproute2's /run/netns is.
+    `Path.is_mount` does not detect directories that are mounted onto themselves, such as iproute2's /run/netns.
     """
     text = Path("/proc/self/mountinfo").read_text()
     return tuple(map(Path, re.findall(r"^\S+ \S+ \S+ \S+ (\S+) ", text, re.MULTILINE)))
 
 
 def below(directory: Path) -> tuple[Path, ...]:
-    """Mount points at or below a directory, the deepest first."""
+    """Mount points at or below a directory, deepest first."""
     return tuple(sorted((place for place in mount_points() if place.is_relative_to(directory)), reverse=True))
 
 
 def unmount_all(directory: Path) -> None:
-    """Unmount everything at or below a directory.
+    """Unmount everything at or below a directory, lazily (`umount --lazy`) where a mount is busy.
 
     Raises:
-        LabError: something is still mounted there afterwards, so removing files would be dangerous.
+        LabError: something is still mounted there, so removing files would be dangerous.
     """
     for place in below(directory):
         if not succeeds(["umount", str(place)]):

@@ -1,4 +1,4 @@
-"""Numbers of namespaces, as far as lab hosts depend on them."""
+"""Numbers of kernel namespaces: a workaround that lab hosts need since Linux 6.18."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import os
 from threading import Thread
 
 BATCH = 4096
-"""How many numbers each processor of the kernel takes at once (Linux 6.18, kernel/nstree.c and linux/cookie.h)."""
+"""How many namespace numbers a CPU reserves at once (Linux 6.18, kernel/nstree.c and linux/cookie.h)."""
 
 CLONE_NEWUTS = 0x04000000
-"""The cheapest kind of namespace (linux/sched.h)."""
+"""Flag for a new UTS namespace, the cheapest kind (linux/sched.h)."""
 
 
 def outnumber() -> None:
-    """See to it that namespaces made from now on have higher numbers than all those that there are.
+    """Use up namespace numbers until new namespaces get higher numbers than all existing ones.
 
-    A process can keep another mount namespace by a bind mount only if that has a higher number than its own
-    (fs/namespace.c, mnt_ns_loop); Slurm does so for private directories of jobs. Since Linux 6.18 each processor gives
-    out numbers from batches of its own, so that on some processors namespaces begin below that of a host which was
-    started on another one. A real machine is in the first namespace of all, and knows no such thing.
+    A process can bind-mount a mount namespace only if its number is higher than that of the process's own mount
+    namespace (fs/namespace.c, mnt_ns_loop). Slurm does this for jobs' private directories. Since Linux 6.18 each CPU
+    assigns numbers from its own batch, so a namespace made on one CPU can have a lower number than that of a host
+    started on another CPU. Real machines use the first namespace and do not have this problem.
     """
     threads = [Thread(target=_use_up, args=(processor,)) for processor in sorted(os.sched_getaffinity(0))]
     for thread in threads:
@@ -29,7 +29,7 @@ def outnumber() -> None:
 
 
 def _use_up(processor: int) -> None:
-    """Make a processor take its next batch; the thread that calls this is in namespaces of its own afterwards."""
+    """Make a CPU reserve its next batch; the calling thread is in another UTS namespace afterwards."""
     os.sched_setaffinity(0, {processor})
     unshare = ctypes.CDLL(None).unshare
     for _ in range(BATCH + 1):

@@ -1,4 +1,4 @@
-"""What stands in for all_reduce_perf of nccl-tests on lab hosts with stand-in GPUs; it says so itself."""
+"""Stand-in for nccl-tests' all_reduce_perf on lab hosts with stand-in GPUs; its output says that it is one."""
 
 PROGRAM = "/usr/bin/all_reduce_perf"
 TABLE_FILE = "/etc/slurmfab-lab/nccl-table"

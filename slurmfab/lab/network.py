@@ -1,7 +1,7 @@
-"""A lab's network: one bridge, a network namespace and a cable per host, a way out, and a fence.
+"""A lab's network: a bridge, a network namespace and a veth pair per host, masquerading, and an `unreachable` route.
 
-The fence is an `unreachable` route for the lab's range with a poor metric. While the bridge exists its own route wins;
-without it, packets for lab hosts would leave through the default route, to somebody else's machine.
+The `unreachable` route covers the lab's network with a high metric. While the bridge exists, the bridge's own route is
+preferred. Without the bridge, packets for lab hosts would leave through the default route, to other machines.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from slurmfab.lab.command import call, succeeds
 from slurmfab.lab.layout import HostLayout, LabLayout
 
 METRIC = 4000000
-"""Poorer than any route that people write."""
+"""Metric of the `unreachable` route, higher than that of any route in practical use."""
 
 RESOLVERS = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
-"""Where this machine's name servers are told; systemd-resolved's own list first, as its stub answers only here."""
+"""Files with this machine's name servers, in order of preference: systemd-resolved's stub answers only locally."""
 
 DEVICES = Path("/sys/class/net")
-"""This machine's network devices, one entry each."""
+"""Directory with one entry per network device of this machine."""
 
 
 def networks_in_use() -> tuple[IPv4Network, ...]:
-    """Networks that this machine routes to, has addresses in, asks for names, or uses for other labs."""
+    """Networks of this machine's routes, addresses, name servers and labs; the default route is left out."""
     routes = json.loads(call(["ip", "-j", "-4", "route", "show", "table", "all"]) or "[]")
     found = [entry["dst"] for entry in routes if entry["dst"] != "default"]
     found += [f"{server}/24" for server in re.findall(r"^nameserver\s+([\d.]+)$", resolver_text(), re.MULTILINE)]
@@ -37,16 +37,16 @@ def networks_in_use() -> tuple[IPv4Network, ...]:
 
 
 def resolver_text() -> str:
-    """The hosts' /etc/resolv.conf: this machine's name servers, without search domains.
+    """Text of the hosts' /etc/resolv.conf: this machine's name servers and options, without search domains.
 
-    Search domains could make `n1` mean somebody's real machine.
+    With search domains, `n1` could resolve to a real machine.
     """
     text = next((path.read_text() for path in RESOLVERS if path.exists()), "")
     return "".join(f"{line}\n" for line in text.splitlines() if line.startswith(("nameserver", "options")))
 
 
 def make_network(lab: LabLayout, network: IPv4Network) -> None:
-    """Make the fence, the bridge and the way out of a lab."""
+    """Make a lab's `unreachable` route, its bridge, and the nftables rule that masquerades outgoing packets."""
     call(["ip", "route", "add", "unreachable", str(network), "metric", str(METRIC)])
     commands = (
         f"link add {lab.bridge} type bridge",
@@ -60,18 +60,18 @@ def make_network(lab: LabLayout, network: IPv4Network) -> None:
 
 
 def has_bridge(lab: LabLayout) -> bool:
-    """Whether the lab's bridge is there; without it, packets for its hosts would go elsewhere."""
+    """Whether the lab's bridge exists; without it the lab's hosts cannot be reached."""
     return (DEVICES / lab.bridge).exists()
 
 
 def plug_in(host: HostLayout, address: str, network: IPv4Network, offline: Container[str] = ()) -> None:
-    """Give a host its namespace and its cable; a cable that was only unplugged is plugged in again.
+    """Make a host's network namespace and veth pair, or set the link up again if they exist.
 
     Args:
-        host: which.
-        address: its address.
-        network: the lab's range.
-        offline: names of hosts for which there is no way out of that range.
+        host: the host's names and paths.
+        address: the host's IPv4 address.
+        network: the lab's network.
+        offline: names of hosts that get no default route.
     """
     if (DEVICES / host.link).exists() and succeeds(["ip", "-n", host.namespace, "address", "show", "to", address]):
         call(["ip", "link", "set", host.link, "up"])
@@ -94,16 +94,16 @@ def plug_in(host: HostLayout, address: str, network: IPv4Network, offline: Conta
 
 
 def unplug(host: HostLayout) -> None:
-    """Cut a host's cable: it becomes silent instead of refusing connections. No cable is no error."""
+    """Set a host's link down, if it exists: connections then time out instead of being refused."""
     succeeds(["ip", "link", "set", host.link, "down"])
 
 
 def remove_network(lab: LabLayout, network: str) -> None:
-    """Remove all that this module has made for a lab; what is not there is no error.
+    """Remove everything that this module made for a lab; parts that do not exist are skipped.
 
     Args:
-        lab: names of the lab.
-        network: its range; empty when it never got one.
+        lab: the lab's names and paths.
+        network: the lab's network; empty if none was chosen yet.
     """
     for link in _links(lab):
         _remove_host(link, "")
@@ -116,23 +116,23 @@ def remove_network(lab: LabLayout, network: str) -> None:
 
 
 def _remove_host(link: str, namespace: str) -> None:
-    """Remove a cable and a namespace; the cable by name, as the namespace may linger."""
+    """Remove a link and a namespace, if given; the link by its name, as the namespace may outlive this call."""
     if link:
         succeeds(["ip", "link", "delete", link])
     if namespace:
         succeeds(["ip", "netns", "delete", namespace])
-        # A kill between the two steps of iproute2 leaves a plain file that is no namespace.
+        # If iproute2 is killed between its two steps, a plain file stays that is not a namespace.
         Path("/run/netns", namespace).unlink(missing_ok=True)
 
 
 def _links(lab: LabLayout) -> Iterator[str]:
-    """This machine's ends of the lab's cables."""
+    """Interfaces on this machine that belong to veth pairs of the lab."""
     prefix = lab.host("").link
     yield from sorted(path.name for path in DEVICES.iterdir() if path.name.startswith(prefix))
 
 
 def _namespaces(lab: LabLayout) -> Iterator[str]:
-    """The lab's network namespaces."""
+    """Names of the lab's network namespaces."""
     place, prefix = Path("/run/netns"), lab.host("").namespace
     if place.is_dir():
         yield from sorted(path.name for path in place.iterdir() if path.name.startswith(prefix))

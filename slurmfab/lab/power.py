@@ -1,4 +1,4 @@
-"""Switching hosts on and off: systemd-nspawn, and the processes that it leads to."""
+"""Switching hosts on and off: starts systemd-nspawn, kills the processes of hosts, and probes their port 22."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import LabSpec
 
 BANNER = b"SSH-"
-"""How an SSH server begins to speak, RFC 4253 section 4.2."""
+"""First bytes that an SSH server sends (RFC 4253, section 4.2)."""
 
 REBOOT = 133
-"""What systemd-nspawn --keep-unit ends with when its host wants to be started anew, as `reboot` does there."""
+"""Exit code of `systemd-nspawn --keep-unit` when its host requests a reboot."""
 
 TIME_NAMESPACE = Path("/proc/self/ns/time")
-"""Where the kernel has time namespaces (Linux 5.6). Without them hosts believe that they booted with this machine."""
+"""Exists if the kernel has time namespaces (Linux 5.6). Without them hosts report this machine's boot time."""
 
 BOOT = f"""
 while :; do
@@ -38,31 +38,34 @@ while :; do
     sleep 2
 done
 """
-"""Shell text: runs systemd-nspawn, and again when its host was rebooted, with a clock that counts from this boot on. No
-machine is back within the second, and slurmctld, which counts seconds, would not believe it either."""
+"""Shell script that runs systemd-nspawn, and runs it again when its host reboots. Where the kernel has time namespaces,
+the host's uptime starts at 0. The pause makes boot times differ in whole seconds, which slurmctld compares."""
 
 ENTER_CGROUPS = """
 while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done
 shift
 exec setsid --fork "$@"
 """
-"""Shell text: the process enters the given cgroups, then becomes an orphan in a session of its own, so that the host
-outlives whoever started it."""
+"""Shell script that enters the given cgroups, then runs the command after `--` in a new session, detached, so that
+the host keeps running when the program that started it ends."""
 
 UNIFIED = "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"
-"""Variable that tells systemd-nspawn which cgroup version to show to a host."""
+"""Environment variable that selects the cgroup version that systemd-nspawn gives to a host."""
 
 NSPAWN_DIRECTORIES = ("/run/systemd/nspawn/propagate", "/run/systemd/nspawn/unix-export")
-"""Where systemd-nspawn keeps a directory per machine."""
+"""Directories in which systemd-nspawn keeps a subdirectory per machine."""
 
 
 def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpec) -> None:
-    """Boot a host whose root file system and namespace are ready; returns at once.
+    """Boot a host whose root file system and network namespace are ready; does not wait for the boot.
 
     Args:
-        host: names and places of the host.
+        host: the host's names and paths.
         cgroup_directories: the lab's directory in each cgroup hierarchy.
-        spec: what its lab was asked to be.
+        spec: the lab's specification.
+
+    Raises:
+        LabError: the program could not be started.
     """
     subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
     nspawn = (
@@ -74,7 +77,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
         host.shared(path).mkdir(parents=True, exist_ok=True)
     binds = [f"--bind={host.shared(path)}:{path}" for path in spec.shared]
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
-    # The systemd of sid knows version 2 alone.
+    # The systemd of sid supports only cgroup v2.
     if spec.suite == "sid" or host.name in spec.unified:
         environment[UNIFIED] = "1"
     with host.console.open("ab") as console:
@@ -90,23 +93,23 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
 def switch_off(
     hosts: Iterable[HostLayout], cgroup_directories: Iterable[Path], remove: bool = False, patience: float = 20.0
 ) -> None:
-    """End everything that runs in these cgroup subtrees, as if the power had failed.
+    """Kill all processes in these cgroup subtrees, as a power failure would.
 
-    First go the PID 1 of the hosts, which the kernel lets take all their processes along; then what is left, such as
-    systemd-nspawn itself. The other way round, hosts would live on without their systemd-nspawn.
+    Each host's PID 1 is killed first; the kernel then kills all other processes of the host. The rest, such as
+    systemd-nspawn, follows. In the other order hosts would keep running without their systemd-nspawn.
 
     Args:
         hosts: the hosts that run there.
         cgroup_directories: the subtrees.
-        remove: remove the subtrees too, which proves that nobody is in them any more.
-        patience: seconds for all together.
+        remove: whether to remove the subtrees too, which proves that no process is left in them.
+        patience: seconds to wait in total.
 
     Raises:
-        LabError: processes did not go away in time.
+        LabError: processes did not end, or cgroups stayed busy, for that long.
     """
     directories = tuple(cgroup_directories)
     deadline = time.monotonic() + patience
-    # A dying process keeps its cgroup busy for a moment after it is no longer listed.
+    # A cgroup stays busy for a moment after its last process is no longer listed.
     while (running := cgroups.processes(directories)) or (remove and not all(map(cgroups.remove, directories))):
         for pid in frozenset(filter(_is_init, running)) or running:
             try:
@@ -123,8 +126,27 @@ def switch_off(
         _forget(host)
 
 
+def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float = 60.0) -> None:
+    """Wait until a host that is shutting down is off.
+
+    Args:
+        subtrees: the host's subtree in each cgroup hierarchy.
+        host: the host's names and paths.
+        patience: seconds to wait.
+
+    Raises:
+        LabError: the host was not off in time; the text has its last lines of console output.
+    """
+    places = tuple(subtrees)
+    deadline = time.monotonic() + patience
+    while init_pid(places) is not None:
+        if time.monotonic() > deadline:
+            raise LabError(f"{host.name}: it does not shut down within {patience:.0f} s: {console_tail(host)}")
+        time.sleep(0.05)
+
+
 def _forget(host: HostLayout) -> None:
-    """Remove what systemd-nspawn keeps per machine and per root file system, also after it was killed."""
+    """Remove the files that systemd-nspawn keeps per machine and root file system and leaves when killed."""
     for place in NSPAWN_DIRECTORIES:
         shutil.rmtree(Path(place, host.machine), ignore_errors=True)
     if host.root.exists():
@@ -133,12 +155,12 @@ def _forget(host: HostLayout) -> None:
 
 
 def init_pid(subtrees: Iterable[Path]) -> int | None:
-    """PID of the host's PID 1 as this machine sees it; None when the host is off."""
+    """PID on this machine of the host's PID 1; None if the host is off."""
     return min(filter(_is_init, cgroups.processes(subtrees)), default=None)
 
 
 def _is_init(pid: int) -> bool:
-    """Whether a process is PID 1 of a namespace just below ours."""
+    """Whether a process is PID 1 of a PID namespace directly below that of this process."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -148,7 +170,7 @@ def _is_init(pid: int) -> bool:
 
 
 def ssh_state(address: str, timeout: float = 1.0) -> str:
-    """What a host does on port 22: `answers`, `silent` (accepts, but says nothing) or `off`."""
+    """Probe port 22: `answers` (SSH banner), `silent` (accepts connections, sends nothing) or `off`."""
     try:
         with socket.create_connection((address, 22), timeout) as connection:
             return "answers" if connection.recv(len(BANNER)) == BANNER else "off"
@@ -161,7 +183,7 @@ def ssh_state(address: str, timeout: float = 1.0) -> str:
 
 
 def _silent_or_off(address: str, timeout: float) -> str:
-    """Tell a connection that says nothing from no connection."""
+    """After a timeout: `silent` if port 22 accepts a connection, else `off`."""
     try:
         socket.create_connection((address, 22), timeout).close()
     except OSError:
@@ -170,14 +192,14 @@ def _silent_or_off(address: str, timeout: float) -> str:
 
 
 def wait(wanted: Mapping[HostLayout, tuple[str, str]], patience: float = 90.0) -> Iterable[HostLayout]:
-    """Wait until hosts do on port 22 what they shall; yields each host when it does.
+    """Wait until hosts have the wanted states on port 22; yields each host that does.
 
     Args:
-        wanted: host to its address and the state to wait for, as in `ssh_state`.
-        patience: seconds for all together.
+        wanted: host to its address and the state to wait for, as `ssh_state` returns it.
+        patience: seconds to wait in total.
 
     Raises:
-        LabError: a host did not get there in time; the text has the end of its console.
+        LabError: a host was not in its state in time; the text has its last lines of console output.
     """
     left = dict(wanted)
     deadline = time.monotonic() + patience
@@ -194,6 +216,6 @@ def wait(wanted: Mapping[HostLayout, tuple[str, str]], patience: float = 90.0) -
 
 
 def console_tail(host: HostLayout) -> str:
-    """The last lines that a host printed while booting."""
+    """The last three lines of a host's console output, on one line."""
     text = host.console.read_text(errors="replace") if host.console.exists() else ""
     return " / ".join(text.strip().splitlines()[-3:]) or "it printed nothing"

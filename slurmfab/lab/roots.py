@@ -1,14 +1,14 @@
-"""The root file system of one host: an overlay on the base tree, with all that makes this host itself."""
+"""Root file systems of hosts: an overlay on the base tree, with the host's own name, keys and stand-ins."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from slurmfab.lab import mounts, nccl_standin, standins
+from slurmfab.lab import disks, mounts, nccl_standin, standins
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import HostLayout, LabLayout
 from slurmfab.lab.network import resolver_text
@@ -16,20 +16,20 @@ from slurmfab.lab.spec import LabSpec
 from slurmfab.lab.state import LabState
 
 KEY_TYPES = {"ed25519": (), "ecdsa": (), "rsa": ("-b", "2048")}
-"""Types of SSH host keys, with options for ssh-keygen: small RSA keys, as making them is what takes time."""
+"""Types of SSH host keys with options for ssh-keygen; RSA keys are small because generating large ones is slow."""
 
 INSIDE = (*CONTAINED, "chroot")
-"""How to run something in a root file system that is not booted."""
+"""Command prefix that runs a program in a root file system that is not booted; the root directory follows."""
 
 PURGE_PYTHON = (
     "dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' 'python3*' 'libpython3*' "
     "| sed -n 's/^ii  *//p' | DEBIAN_FRONTEND=noninteractive xargs dpkg --purge"
 )
-"""Remove Python as a package manager does it, so that it can come back the same way."""
+"""Shell command that removes Python with dpkg, so that the package manager can install it again."""
 
 
 def make_keys(lab: LabLayout, hosts: tuple[str, ...]) -> None:
-    """Make the lab's own key."""
+    """Make the lab's login key, and directories for the hosts' SSH keys; existing ones stay."""
     if not lab.ssh_key.exists():
         call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"lab {lab.lab}", "-f", str(lab.ssh_key)])
     for host in hosts:
@@ -37,7 +37,7 @@ def make_keys(lab: LabLayout, hosts: tuple[str, ...]) -> None:
 
 
 def make_host_keys(host: HostLayout) -> None:
-    """Make the SSH host keys of one host, each once."""
+    """Make the SSH host keys of one host; existing keys stay."""
     for kind, options in KEY_TYPES.items():
         file = host.keys / f"ssh_host_{kind}_key"
         if not file.with_suffix(".pub").exists():
@@ -46,35 +46,44 @@ def make_host_keys(host: HostLayout) -> None:
 
 
 def host_keys(host: HostLayout) -> Mapping[str, str]:
-    """The public SSH host keys of one host: type to base64."""
+    """Public SSH host keys of one host: type, such as `ssh-ed25519`, to base64."""
     files = sorted(host.keys.glob("*.pub"))
     return {words[0]: words[1] for words in (file.read_text().split() for file in files) if len(words) > 1}
 
 
 def prepare(state: LabState, name: str, address: str) -> None:
-    """Make a host's root file system; one that is there already stays as it is, with all that was done to it."""
+    """Mount a host's root file system, and fill it on first use; later calls keep all changes in it.
+
+    Args:
+        state: the lab's state.
+        name: the host's name.
+        address: the host's IPv4 address.
+    """
     host = state.layout.host(name)
     fresh = not (host.directory / "prepared").exists()
-    _mount(Path(state.base), host)
+    layers = (*disks.layers_of(host), state.base)
+    _mount(layers, host)
     if fresh:
-        _identify(state.spec, host, address)
-        _let_in(state, host)
+        # A copy keeps the names, SSH keys and users of the host that its disk was kept from.
+        if layers == (state.base,):
+            _identify(state.spec, host, address)
+            _let_in(state, host)
         _equip(state.spec, host)
         (host.directory / "prepared").touch()
 
 
-def _mount(base: Path, host: HostLayout) -> None:
-    """Lay the overlay, unless it is there."""
+def _mount(layers: Iterable[str], host: HostLayout) -> None:
+    """Mount the overlay on these lower directories, topmost first, unless it is mounted."""
     upper, work = host.directory / "upper", host.directory / "work"
     for directory in (upper, work, host.root):
         directory.mkdir(parents=True, exist_ok=True)
     if host.root not in mounts.mount_points():
-        options = f"lowerdir={base},upperdir={upper},workdir={work}"
+        options = f"lowerdir={':'.join(layers)},upperdir={upper},workdir={work}"
         call(["mount", "-t", "overlay", f"slurmfab-{host.machine}", "-o", options, str(host.root)])
 
 
 def _identify(spec: LabSpec, host: HostLayout, address: str) -> None:
-    """Write what makes this host this host: names, machine ID, SSH host keys."""
+    """Write the host's name, hosts file, machine ID, resolver configuration and SSH host keys."""
     etc = host.root / "etc"
     own = "127.0.1.1" if spec.loopback_name else address
     (etc / "hostname").write_text(f"{host.name}\n")
@@ -87,7 +96,7 @@ def _identify(spec: LabSpec, host: HostLayout, address: str) -> None:
 
 
 def _let_in(state: LabState, host: HostLayout) -> None:
-    """Open the host to the lab's key: for root, or for a user who has sudo."""
+    """Allow logins with the lab's key, as root or as a new user with sudo."""
     user, home = state.spec.ssh_user, host.root / "root"
     if user != "root":
         call([*INSIDE, str(host.root), "useradd", "--create-home", "--shell", "/bin/bash", user])
@@ -108,13 +117,13 @@ def _let_in(state: LabState, host: HostLayout) -> None:
 
 
 def make_sudo_password(lab: LabLayout) -> None:
-    """Think of the password that sudo will ask for; nobody but root can read the file."""
+    """Write a random sudo password to a file that only root can read."""
     lab.sudo_password.touch(mode=0o600)
     lab.sudo_password.write_text(f"{secrets.token_urlsafe(12)}\n")
 
 
 def _equip(spec: LabSpec, host: HostLayout) -> None:
-    """Add what the lab was asked for beyond a plain host: stand-ins, and things that are missing."""
+    """Add the stand-ins that the lab's specification asks for, and remove what it says is missing."""
     etc = host.root / "etc"
     models = spec.gpu_models.get(host.name, ())
     if models:
@@ -127,7 +136,7 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
         measuring.write_text(nccl_standin.ALL_REDUCE_PERF)
         measuring.chmod(0o755)
         table = host.root / nccl_standin.TABLE_FILE.lstrip("/")
-        table.parent.mkdir()
+        table.parent.mkdir(exist_ok=True)
         table.write_text(nccl_standin.TABLE)
     if host.name in spec.hanging:
         units = etc / "systemd/system"
@@ -146,6 +155,6 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
 
 
 def _empty(directory: Path) -> None:
-    """Remove all that is in a directory."""
+    """Remove the contents of a directory."""
     for entry in directory.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

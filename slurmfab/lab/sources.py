@@ -1,7 +1,7 @@
-"""The package mirror of the lab's hosts, read from this machine's own apt configuration.
+"""Package sources of the lab's hosts, derived from this machine's apt configuration.
 
-Formats: sources.list(5) of apt 2.6, both the one-line and the deb822 style. No mirror is named here: where this machine
-has no Debian mirror (an Ubuntu machine, say), mmdebstrap falls back to its own default.
+Formats: one-line and deb822 style of sources.list(5), apt 2.6. If this machine uses no Debian mirror (for example
+an Ubuntu machine), mmdebstrap uses its default mirror.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from slurmfab.lab.command import call
 DEBIAN = frozenset(
     "bullseye bookworm trixie forky duke sid stable oldstable oldoldstable testing unstable".split()  # noqa: SIM905
 )
-"""Names by which sources.list may call a Debian release."""
+"""Names of Debian releases that sources.list can contain."""
 
 CARRIED = re.compile(
     r'Acquire::(https?::(?!Proxy-?Auto-?Detect)|Retries|Check-Valid-Until|Check-Date|Languages).* "..*";'
 )
-"""apt settings that the hosts need as much as this machine does: proxies first of all."""
+"""Lines of `apt-config dump` with settings that hosts need too, above all proxies."""
 
 ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s*(?P<components>[^#]*)")
-"""An entry in the old style."""
+"""A `deb` entry in one-line style."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One place that apt reads packages from.
+    """One `deb` entry of an apt source list.
 
     Args:
         uris: addresses of mirrors.
-        suites: release names, as in `trixie-updates`.
-        components: as in `main`.
+        suites: release names, such as `trixie-updates`.
+        components: such as `main`.
         signed_by: path of a keyring, or the key itself; empty for apt's default.
     """
 
@@ -45,14 +45,14 @@ class Source:
 
 
 def parse_sources(text: str) -> tuple[Source, ...]:
-    """The enabled `deb` entries of one file of sources, whichever style it is written in."""
+    """Parse the enabled `deb` entries of one source list, in one-line or deb822 style."""
     if re.search(r"^types:", text, re.MULTILINE | re.IGNORECASE):
         return tuple(source for stanza in re.split(r"\n\s*\n", text) for source in _parse_stanza(stanza))
     return tuple(source for line in text.splitlines() for source in _parse_line(line))
 
 
 def _parse_stanza(stanza: str) -> Iterable[Source]:
-    """One deb822 stanza; nothing when it is switched off or for source packages only."""
+    """Parse one deb822 stanza; yields nothing if it is disabled or only for source packages."""
     fields: dict[str, str] = {}
     key = ""
     for line in stanza.splitlines():
@@ -70,7 +70,7 @@ def _parse_stanza(stanza: str) -> Iterable[Source]:
 
 
 def _parse_line(line: str) -> Iterable[Source]:
-    """One line in the old style; nothing when it is a comment or for source packages."""
+    """Parse one line in one-line style; yields nothing for comments and source packages."""
     found = ONE_LINE.match(line.strip())
     if found:
         options = dict(pair.split("=", 1) for pair in (found["options"] or "").split() if "=" in pair)
@@ -79,12 +79,15 @@ def _parse_line(line: str) -> Iterable[Source]:
 
 
 def for_suite(sources: Iterable[Source], suite: str, read: Callable[[str], str]) -> tuple[Source, ...]:
-    """The sources that a host of another Debian suite uses on the same mirrors.
+    """Sources for hosts of a Debian suite, on the mirrors that this machine uses.
 
     Args:
-        sources: what this machine uses.
-        suite: the suite of the host; sid has neither updates nor a security archive.
-        read: gives the text of a mirror list, for addresses like `mirror+file:/etc/apt/mirrors/debian.list`.
+        sources: this machine's sources.
+        suite: the hosts' suite; sid has neither updates nor a security archive.
+        read: returns the text of a mirror list, for addresses like `mirror+file:/etc/apt/mirrors/debian.list`.
+
+    Returns:
+        Sources of the release, its updates and its security archive; empty if this machine uses no Debian mirror.
     """
     kinds = ("",) if suite == "sid" else ("", "-updates", "-security")
     wanted: dict[str, Source] = {}
@@ -99,7 +102,7 @@ def for_suite(sources: Iterable[Source], suite: str, read: Callable[[str], str])
 
 
 def _plain_uris(uris: Iterable[str], read: Callable[[str], str]) -> Iterable[str]:
-    """Addresses that a host can reach by itself: no CD-ROM, no file of this machine."""
+    """The http and https addresses, including those in mirror lists; hosts cannot use this machine's files."""
     for uri in uris:
         if uri.startswith("mirror+file:"):
             lines = (line.split("#")[0].split() for line in read(uri.removeprefix("mirror+file:")).splitlines())
@@ -109,7 +112,7 @@ def _plain_uris(uris: Iterable[str], read: Callable[[str], str]) -> Iterable[str
 
 
 def render(sources: Iterable[Source]) -> str:
-    """The sources in deb822 style."""
+    """Render sources in deb822 style."""
     stanzas = []
     for source in sources:
         lines = ["Types: deb", f"URIs: {' '.join(source.uris)}", f"Suites: {' '.join(source.suites)}"]
@@ -121,7 +124,7 @@ def render(sources: Iterable[Source]) -> str:
 
 
 def machine_sources(suite: str) -> tuple[Source, ...]:
-    """Sources for hosts of that suite, from the files of this machine; none when it uses no Debian mirror."""
+    """Sources for hosts of a suite, from this machine's source lists; empty if it uses no Debian mirror."""
     words = call(["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"])
     places = dict(re.findall(r"^(LIST|PARTS)='(.*)'$", words, re.MULTILINE))
     parts = Path(places["PARTS"])
@@ -131,5 +134,5 @@ def machine_sources(suite: str) -> tuple[Source, ...]:
 
 
 def carried_settings(dump: str) -> tuple[str, ...]:
-    """The lines of `apt-config dump` that hosts need too."""
+    """The lines of `apt-config dump` with settings that hosts need too."""
     return tuple(line for line in dump.splitlines() if CARRIED.fullmatch(line))

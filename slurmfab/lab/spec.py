@@ -1,4 +1,4 @@
-"""What a lab is asked to be (LabSpec) and what it turned out to be (Lab, LabHost)."""
+"""The specification of a lab (LabSpec), and a running lab with its hosts (Lab, LabHost)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from slurmfab.errors import InputError
 
 SUITES = ("bookworm", "trixie", "sid")
-"""Debian suites that lab hosts can run: Slurm 22.05, 24.11 and whatever is newest."""
+"""Debian suites that lab hosts can run: with Slurm 22.05, 24.11 and Debian's newest."""
 
 MOST_NODES = 200
-"""Compute nodes that fit into the lab's /24 beside the controller."""
+"""Maximum number of compute nodes; the lab's /24 network has room for them and the controller."""
 
 STAND_IN = "Lab Stand-in"
-"""The model of a GPU for which none is asked."""
+"""Model of stand-in GPUs for which the specification names none."""
 
 CONTROLLER = "ctl"
 """Host name of the controller."""
@@ -24,31 +24,31 @@ CONTROLLER = "ctl"
 
 @dataclass(frozen=True)
 class LabSpec:
-    """What a lab shall be.
+    """The specification of a lab.
 
     Args:
-        name: one to eight of a-z and 0-9, a letter first; part of the names of the bridge, the namespaces, the cgroups.
+        name: one to eight of a-z and 0-9, a letter first; part of the names of the bridge, namespaces and cgroups.
         suite: Debian suite of all hosts: bookworm, trixie or sid.
         nodes: number of compute nodes; they are called n1, n2, …; the controller is ctl.
         gpus: `HOST:COUNT` or `HOST:COUNT:MODEL`, as in `n1:2` or `n1:2:A100-SXM4-40GB`: device files and a stand-in
-            nvidia-smi that names the model, no real GPU. Underscores in MODEL stand for blanks; a host may be there
-            several times, with another model each time.
+            nvidia-smi that names the model, no real GPU. COUNT is 1 to 16. Underscores in MODEL stand for spaces. A
+            host can be named several times, with different models.
         no_python: hosts without python3.
-        ssh_user: who may log in with the lab's key: root, or another user, who then has sudo.
-        sudo_password: that user's sudo asks for a password; it is in the file `sudo_password` of the lab's directory.
-        down: hosts that the cluster file names but that stay switched off.
-        hanging: hosts whose port 22 accepts connections and then says nothing.
-        apt_lists: the hosts have package lists already; False is a machine that needs its own `apt-get update`.
-        loopback_name: /etc/hosts gives the host's own name 127.0.1.1, as the Debian installer does on machines
-            with DHCP, instead of its address.
-        shared: absolute paths of directories that all hosts see, as a stand-in for a network file system.
-        unified: hosts that have control groups of version 2 alone; where this machine has its controllers on version 1
-            none are left for them, and Slurm cannot use what they have.
-        offline: hosts with a way to the lab's other hosts and to this machine, and to nothing else; they have neither
-            package lists nor downloaded packages.
+        ssh_user: the user who can log in with the lab's key; a user other than root gets sudo.
+        sudo_password: whether sudo asks for a password; it is in the file `sudo_password` of the lab's directory.
+        down: hosts that are in the cluster file but stay switched off.
+        hanging: hosts whose port 22 accepts connections but sends nothing.
+        apt_lists: whether the hosts have package lists; without them they need `apt-get update`.
+        loopback_name: whether /etc/hosts maps the host's own name to 127.0.1.1, as the Debian installer does on
+            machines with DHCP, instead of to its address.
+        shared: absolute paths of directories that all hosts share, as a stand-in for a network file system.
+        unified: hosts that see only cgroup v2; if this machine uses its controllers with cgroup v1, they have no
+            controllers, and Slurm cannot use their cgroups.
+        offline: hosts that reach only the lab's other hosts and this machine; they have neither package lists nor
+            downloaded packages.
 
     Raises:
-        InputError: a value that makes no lab.
+        InputError: one or more values are not valid; the text has a line for each.
     """
 
     name: str = "lab"
@@ -73,17 +73,12 @@ class LabSpec:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """All host names, the controller first."""
+        """Names of all hosts, controller first."""
         return (CONTROLLER, *(f"n{number}" for number in range(1, self.nodes + 1)))
 
     @property
-    def gpu_counts(self) -> dict[str, int]:
-        """Number of stand-in GPUs by host."""
-        return {host: len(models) for host, models in self.gpu_models.items()}
-
-    @property
     def gpu_models(self) -> dict[str, tuple[str, ...]]:
-        """The model of each stand-in GPU by host, in the order of the device files' numbers."""
+        """Models of the stand-in GPUs of each host, in the order of their device files' numbers."""
         models: dict[str, tuple[str, ...]] = {}
         for host, count, *model in (entry.split(":") for entry in self.gpus):
             name = "NVIDIA " + (model[0].replace("_", " ") if model else STAND_IN)
@@ -91,7 +86,7 @@ class LabSpec:
         return models
 
     def _shape_complaints(self) -> tuple[str, ...]:
-        """Complaints about values that are wrong by themselves."""
+        """Complaints about values that are not valid on their own."""
         complaints = []
         if not re.fullmatch(r"[a-z][a-z0-9]{0,7}", self.name):
             complaints.append(f'lab name "{self.name}": use one to eight of a-z and 0-9, a letter first.')
@@ -117,7 +112,7 @@ class LabSpec:
         return tuple(complaints)
 
     def _host_complaints(self) -> tuple[str, ...]:
-        """Complaints about hosts that the lab does not have, or that are asked for two things at once."""
+        """Complaints about hosts that the lab does not have, and about hosts that are both down and hanging."""
         known = set(self.host_names) if 1 <= self.nodes <= MOST_NODES else set()
         asked = {
             "gpus": tuple(entry.partition(":")[0] for entry in self.gpus),
@@ -141,16 +136,17 @@ class LabSpec:
 
 @dataclass(frozen=True)
 class LabHost:
-    """One host of a lab, as it is at one moment.
+    """One host of a lab and its state when it was inspected.
 
     Args:
-        lab: name of its lab.
+        lab: the lab's name.
         name: host name.
         address: IPv4 address.
         role: `controller` or `compute`.
-        host_keys: its SSH host keys: type, as in `ssh-ed25519`, to base64.
-        pid: its PID 1 as this machine sees it; None when it is switched off.
-        state: `answers` (sshd speaks), `silent` (on, but port 22 says nothing) or `off`.
+        host_keys: its public SSH host keys: type, such as `ssh-ed25519`, to base64.
+        pid: PID on this machine of the host's PID 1; None if the host is off.
+        state: of port 22: `answers` (SSH banner), `silent` (accepts connections, sends nothing) or `off`; `off` too
+            where it was not probed.
     """
 
     lab: str
@@ -170,10 +166,10 @@ class Lab:
         name: the lab's name.
         suite: Debian suite of its hosts.
         hosts: the controller first, then the compute nodes.
-        directory: where the lab keeps everything of its own.
-        ssh_key: private key that opens every host.
-        cluster_file: the cluster file that was written for this lab.
-        spec: what the lab was asked to be.
+        directory: directory with the lab's files.
+        ssh_key: private key for logins on all hosts.
+        cluster_file: the cluster file written for the lab.
+        spec: the lab's specification.
     """
 
     name: str
@@ -185,7 +181,7 @@ class Lab:
     spec: LabSpec
 
     def host(self, name: str) -> LabHost:
-        """The host of that name; raises InputError when there is none."""
+        """The host of this name; raises InputError if there is none."""
         for host in self.hosts:
             if host.name == name:
                 return host

@@ -1,4 +1,4 @@
-"""What stands in for hardware and for trouble that this machine does not have; every piece says so itself."""
+"""Stand-ins for GPUs and for a hanging sshd on lab hosts; each one says that it is a stand-in."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ ExecStart=/bin/sleep infinity
 """
 
 NVIDIA_MAJOR = 195
-"""Device number of NVIDIA's driver (Documentation/admin-guide/devices.txt of Linux)."""
+"""Major device number of NVIDIA's driver (Linux, Documentation/admin-guide/devices.txt)."""
 
 
 def gpu_devices(count: int) -> str:
-    """Lines for tmpfiles.d(5) that make the device files of so many GPUs at every boot."""
+    """Lines for tmpfiles.d(5) that make the device files of `count` GPUs at every boot."""
     numbers = {f"nvidia{number}": number for number in range(count)} | {"nvidiactl": 255}
     return "".join(f"c /dev/{name} 0666 root root - {NVIDIA_MAJOR}:{number}\n" for name, number in numbers.items())
 
 
 def gpu_models(models: Iterable[str]) -> str:
-    """What the stand-in nvidia-smi knows of GPUs: a line for each, with the number of its device file."""
+    """Text of /etc/lab-gpus, which the stand-in nvidia-smi reads: per GPU its device file's number and its model."""
     return "".join(f"{number} {model}\n" for number, model in enumerate(models))

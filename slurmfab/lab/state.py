@@ -1,7 +1,7 @@
-"""What is remembered about each lab, and who may work on it at one time.
+"""The state of each lab on disk, and locks that let one process at a time change a lab.
 
-The state is written before the first thing of a lab is made, and it names everything that is not told by the lab's
-name alone. So `down` can remove a lab whose `up` was killed at any moment.
+A lab's state is written before anything else of it is made, and contains everything that does not follow from the lab's
+name. So `down` can remove a lab whose `up` was interrupted at any time.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import LabSpec
 
 PATIENCE = 10.0
-"""Seconds to wait for another process that works on the same lab."""
+"""Seconds to wait for another process that holds the lock of the same lab."""
 
 
 @dataclass(frozen=True)
 class LabState:
-    """One lab, as remembered on disk.
+    """The state of one lab, as stored on disk.
 
     Args:
-        spec: what it was asked to be.
-        network: its /24, as in `10.20.30.0/24`.
-        base: its base tree.
+        spec: the lab's specification.
+        network: the lab's network, such as `10.20.30.0/24`.
+        base: path of its base tree.
         cgroups: its directory in each cgroup hierarchy.
-        cluster_file: the cluster file written for it.
-        phase: `starting` until every host answers, then `up`.
+        cluster_file: path of its cluster file.
+        phase: `starting` until all hosts are up, then `up`.
+        disks: name of the kept disks that its hosts are copies of; empty if all started as bare hosts.
     """
 
     spec: LabSpec
@@ -43,26 +44,27 @@ class LabState:
     cgroups: tuple[str, ...]
     cluster_file: str
     phase: str = "starting"
+    disks: str = ""
 
     @property
     def layout(self) -> LabLayout:
-        """Names and places of this lab."""
+        """Names and paths of this lab."""
         return LabLayout(self.spec.name)
 
 
 def write(state: LabState) -> None:
-    """Remember the state; a reader sees the old one or the new one, never half of it."""
+    """Write the state atomically: readers get the old or the new state, never a part of one."""
     write_json(state.layout.state, asdict(state))
 
 
 def read(name: str) -> LabState | None:
-    """The state of the lab of that name; None when there is none, or when `up` was killed before it had one."""
+    """Read a lab's state; None if there is no lab, or if its `up` was interrupted before it wrote one."""
     data = read_json(LabLayout(name).state)
     return None if data is None else from_data(data)
 
 
 def from_data(data: dict[str, Any]) -> LabState:
-    """The state in a lab's JSON; what it says beyond that is a newer slurmfab's, whose lab is beside ours."""
+    """Build the state from JSON data; unknown keys, which a newer slurmfab may have written, are ignored."""
     known = {field.name for field in fields(LabSpec)}
     spec: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in data["spec"].items() if key in known
@@ -71,30 +73,30 @@ def from_data(data: dict[str, Any]) -> LabState:
     try:
         made = LabSpec(**spec)
     except InputError:
-        # Values that this one does not understand; what is needed to leave the lab alone, or to remove it, is enough.
+        # A newer slurmfab wrote values that are not valid here. These three suffice to keep the lab or to remove it.
         made = LabSpec(spec["name"], spec["suite"], spec["nodes"])
     return LabState(**{**said, "spec": made, "cgroups": tuple(data["cgroups"])})
 
 
 def names() -> tuple[str, ...]:
-    """Names of all labs on this machine, whole or half."""
+    """Names of all labs on this machine, including incomplete ones."""
     return tuple(sorted(path.name for path in LABS.iterdir() if path.is_dir())) if LABS.is_dir() else ()
 
 
 def states() -> tuple[LabState, ...]:
-    """The states of all labs on this machine."""
+    """States of all labs on this machine that have one."""
     return tuple(state for state in map(read, names()) if state)
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write JSON beside the file, then rename it into place."""
+    """Write JSON to a temporary file in the same directory, then rename it to `path`."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(data, indent=1))
     fresh.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read JSON; None when there is no such file."""
+    """Read a JSON file; None if it does not exist."""
     try:
         data: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:
@@ -104,15 +106,15 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def locked(directory: Path, patience: float = PATIENCE, make: bool = True) -> Iterator[None]:
-    """Hold a directory for this process alone; the lock goes with the process, however that ends.
+    """Hold an exclusive lock on a directory; the kernel releases it when the process ends.
 
     Args:
-        directory: what to hold.
-        patience: seconds to wait for another holder.
-        make: make the directory when it is not there; otherwise nothing is held then.
+        directory: the directory to lock.
+        patience: seconds to wait for another process that holds the lock.
+        make: whether to make the directory if it does not exist; if not, a missing directory is not locked.
 
     Raises:
-        LabError: another process held it all the time.
+        LabError: another process held the lock for that long.
     """
     descriptor = _lock(directory, patience, make)
     try:
@@ -123,7 +125,7 @@ def locked(directory: Path, patience: float = PATIENCE, make: bool = True) -> It
 
 
 def _lock(directory: Path, patience: float, make: bool) -> int | None:
-    """Take the lock; returns the open file that holds it, or None when there is no directory to hold."""
+    """Take the lock; returns the file descriptor that holds it, or None if the directory does not exist."""
     deadline = time.monotonic() + patience
     while True:
         if make:
@@ -150,7 +152,7 @@ def _lock(directory: Path, patience: float, make: bool) -> int | None:
 
 
 def _is_still(directory: Path, descriptor: int) -> bool:
-    """Whether the open directory is the one that has this name now: its holder may have removed it."""
+    """Whether the open directory still has this path; the last holder of the lock may have removed it."""
     try:
         return os.path.samestat(directory.stat(), os.fstat(descriptor))
     except FileNotFoundError:

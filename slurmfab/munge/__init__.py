@@ -1,1 +1,1 @@
-"""The munge key of a cluster that is at work: replaced everywhere, and proved."""
+"""Rotation of the munge key of a running cluster, with a proof on every host."""

@@ -1,4 +1,4 @@
-"""The proof of a new munge key: credentials believed in both directions, old ones refused, Slurm and jobs as before."""
+"""Proof of a new munge key: credentials decode in both directions, old ones are refused, Slurm is as before."""
 
 from __future__ import annotations
 
@@ -7,42 +7,44 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slurmfab.agent.resource import FAILED, OK, Outcome
-from slurmfab.errors import AgentFailed, SlurmfabError
+from slurmfab.agent.core.resource import FAILED, OK, Outcome
+from slurmfab.engine.job_safety import JobSafety
+from slurmfab.engine.job_waiting import NODES_AND_JOBS
+from slurmfab.engine.report import Step
+from slurmfab.engine.run import Run
+from slurmfab.errors import SlurmfabError
 from slurmfab.hostlist import fold
-from slurmfab.promises.keeping import Promise
-from slurmfab.report import Step
-from slurmfab.run import Run
-from slurmfab.situation import Situation
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.program_name import FAB
 from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.session import answer_value
 from slurmfab.ssh.transport import Transport
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Snapshot
 
-PARTS = ("nodes", "jobs")
-PATIENCE = 60.0
-"""Seconds for slurmctld to hear from all nodes: it asks them when it starts, and some only at a second try."""
+PROOF_SECONDS = 60.0
+"""How long slurmctld may take to reach all nodes: it asks them when it starts, and some only at a second try."""
 
 POLL_SECONDS = 0.3
-BELIEVED = "Success"
-"""How the status of a credential begins that is believed (unmunge(1))."""
+DECODED = "Success"
+"""The beginning of the status of a credential that munged accepts (unmunge(1))."""
 
 
 @dataclass(frozen=True)
 class Before:
-    """How it was before the switch.
+    """The state of the cluster before the switch.
 
     Args:
-        credential: one of the controller's, made with the old key; empty where none could be made.
-        snapshot: Slurm; empty where no slurmctld answered.
-        hearing: the hosts whose questions slurmctld answered.
-        promise: has the jobs, to count them again.
+        credential: a credential of the controller, made with the old key; empty if munged made none.
+        snapshot: Slurm; empty if no slurmctld answered.
+        hearing: the hosts to which slurmctld answered.
+        job_safety: has the jobs, to count them again later.
     """
 
     credential: str = field(repr=False)
     snapshot: Snapshot
     hearing: frozenset[str]
-    promise: Promise
+    job_safety: JobSafety
 
     @property
     def answering(self) -> frozenset[str]:
@@ -51,140 +53,159 @@ class Before:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What munge said on a host: a new credential, the status of each that it was to decode, and why it made none."""
+class MungeAnswer:
+    """The answer of a host's munged.
+
+    Args:
+        made: a new credential; empty if munged made none.
+        decoded: the status of each credential that it was asked to decode, in the same order.
+        trouble: why it made no credential.
+    """
 
     made: str = field(repr=False)
     decoded: tuple[str, ...] = ()
     trouble: str = ""
 
 
-def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[str] = ()) -> Answer:
-    """Have a host make a credential and decode others; none of them is kept anywhere.
+def ask_munge(transport: Transport, host: str, *, make: bool, decode: Iterable[str] = ()) -> MungeAnswer:
+    """Let a host make a credential and decode others; none of them is stored.
+
+    Args:
+        transport: connects to the host.
+        host: the host.
+        make: whether to make a credential.
+        decode: the credentials to decode.
 
     Raises:
-        HostError: it does not answer.
+        HostError: the host does not answer.
     """
-    for line in transport.call(host, {"op": "munge", "make": make, "decode": list(decode)}):
-        if "munge" in line:
-            told: Mapping[str, Any] = line["munge"]
-            return Answer(told["made"], tuple(told["decoded"]), told["trouble"])
-    raise AgentFailed(host, "the agent answered without a word of munge's; please report this.")
+    lines = transport.call(host, {"op": "munge", "make": make, "decode": list(decode)})
+    answer: Mapping[str, Any] = answer_value(host, lines, "munge")
+    return MungeAnswer(answer["made"], tuple(answer["decoded"]), answer["trouble"])
 
 
-def before(run: Run, situation: Situation) -> Before:
-    """Ask how it is, on all hosts of a run that are well; those that do not answer are lost to it.
+def before(run: Run, plan_input: PlanInput) -> Before:
+    """Record the state of the cluster; hosts that do not answer are excluded from the run.
 
     Args:
         run: the run.
-        situation: the cluster and what its hosts said of themselves.
+        plan_input: the cluster and the facts of its hosts.
 
     Raises:
         HostError: the controller does not answer.
     """
     credential = ask_munge(run.transport, run.controller, make=True).made
-    seen, promise = snapshot.ask(run.transport, run.controller, PARTS), Promise(run)
+    seen, job_safety = snapshot.ask(run.transport, run.controller, NODES_AND_JOBS), JobSafety(run)
     if not seen.is_up:
-        return Before(credential, seen, frozenset(), promise)
-    promise.remember(situation, seen)
-    return Before(credential, seen, hearing(run, run.well(run.hosts)), promise)
+        return Before(credential, seen, frozenset(), job_safety)
+    job_safety.count_jobs(plan_input, seen)
+    return Before(credential, seen, hearing(run, run.remaining(run.hosts)), job_safety)
 
 
 def hearing(run: Run, hosts: Iterable[str]) -> frozenset[str]:
-    """Those of the hosts whose questions slurmctld answers; one that cannot be reached is lost to the run."""
+    """The hosts to which slurmctld answers; a host that cannot be reached is excluded from the run."""
     found = set()
     for host, seen in on_each(hosts, lambda host: snapshot.ask(run.transport, host, ())):
         if isinstance(seen, SlurmfabError):
-            run.lose(host, seen)
+            run.exclude(host, seen)
         elif seen.is_up:
             found.add(host)
     return frozenset(found)
 
 
 def prove(run: Run, before: Before) -> None:
-    """Prove the new key on every host that has it, and that Slurm and its jobs are as before.
+    """Prove the new key on every host that has it, and that Slurm and its jobs are unchanged.
 
     Args:
-        run: the run; it gains a step for each host, with a failed outcome for each proof that fails.
-        before: how it was.
+        run: the run; a step is added to it for each host, with a failed outcome for each proof that fails.
+        before: the state before the switch.
 
     Raises:
         HostError: the controller does not answer.
     """
-    hosts = run.well(run.hosts)
+    hosts = run.remaining(run.hosts)
     run.progress.begin("proving", hosts)
     ours = ask_munge(run.transport, run.controller, make=True)
     old = (before.credential,) if before.credential else ()
-    answers: dict[str, Answer] = {}
+    answers: dict[str, MungeAnswer] = {}
     for host, answer in on_each(
         hosts, lambda host: ask_munge(run.transport, host, make=True, decode=(ours.made, *old))
     ):
         if isinstance(answer, SlurmfabError):
-            run.lose(host, answer)
+            run.exclude(host, answer)
         else:
             answers[host] = answer
     theirs = ask_munge(run.transport, run.controller, make=False, decode=[one.made for one in answers.values()])
     slurm = slurm_as_before(run, before)
     for (host, answer), back in zip(answers.items(), theirs.decoded, strict=True):
-        outcomes = (*of_credentials(run.controller, answer, back), *slurm.get(host, ()))
+        outcomes = (*credential_outcomes(run.controller, answer, back), *slurm.get(host, ()))
         step = Step("proof", host, outcomes)
-        run.steps.append(step)
+        run.record_steps(step)
         run.progress.host_done(host, step)
     proved = [step.host for step in run.steps if step.phase == "proof" and not step.has_failed]
     if proved:
         run.progress.line(
-            f"Proved on {fold(proved)}: credentials both ways with {run.controller}; the old key is refused."
+            f"Proved on {fold(proved)}: credentials decode both ways with {run.controller}; the old key is refused."
         )
 
 
-def of_credentials(controller: str, answer: Answer, back: str) -> tuple[Outcome, ...]:
-    """What the credentials prove on a host.
+def credential_outcomes(controller: str, answer: MungeAnswer, back: str) -> tuple[Outcome, ...]:
+    """The outcomes of the proofs by credentials on a host.
 
     Args:
         controller: the primary controller.
-        answer: the host's; it has decoded a credential of the controller's, and one made with the old key.
-        back: what the controller made of the host's credential.
+        answer: the host's answer; it decoded a credential of the controller, and one made with the old key.
+        back: the status of the host's credential, decoded on the controller.
     """
     there, *old = answer.decoded
     back = back if answer.made else answer.trouble
     return (
-        outcome("munge:there", there.startswith(BELIEVED), f"a credential from {controller} is not believed: {there}"),
-        outcome("munge:back", back.startswith(BELIEVED), f"{controller} does not believe its credential: {back}"),
-        *(outcome("munge:old-key", not one.startswith(BELIEVED), "it believes the old key") for one in old),
+        outcome("munge:there", there.startswith(DECODED), f"it refuses a credential from {controller}: {there}"),
+        outcome("munge:back", back.startswith(DECODED), f"{controller} refuses its credential: {back}"),
+        *(outcome("munge:old-key", not one.startswith(DECODED), "it accepts the old key") for one in old),
     )
 
 
 def outcome(name: str, is_proved: bool, complaint: str) -> Outcome:
-    """The outcome of one proof."""
-    advice = "Look at: systemctl status munge. fab deploy gives it the controller's key"
+    """The outcome of one proof.
+
+    Args:
+        name: its id.
+        is_proved: whether the proof succeeded.
+        complaint: what is wrong if it failed.
+    """
+    advice = f"See systemctl status munge there; {FAB} deploy gives it the controller's key"
     return Outcome(name, OK) if is_proved else Outcome(name, FAILED, message=f"{complaint}. {advice}.")
 
 
 def slurm_as_before(run: Run, before: Before, pause: Callable[[float], None] = time.sleep) -> dict[str, list[Outcome]]:
-    """What Slurm proves of each host, once all is as before or the patience is over; the run gains its count of jobs.
+    """Wait until Slurm is as before, for at most `PROOF_SECONDS`, and count the jobs.
 
     Args:
-        run: the run.
-        before: how it was.
+        run: the run; the count of jobs is added to it.
+        before: the state before the switch.
         pause: waits for that many seconds.
+
+    Returns:
+        The failed outcomes, by host.
     """
     if not before.snapshot.is_up:
-        run.progress.line("slurmctld did not answer before either, so Slurm proves nothing.")
+        run.progress.line("slurmctld did not answer before the switch either, so there is no proof by Slurm.")
         return {}
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PROOF_SECONDS
     while True:
-        deaf = [host for host in run.well(run.hosts) if host in before.hearing]
+        deaf = [host for host in run.remaining(run.hosts) if host in before.hearing]
         deaf = [host for host in deaf if host not in hearing(run, deaf)]
-        seen = snapshot.ask(run.transport, run.controller, PARTS)
+        seen = snapshot.ask(run.transport, run.controller, NODES_AND_JOBS)
         answering = {node.name for node in seen.nodes if node.state.answers}
-        silent = sorted(before.answering.intersection(run.well(run.hosts)) - answering)
+        silent = sorted(before.answering.intersection(run.remaining(run.hosts)) - answering)
         if not (deaf or silent) or time.monotonic() > deadline:
             break
         pause(POLL_SECONDS)
-    before.promise.account()
+    before.job_safety.count_jobs_again()
     found: dict[str, list[Outcome]] = {}
-    for hosts, what in ((deaf, "slurmctld does not answer it"), (silent, "slurmctld does not hear from it")):
+    for hosts, problem in ((deaf, "slurmctld does not answer it"), (silent, "slurmctld gets no answer from it")):
         for host in hosts:
-            words = f"{what}, and it did before the key was changed. See the log of slurmctld; then: fab deploy."
-            found.setdefault(host, []).append(Outcome("slurm:answers", FAILED, message=words))
+            text = f"{problem}, unlike before the key was changed. See slurmctld's log; then: {FAB} deploy."
+            found.setdefault(host, []).append(Outcome("slurm:answers", FAILED, message=text))
     return found

@@ -1,7 +1,8 @@
-"""A new munge key on all hosts: staged everywhere, switched at one moment, and proved on every node.
+"""`fab rotate-munge-key`: a new munge key is staged on all hosts, switched on all at once, and proved on every host.
 
-munged knows one key at a time. While hosts have different ones they believe each other nothing, so that is kept as
-short as a restart of munged. slurmctld is away meanwhile: what nobody hears is told again, and what is refused is not.
+munged has one key at a time. While hosts have different keys, they refuse each other's credentials; this lasts as long
+as a restart of munged. slurmctld is stopped meanwhile, because slurmd repeats a message that gets no answer, but not
+one that is refused.
 """
 
 from __future__ import annotations
@@ -10,119 +11,128 @@ import base64
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
-from slurmfab import inventory, operations
-from slurmfab.agent.munge_key import NEW_SIZE
-from slurmfab.agent.munge_rotation import MungeKeySwitch, StagedMungeKey, digest
-from slurmfab.agent.resource import FAILED, Resource
-from slurmfab.agent.slurmctld_pause import SlurmctldPause
-from slurmfab.asking import gather, request_apply, require_claim
+from slurmfab.agent.core.resource import FAILED, Resource
+from slurmfab.agent.munge.key import NEW_SIZE
+from slurmfab.agent.munge.rotation import MungeKeySwitch, StagedMungeKey, digest
+from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
+from slurmfab.engine import session
+from slurmfab.engine.job_waiting import format_jobs, jobs_on
+from slurmfab.engine.report import Step
+from slurmfab.engine.requests import gather, request_apply, require_claim
+from slurmfab.engine.run import Run, RunOptions
 from slurmfab.errors import HostError, HostFailed, SlurmfabError, Unreachable
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import fold
+from slurmfab.inventory import loading
 from slurmfab.munge import key_proof
 from slurmfab.munge.key_proof import Before
-from slurmfab.nodes.draining import job_words, jobs_on
-from slurmfab.phases.daemons import runs_slurmctld
-from slurmfab.report import Step
-from slurmfab.run import Run
-from slurmfab.situation import Situation
+from slurmfab.plan.phases.daemons import runs_slurmctld
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.program_name import FAB
 from slurmfab.ssh.fan_out import on_each
 
 COMMAND = "rotate-munge-key"
 
 GRACE_SECONDS = 1.0
-"""How long the old key stays after slurmctld has gone: whoever was just given a job step launches it in that time."""
+"""Seconds between the stop of slurmctld and the switch: job steps that were just assigned are launched in this time."""
 
-NO_CHANGE = "All hosts keep the munge key that they have."
-OLD_KEY = "It holds the old munge key. When it is back: fab deploy gives it the new one."
-EITHER_KEY = "It holds the old munge key or the new one. When that is mended: fab deploy gives it the new one."
+NO_CHANGE = "The munge key was not changed on any host."
+OLD_KEY = f"It holds the old munge key. When it is back: {FAB} deploy gives it the new one."
+EITHER_KEY = f"It holds the old munge key or the new one. When this is repaired: {FAB} deploy gives it the new one."
 
 Result = TypeVar("Result")
 
 
-def rotate_munge_key(cluster: str, output: operations.Output) -> int:
+def rotate_munge_key(cluster: str, output: session.Output) -> int:
     """Give all hosts of a cluster a new munge key.
 
     Args:
-        cluster: the cluster file's path, empty for the default one.
-        output: what to tell.
+        cluster: path of the cluster file; empty for the default one.
+        output: where to print.
 
     Returns:
-        The exit code; 3 when hosts could not be reached, which hold the old key.
+        The exit code; 3 if hosts could not be reached, which keep the old key.
+
+    Raises:
+        SlurmfabError: see `rotate`.
     """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
-    return operations.perform(operations.start(known, "", output, command=COMMAND), output, rotate)
+    known = loading.load_named(cluster)
+    return session.perform(session.start(known, "", output, RunOptions(COMMAND)), output, rotate)
 
 
 def rotate(run: Run) -> None:
-    """Rotate the key on the hosts that can be reached; the others are lost to the run.
+    """Rotate the key on the hosts that can be reached; the others are excluded from the run.
 
     Raises:
         DeployFailed: the controller does not answer; nothing was changed.
-        SlurmfabError: a host that answers cannot take part, and no host has the new key; or nothing can be proved.
+        SlurmfabError: a host that answers cannot store the new key, so that no host has it; or the controller failed
+            after the switch, so that the new key cannot be proved.
     """
     facts = gather(run, run.hosts, may_prepare=False)
     refuse_undeployed(run, facts)
     require_claim(run)
-    together(run, "locking", run.well(run.hosts), lambda host: request_apply(run, host, [], dry_run=False))
-    situation = Situation(run.inventory.cluster, run.inventory.lock, facts)
-    before = key_proof.before(run, situation)
+    together(run, "locking", run.remaining(run.hosts), lambda host: request_apply(run, host, [], dry_run=False))
+    plan_input = PlanInput(run.inventory.cluster, run.inventory.lock, facts)
+    before = key_proof.before(run, plan_input)
     key = os.urandom(NEW_SIZE)
     stage(run, base64.b64encode(key).decode())
-    without = tuple(run.lost)
-    exchange(run, digest(key), [name for name in situation.cluster.controllers if runs_slurmctld(situation, name)])
+    without = tuple(run.failed_hosts)
+    exchange(run, digest(key), [name for name in plan_input.cluster.controllers if runs_slurmctld(plan_input, name)])
     for host in without:
-        run.lost[host] = with_words(run.lost[host], f"{OLD_KEY}{jobs_hurt(before, host)}")
-    if run.controller in run.lost:
+        run.change_reason(host, with_advice(run.failed_hosts[host], f"{OLD_KEY}{jobs_hurt(before, host)}"))
+    if run.controller in run.failed_hosts:
         raise SlurmfabError(
             f"{run.controller} is the controller, so the new key could not be proved. Other hosts have it already. "
-            f"When {run.controller} is well, fab deploy makes its key, old or new, the key of all hosts."
+            f"When {run.controller} works again, {FAB} deploy copies its key, old or new, to all hosts."
         )
     key_proof.prove(run, before)
 
 
 def refuse_undeployed(run: Run, facts: Mapping[str, HostFacts]) -> None:
-    """Refuse hosts that have no munge yet, and a controller without a key.
+    """Refuse hosts without munge, and a controller without a munge key.
+
+    Args:
+        run: the run.
+        facts: facts of the hosts.
 
     Raises:
-        SlurmfabError: there are some; nothing was changed.
+        SlurmfabError: there is such a host; nothing was changed.
     """
-    bare = [host for host, fact in facts.items() if "munge" not in fact.packages or "munge" not in fact.accounts]
-    if bare:
-        raise SlurmfabError(f"{fold(bare)}: munge is not installed there yet. First: fab deploy. {NO_CHANGE}")
+    without = [host for host, fact in facts.items() if "munge" not in fact.packages or "munge" not in fact.accounts]
+    if without:
+        raise SlurmfabError(f"{fold(without)}: munge is not installed there yet. First: {FAB} deploy. {NO_CHANGE}")
     if not facts[run.controller].munge_key:
-        raise SlurmfabError(f"{run.controller}: there is no munge key yet. First: fab deploy. {NO_CHANGE}")
+        raise SlurmfabError(f"{run.controller}: there is no munge key yet. First: {FAB} deploy. {NO_CHANGE}")
 
 
 def stage(run: Run, content: str) -> None:
-    """Write the new key beside the old one on all hosts, or on none that answers.
+    """Write the new key beside the old one on all hosts; if one fails, remove it from all hosts again.
 
     Args:
         run: the run.
         content: the key in base64.
 
     Raises:
-        SlurmfabError: it cannot be written on some host.
+        SlurmfabError: it cannot be written on a host.
     """
     try:
-        together(run, "staging", run.well(run.hosts), lambda host: applied(run, host, StagedMungeKey(content)))
+        together(run, "staging", run.remaining(run.hosts), lambda host: applied(run, host, StagedMungeKey(content)))
     except SlurmfabError:
         unstage(run)
         raise
 
 
 def unstage(run: Run) -> None:
-    """Remove staged keys from all hosts that answer; what stays elsewhere the next deployment removes."""
-    for host, answer in on_each(run.well(run.hosts), lambda host: applied(run, host, StagedMungeKey(""))):
+    """Remove staged keys from all hosts that answer; the next deployment removes those of other hosts."""
+    for host, answer in on_each(run.remaining(run.hosts), lambda host: applied(run, host, StagedMungeKey(""))):
         if isinstance(answer, SlurmfabError):
-            run.lose(host, answer)
+            run.exclude(host, answer)
 
 
 def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
-    """Switch to the staged key while no slurmctld is there, and tell how long that took.
+    """Switch to the staged key while slurmctld is stopped, and print how long this took.
 
     Args:
         run: the run.
@@ -130,12 +140,12 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
         controllers: the hosts on which slurmctld runs.
 
     Raises:
-        SlurmfabError: slurmctld cannot be stopped for a moment; no host has the new key.
+        SlurmfabError: slurmctld cannot be stopped; no host has the new key.
     """
     begun = time.monotonic()
     try:
         pause = SlurmctldPause(grace=GRACE_SECONDS)
-        together(run, "stopping slurmctld", run.well(controllers), lambda host: applied(run, host, pause))
+        together(run, "stopping slurmctld", run.remaining(controllers), lambda host: applied(run, host, pause))
         window = switch(run, key_digest)
     except SlurmfabError:
         unstage(run)
@@ -143,19 +153,19 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
     finally:
         resume(run, controllers)
     measured = {"keys differed": window, **({"slurmctld away": time.monotonic() - begun} if controllers else {})}
-    run.steps += [Step(what, run.controller, (), seconds) for what, seconds in measured.items()]
+    run.record_steps(*(Step(what, run.controller, (), seconds) for what, seconds in measured.items()))
     words = ", slurmctld was away for {slurmctld away:.1f} s" if controllers else ""
     run.progress.line(("The hosts' keys differed for {keys differed:.2f} s at most" + words + ".").format(**measured))
 
 
 def switch(run: Run, key_digest: str) -> float:
-    """Put the staged key in its place on all hosts at once; a host on which that fails is lost, the others go on.
+    """Replace the key by the staged one on all hosts at once; a host that fails is excluded, the others continue.
 
     Returns:
-        For how many seconds hosts can have had different keys: from the first request to the last answer of a host
-        that has the new one.
+        For how many seconds at most hosts had different keys: from the first request to the last answer of a host
+        that has the new key.
     """
-    hosts, window, begun = run.well(run.hosts), 0.0, time.monotonic()
+    hosts, window, begun = run.remaining(run.hosts), 0.0, time.monotonic()
 
     def ask(host: str) -> Step:
         outcomes = request_apply(run, host, [MungeKeySwitch(key_digest)], dry_run=False)
@@ -164,64 +174,72 @@ def switch(run: Run, key_digest: str) -> float:
     run.progress.begin("switching", hosts)
     for host, answer in on_each(hosts, ask, len(hosts)):
         if isinstance(answer, SlurmfabError):
-            run.lose(host, HostError(host, f"{sentence(getattr(answer, 'reason', str(answer)))} {EITHER_KEY}"))
+            run.exclude(host, HostError(host, f"{sentence(getattr(answer, 'reason', str(answer)))} {EITHER_KEY}"))
             continue
-        run.steps.append(answer)
+        run.record_steps(answer)
         run.progress.host_done(host, answer)
         if answer.has_failed:
-            run.lose(host, HostError(host, f"{failure(host, answer).reason}. {EITHER_KEY}"))
+            run.exclude(host, HostError(host, f"{failure(host, answer).reason}. {EITHER_KEY}"))
         else:
             window = max(window, answer.seconds)
     return window
 
 
 def resume(run: Run, controllers: Iterable[str]) -> None:
-    """Let slurmctld run again; where that fails, it is a failed step, and systemd tries as well."""
+    """Start slurmctld again; a failure is recorded as a failed step, and systemd tries to start it as well."""
     for host, answer in on_each(
-        run.well(controllers), lambda host: request_apply(run, host, [SlurmctldPause(paused=False)], dry_run=False)
+        run.remaining(controllers), lambda host: request_apply(run, host, [SlurmctldPause(paused=False)], dry_run=False)
     ):
         if isinstance(answer, SlurmfabError):
-            run.lose(host, answer)
+            run.exclude(host, answer)
         elif any(outcome.status == FAILED for outcome in answer):
-            run.steps.append(Step("slurmctld", host, tuple(answer)))
+            run.record_steps(Step("slurmctld", host, tuple(answer)))
 
 
 def together(run: Run, doing: str, hosts: Sequence[str], ask: Callable[[str], Result]) -> dict[str, Result]:
-    """Ask hosts at once for what all of them have to do before any key is switched.
+    """Do on all hosts what has to succeed on all of them before any key is switched.
 
     Args:
-        run: the run; hosts that cannot be reached are lost to it, and the others go on.
-        doing: what they are asked for, in words.
-        hosts: whom to ask.
-        ask: asks one.
+        run: the run; hosts that cannot be reached are excluded from it, and the others continue.
+        doing: what is done, for the progress.
+        hosts: the hosts.
+        ask: does it on one host.
+
+    Returns:
+        The results, by host.
 
     Raises:
         DeployFailed: the controller cannot be reached.
-        SlurmfabError: a host that answers does not do it, as when another run is at work there.
+        SlurmfabError: it failed on a host that answers, for example because another run is active there.
     """
     answers = {}
     refusing = []
     run.progress.begin(doing, hosts)
     for host, answer in on_each(hosts, ask):
         if isinstance(answer, SlurmfabError):
-            run.lose(host, answer)
+            run.exclude(host, answer)
             refusing += [] if isinstance(answer, Unreachable) else [host]
         else:
             answers[host] = answer
             run.progress.host_done(host)
     if refusing:
         raise SlurmfabError(
-            f"{fold(refusing)}: no new munge key can be put there. {NO_CHANGE} Mend that, and rotate again."
+            f"{fold(refusing)}: no new munge key can be written there. {NO_CHANGE} Fix this and rotate again."
         )
     run.require_controller()
     return answers
 
 
 def applied(run: Run, host: str, resource: Resource) -> None:
-    """Have a host converge a resource.
+    """Converge a resource on a host.
+
+    Args:
+        run: the run.
+        host: the host.
+        resource: the resource.
 
     Raises:
-        HostError: it cannot, or cannot be reached.
+        HostError: it failed, or the host cannot be reached.
     """
     step = Step("", host, tuple(request_apply(run, host, [resource], dry_run=False)))
     if step.has_failed:
@@ -229,25 +247,25 @@ def applied(run: Run, host: str, resource: Resource) -> None:
 
 
 def failure(host: str, step: Step) -> HostFailed:
-    """Why a host did not converge."""
+    """The error for a step that failed on a host."""
     failed = step.with_status(FAILED)[0]
     return HostFailed(host, f"{failed.id}: {failed.message}")
 
 
-def with_words(error: HostError, words: str) -> HostError:
-    """The error of a host that was left out, with more to say."""
+def with_advice(error: HostError, advice: str) -> HostError:
+    """The error of an excluded host, with advice after its reason."""
     kind = Unreachable if isinstance(error, Unreachable) else HostFailed
-    return kind(error.host, f"{sentence(error.reason)} {words}")
+    return kind(error.host, f"{sentence(error.reason)} {advice}")
 
 
 def sentence(text: str) -> str:
-    """A text that ends as sentences do."""
+    """A text with a full stop, unless it ends with a punctuation mark."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def jobs_hurt(before: Before, host: str) -> str:
-    """What becomes of the jobs on a node that is left with the old key, empty where it has none."""
+    """The advice about the jobs on a node that keeps the old key; empty if it has no jobs."""
     jobs = jobs_on(before.snapshot, [host])
     if not jobs:
         return ""
-    return f" Until then Slurm does not hear of the end of its jobs; scancel those that have ended: {job_words(jobs)}."
+    return f" Until then Slurm does not learn that its jobs end; scancel jobs that have ended: {format_jobs(jobs)}."

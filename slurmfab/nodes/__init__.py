@@ -1,1 +1,1 @@
-"""Compute nodes that come and go: what the node tasks do."""
+"""Compute nodes: discovered, added, removed, replaced, drained, resumed and rebooted."""

@@ -1,39 +1,39 @@
-"""`reboot`: compute nodes restarted through Slurm, a few at a time, each seen to be back before the next begins."""
+"""`fab reboot`: reboots compute nodes through Slurm, a few at a time; each must be back before the next one begins."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from slurmfab import asking, inventory, operations
-from slurmfab.agent.node_reboot import FLAGS, NodeReboot
-from slurmfab.agent.node_states import SLURMS_OWN, NodeState
-from slurmfab.agent.resource import CHANGED, FAILED, Outcome
+from slurmfab.agent.core.resource import CHANGED, FAILED, Outcome
+from slurmfab.agent.nodes.reboot import REBOOT_FLAGS, NodeReboot
+from slurmfab.agent.nodes.states import SLURMS_OWN, NodeState
+from slurmfab.engine import job_waiting, requests, session
+from slurmfab.engine.actor import stamp
+from slurmfab.engine.report import Step
+from slurmfab.engine.run import Run, RunOptions
 from slurmfab.errors import HostError, InputError
 from slurmfab.hostlist import fold
-from slurmfab.inventory import Inventory
-from slurmfab.nodes import draining
-from slurmfab.report import Step
-from slurmfab.run import Run
-from slurmfab.signature import stamp
+from slurmfab.inventory import loading
+from slurmfab.inventory.loading import Inventory
+from slurmfab.nodes import drain
+from slurmfab.program_name import FAB
 from slurmfab.ssh.fan_out import on_each
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Snapshot
 
-PARTS = ("nodes", "jobs")
 POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How nodes are to be restarted.
+class RebootOptions:
+    """The options of `fab reboot`.
 
     Args:
-        text: why, without who and when.
-        at_once: how many at a time.
-        minutes: how long a node may be away, from the end of its jobs to its return.
+        text: the reason, without user and time.
+        at_once: how many nodes are rebooted at a time; at least 1.
+        minutes: how long a reboot may take, from the end of the node's jobs; at least 1.
     """
 
     text: str = "reboot"
@@ -43,110 +43,118 @@ class Wish:
 
 @dataclass
 class Restart:
-    """A node that is being restarted.
+    """A node that is being rebooted; times are those of `time.monotonic`.
 
     Args:
-        boot: what told its old boot from others.
-        begun: when Slurm was asked.
-        away: since when it is being restarted, `None` while its jobs end.
-        told: what was last said of it.
+        boot: boot id before the reboot.
+        begun: when Slurm was asked to reboot the node.
+        away: when the reboot began; `None` while the node's jobs end.
+        last_line: the last progress that was printed.
     """
 
     boot: str
     begun: float = field(default_factory=time.monotonic)
     away: float | None = None
-    told: str = ""
+    last_line: str = ""
 
 
-def reboot(cluster: str, hosts: str, wish: Wish, output: operations.Output) -> int:
-    """Restart compute nodes and see each come back; jobs that run there end first.
+def reboot(cluster: str, hosts: str, options: RebootOptions, output: session.Output) -> int:
+    """Reboot compute nodes after their jobs have ended, and wait until each is back in service.
 
     Args:
-        cluster: the cluster file's path, empty for the default one.
+        cluster: path of the cluster file; empty for the default one.
         hosts: hostlist of compute nodes.
-        wish: how.
-        output: what to tell.
+        options: the options of the command.
+        output: where to print.
 
     Returns:
-        The exit code; 1 when a node did not come back, after which no other was begun.
-    """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
-    names = draining.compute_nodes(known, hosts)
-    refuse_unfit(known, names, wish)
-    run = operations.start(known, hosts, output, command="reboot")
-    return operations.perform(run, output, lambda run: roll(run, names, wish))
-
-
-def refuse_unfit(known: Inventory, names: Sequence[str], wish: Wish) -> None:
-    """Refuse what cannot work, before anybody is asked.
+        The exit code; 1 if a node did not come back. No other node is rebooted after that.
 
     Raises:
-        InputError: with the reason.
+        InputError: a node cannot be rebooted, or an option has a wrong value.
+        HostError: the controller or a node does not answer.
     """
-    draining.checked_reason(wish.text)
-    if wish.at_once < 1 or wish.minutes < 1:
-        raise InputError(f"--at-once {wish.at_once} --timeout {wish.minutes}: both are at least 1.")
+    known = loading.load_named(cluster)
+    names = drain.compute_nodes(known, hosts)
+    refuse_unfit(known, names, options)
+    run = session.start(known, hosts, output, RunOptions("reboot"))
+    return session.perform(run, output, lambda run: roll(run, names, options))
+
+
+def refuse_unfit(known: Inventory, names: Sequence[str], options: RebootOptions) -> None:
+    """Refuse wrong options, the controller, and a cluster without RebootProgram, before any host is contacted.
+
+    Args:
+        known: the cluster.
+        names: compute nodes.
+        options: the options of the command.
+
+    Raises:
+        InputError: one of these is the case.
+    """
+    drain.checked_reason(options.text)
+    if options.at_once < 1 or options.minutes < 1:
+        raise InputError(f"--at-once {options.at_once} --timeout {options.minutes}: both must be at least 1.")
     if known.cluster.controller in names:
         raise InputError(
-            f"{known.cluster.controller} is the primary controller, which Slurm cannot restart. "
-            "Reboot it by hand when it suits you."
+            f"{known.cluster.controller} is the primary controller, which Slurm cannot reboot. Reboot it by hand."
         )
     program = {key.lower(): value for key, value in known.cluster.slurm_conf.items()}.get("rebootprogram", "")
     if program is None:
-        raise InputError(f"{known.path}: slurm_conf leaves RebootProgram out, so Slurm cannot restart nodes.")
+        raise InputError(f"{known.path}: slurm_conf removes RebootProgram, so Slurm cannot reboot nodes.")
 
 
-def roll(run: Run, names: Sequence[str], wish: Wish, pause: Callable[[float], None] = time.sleep) -> None:
-    """Restart nodes one after the other, or as many at a time as wished, until one does not come back.
+def roll(run: Run, names: Sequence[str], options: RebootOptions, pause: Callable[[float], None] = time.sleep) -> None:
+    """Reboot nodes, a few at a time, until one of them does not come back.
 
     Args:
-        run: the run; it gains a step for each node that is back, and loses the one that is not.
+        run: the run; a step is added to it for each node that is back, and a node that is not is excluded from it.
         names: compute nodes.
-        wish: how.
+        options: the options of the command.
         pause: waits for that many seconds.
 
     Raises:
-        HostError: the controller or a node does not answer before anything was begun, or the controller for too long.
-        InputError: a node is out of service; nothing was begun.
+        HostError: a host does not answer at the start, or the controller for `job_waiting.SILENCE_SECONDS`.
+        InputError: a node is out of service; no node was rebooted.
     """
-    seen = snapshot.ask_up(run.transport, run.controller, PARTS)
-    draining.refuse_unknown(run.controller, seen, names)
+    seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    drain.refuse_unknown(run.controller, seen, names)
     refuse_out_of_service(seen, names)
-    boots = boots_of(run, names)
+    boots = boot_ids(run, names)
     run.progress.begin("rebooting", names)
     waiting = list(names)
     under_way: dict[str, Restart] = {}
     heard = time.monotonic()
-    while under_way or (waiting and not run.lost):
-        while waiting and not run.lost and len(under_way) < wish.at_once:
+    while under_way or (waiting and not run.failed_hosts):
+        while waiting and not run.failed_hosts and len(under_way) < options.at_once:
             host = waiting.pop(0)
             under_way[host] = Restart(boots[host])
-            ask_for(run, host, wish.text)
+            request_reboot(run, host, options.text)
         pause(POLL_SECONDS)
         try:
-            seen, heard = snapshot.ask_up(run.transport, run.controller, PARTS), time.monotonic()
+            seen, heard = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS), time.monotonic()
         except HostError:
-            if time.monotonic() - heard > draining.SILENCE_SECONDS:
+            if time.monotonic() - heard > job_waiting.SILENCE_SECONDS:
                 raise
             continue
         under_way = {
             host: one
             for host, one in under_way.items()
-            if host not in run.lost and not is_through(run, seen, host, one, wish.minutes)
+            if host not in run.failed_hosts and not is_finished(run, seen, host, one, options.minutes)
         }
     if waiting:
-        run.progress.line(f"Not begun: {fold(waiting)}.")
+        run.progress.line(f"Not rebooted: {fold(waiting)}.")
 
 
 def refuse_out_of_service(seen: Snapshot, names: Sequence[str]) -> None:
-    """Refuse nodes that somebody has drained, or that are down: a restart through Slurm would bring them into service.
+    """Refuse nodes that are down or were drained by a user: Slurm puts nodes into service after a reboot.
 
     Raises:
-        InputError: with each of them, its state and its reason.
+        InputError: there are such nodes; the message has their states and reasons.
     """
     states = {name: seen.by_name[name].state for name in names}
     out = [
-        f"{name}: it is {state.words}{draining.given(state)}"
+        f"{name}: it is {state.description}{drain.format_reason(state)}"
         for name, state in states.items()
         if not state.is_in_service and not is_slurms_drain(state)
     ]
@@ -155,101 +163,121 @@ def refuse_out_of_service(seen: Snapshot, names: Sequence[str]) -> None:
             "\n".join(
                 [
                     *out,
-                    "A reboot would bring that back into service. Leave it out, or first: "
-                    "fab resume. Nothing was rebooted.",
+                    "A reboot would put this into service. Do not name such nodes, or first: "
+                    f"{FAB} resume. Nothing was rebooted.",
                 ]
             )
         )
 
 
 def is_slurms_drain(state: NodeState) -> bool:
-    """Whether Slurm itself has drained a node that answers, as for processes that did not end; a reboot cures that."""
-    is_away = state.flags & {"DOWN", *FLAGS}
+    """Whether Slurm drained a node that answers, for example because job processes did not end."""
+    is_away = state.flags & {"DOWN", *REBOOT_FLAGS}
     return state.is_drained and state.answers and not is_away and state.reason.startswith(SLURMS_OWN)
 
 
-def boots_of(run: Run, names: Sequence[str]) -> dict[str, str]:
-    """What tells the present boot of each node from others.
+def boot_ids(run: Run, names: Sequence[str]) -> dict[str, str]:
+    """The boot ids of nodes, by node.
 
     Raises:
-        HostError: one cannot be reached, so nobody could see it come back; nothing was begun.
+        HostError: a node cannot be reached, so its return could not be verified; no node was rebooted.
     """
     run.progress.begin("asking", names)
     boots = {}
-    for host, answer in on_each(names, lambda host: boot_of(run, host)):
+    for host, answer in on_each(names, lambda host: boot_id(run, host)):
         if not isinstance(answer, str):
             raise answer
         boots[host] = answer
     return boots
 
 
-def boot_of(run: Run, host: str) -> str:
-    """What tells a host's present boot from others.
+def boot_id(run: Run, host: str) -> str:
+    """The boot id of a host, which is another one after each boot.
 
     Raises:
-        HostError: it does not answer.
+        HostError: the host does not answer.
     """
-    return asking.ask_facts(run.transport, host, with_secrets=False).boot
+    return requests.ask_facts(run.transport, host, with_secrets=False).boot
 
 
-def ask_for(run: Run, host: str, text: str) -> None:
-    """Ask Slurm for a node's restart; where it refuses, the node is lost to the run."""
-    wanted = NodeReboot(host, text, stamp())
-    (outcome,) = asking.request_apply(run, run.controller, [wanted], dry_run=False)
-    if outcome.status == FAILED:
-        run.lose(host, HostError(host, f"Slurm does not reboot it: {outcome.message}."))
-
-
-def is_through(run: Run, seen: Snapshot, host: str, one: Restart, minutes: float) -> bool:
-    """Whether nothing is left to wait for: the node is back and seen to be, or it is lost to the run.
+def request_reboot(run: Run, host: str, text: str) -> None:
+    """Ask Slurm to reboot a node; if Slurm refuses, the node is excluded from the run.
 
     Args:
         run: the run.
-        seen: Slurm at this moment.
         host: the node.
-        one: its restart, which remembers since when the node is away.
-        minutes: how long it may be.
+        text: the reason, without user and time.
+    """
+    wanted = NodeReboot(host, text, stamp())
+    (outcome,) = requests.request_apply(run, run.controller, [wanted], dry_run=False)
+    if outcome.status == FAILED:
+        run.exclude(host, HostError(host, f"Slurm does not reboot it: {outcome.message}."))
+
+
+def is_finished(run: Run, seen: Snapshot, host: str, one: Restart, minutes: float) -> bool:
+    """Whether a reboot is over: the node is back in service, or it took too long and was excluded from the run.
+
+    Args:
+        run: the run.
+        seen: Slurm now.
+        host: the node.
+        one: its reboot, which remembers when it began.
+        minutes: how long it may take.
     """
     state = seen.by_name[host].state
     if "REBOOT_REQUESTED" in state.flags:
-        tell(run, host, one, f"waits for jobs: {draining.job_words(draining.jobs_on(seen, [host])) or 'ending'}")
+        jobs = job_waiting.format_jobs(job_waiting.jobs_on(seen, [host])) or "jobs that are completing"
+        print_progress(run, host, one, f"waits for jobs: {jobs}")
         return False
     if one.away is None:
         one.away = time.monotonic()
-        tell(run, host, one, "restarts")
-    trouble = f"Slurm has it {state.words}{draining.given(state)}"
-    if not state.flags & FLAGS and state.is_in_service:
-        trouble = unchanged(run, host, one.boot)
-        if not trouble:
+        print_progress(run, host, one, "reboots")
+    problem = f"in Slurm it is {state.description}{drain.format_reason(state)}"
+    if not state.flags & REBOOT_FLAGS and state.is_in_service:
+        problem = unfinished_reason(run, host, one.boot)
+        if not problem:
             done = Outcome(f"reboot:{host}", CHANGED, seconds=time.monotonic() - one.begun)
-            run.steps.append(Step("reboot", host, (done,), done.seconds))
+            run.record_steps(Step("reboot", host, (done,), done.seconds))
             run.progress.host_done(host, run.steps[-1])
             return True
     if time.monotonic() - one.away < minutes * 60:
         return False
-    run.lose(
+    run.exclude(
         host,
         HostError(
             host,
-            f"it is not back {minutes:g} min after its reboot began: {trouble}. "
-            "Look at its console; no other node is begun.",
+            f"it is not back {minutes:g} min after its reboot began: {problem}. "
+            "Look at its console. No other node is rebooted.",
         ),
     )
     return True
 
 
-def unchanged(run: Run, host: str, boot: str) -> str:
-    """Why a node that Slurm counts as back is not, empty when it is: it answers, and runs since another boot."""
+def unfinished_reason(run: Run, host: str, boot: str) -> str:
+    """Why a node that is in service in Slurm is not back; empty if it answers and has another boot id.
+
+    Args:
+        run: the run.
+        host: the node.
+        boot: boot id before the reboot.
+    """
     try:
-        if boot_of(run, host) != boot:
+        if boot_id(run, host) != boot:
             return ""
     except HostError as error:
-        return f"Slurm has it back, but {error.reason}"
-    return "Slurm has it in service, but the machine was not restarted. Does RebootProgram work there?"
+        return f"it is in service in Slurm, but {error.reason}"
+    return "it is in service in Slurm, but the machine was not rebooted. Check RebootProgram there"
 
 
-def tell(run: Run, host: str, one: Restart, words: str) -> None:
-    """Say something of a node, unless it was the last that was said."""
-    if words != one.told:
-        one.told = words
-        run.progress.line(f"{host}: {words}.")
+def print_progress(run: Run, host: str, one: Restart, text: str) -> None:
+    """Print the progress of a reboot, unless it is the same as before.
+
+    Args:
+        run: the run.
+        host: the node.
+        one: its reboot, which remembers the last line.
+        text: the progress.
+    """
+    if text != one.last_line:
+        one.last_line = text
+        run.progress.line(f"{host}: {text}.")

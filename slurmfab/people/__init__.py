@@ -1,1 +1,1 @@
-"""People: users of the hosts who are no daemons, with the same numbers everywhere."""
+"""Users in the cluster file: added and removed, with the same UIDs and GIDs on all hosts."""

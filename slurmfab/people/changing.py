@@ -1,72 +1,80 @@
-"""What add-user and remove-user have in common: the parts of a deployment that people are, and no others."""
+"""What add-user and remove-user have in common: the phases of a deployment that concern users, and no others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slurmfab import asking, inventory, operations
-from slurmfab import deploy as deployment
-from slurmfab import lock as locks
-from slurmfab.agent.resource import Outcome
-from slurmfab.clusterfile import writing
-from slurmfab.plan import PHASES, Phase, make_plan
-from slurmfab.report import Step
-from slurmfab.run import Run
-from slurmfab.situation import Situation
+from slurmfab.agent.core.resource import Outcome
+from slurmfab.engine import converge as deployment
+from slurmfab.engine import planning, requests, session
+from slurmfab.engine.report import Step
+from slurmfab.engine.run import Run
+from slurmfab.inventory import loading
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.edits import writing
+from slurmfab.plan.plan import PHASES, Phase, make_plan
+from slurmfab.plan.plan_input import PlanInput
 
 ON_HOSTS = ("people",)
 AFTERWARDS = ("sudo", "accounts", "former people")
-"""Names of phases; the second are planned on what hosts say after the first."""
+"""Names of phases; the second ones are planned from facts that are gathered after the first."""
 
 
-def survey(run: Run, names: Iterable[str] = (*ON_HOSTS, *AFTERWARDS)) -> tuple[Situation, list[Step]]:
-    """Ask the hosts and compare these phases; nothing is written.
+def survey(run: Run, names: Iterable[str] = (*ON_HOSTS, *AFTERWARDS)) -> tuple[PlanInput, list[Step]]:
+    """Gather facts, plan some phases and compare the hosts with them; nothing is changed.
+
+    Args:
+        run: the run; hosts that do not answer are excluded from it.
+        names: names of the phases.
+
+    Returns:
+        What the plan was made from, and the comparison of each phase and host.
 
     Raises:
-        IdConflict: the hosts' UIDs and GIDs do not go together.
+        IdConflict: UIDs or GIDs conflict between hosts.
         DeployFailed: the controller does not answer.
     """
-    situation = deployment.situate(run, asking.gather(run, run.well(run.hosts), may_prepare=False))
-    return situation, deployment.look_at(run, make_plan(situation, run.well(run.hosts), phases_of(names)))
+    plan_input = planning.assess_hosts(run, requests.gather(run, run.remaining(run.hosts), may_prepare=False))
+    return plan_input, deployment.compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts), phases_of(names)))
 
 
 def phases_of(names: Iterable[str]) -> list[Phase]:
-    """The phases of these names, in the order of a deployment."""
+    """The phases with these names, in the order of a deployment."""
     wanted = set(names)
     return [phase for phase in PHASES if phase.name in wanted]
 
 
 def write(run: Run, text: str) -> None:
-    """Write the cluster file and the lock, once nobody else is at work on the cluster.
+    """Write the cluster file and the lock, unless another run changes the cluster at the moment.
 
     Raises:
-        SlurmfabError: somebody is; the files are as before.
+        SlurmfabError: there is another run; the files are unchanged.
     """
-    asking.require_claim(run)
-    locks.save(run.inventory.lock, inventory.lock_path(run.inventory.path))
+    requests.require_claim(run)
+    locks.save(run.inventory.lock, loading.lock_path(run.inventory.path))
     writing.write(run.inventory.path, text)
 
 
-def settle(run: Run) -> Situation:
-    """Bring people on the hosts to what the cluster file says, then the rest of what it says of them.
+def deploy_users(run: Run) -> PlanInput:
+    """Deploy the users of the cluster file to the hosts, and then their sudo rules and accounts.
 
     Returns:
-        What the hosts that are well say afterwards.
+        Facts of the hosts afterwards, without hosts that failed.
 
     Raises:
-        SlurmfabError: something failed on the controller, or another run is at work.
+        SlurmfabError: a step failed on the controller, or another run changes the cluster.
     """
     for names in (ON_HOSTS, AFTERWARDS):
-        situation, steps = survey(run, names)
+        plan_input, steps = survey(run, names)
         differing = {step.phase for step in steps if step.differs}
-        deployment.converge(run, situation, phases_of(differing))
-    situation, _ = survey(run, ())
-    operations.keep_lock(run.inventory)
-    return situation
+        deployment.converge(run, plan_input, phases_of(differing))
+    plan_input, _ = survey(run, ())
+    session.save_lock(run.inventory)
+    return plan_input
 
 
 def failed(steps: Iterable[Step], kind: str) -> dict[str, Outcome]:
-    """The outcomes of one kind that have failed, by host."""
+    """The failed outcomes of one kind of resource, by host."""
     return {
         step.host: outcome
         for step in steps

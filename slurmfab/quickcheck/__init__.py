@@ -1,1 +1,1 @@
-"""Small jobs that show within seconds whether a cluster does what people want of it: `fab quickcheck`."""
+"""`fab quickcheck`: small jobs that show within seconds whether users can run jobs, GPUs and containers."""

@@ -1,4 +1,4 @@
-"""What every job needs: its environment where it runs, and steps on two nodes at once."""
+"""Checks of a job's environment, and of a job on two nodes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from slurmfab.checks.test_jobs import hostname, widest_partition
 from slurmfab.hostlist import fold
+from slurmfab.program_name import FAB
 from slurmfab.quickcheck.bench import Bench
 
 SHOWN = ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS", "CUDA_VISIBLE_DEVICES", "TMPDIR")
@@ -17,48 +18,60 @@ ENVIRONMENT = (
     'echo "host=$(uname -n)"; echo "user=$(id -un)"; echo "directory=$(pwd)"; echo "srun=$(command -v srun)"; '
     'if touch "${TMPDIR:-/tmp}/.$SLURM_JOB_ID" && rm "${TMPDIR:-/tmp}/.$SLURM_JOB_ID"; then echo writable=yes; fi'
 )
-"""Prints what a job finds, a name and a value in each line; of variables only those that are set."""
+"""Prints the environment of a job, as NAME=VALUE lines; unset variables are left out."""
 
 NO_GPUS = ("", "NoDevFiles")
-"""What CUDA_VISIBLE_DEVICES says to a job without GPUs (Slurm's src/interfaces/gres.c), where it is set at all."""
+"""Values of CUDA_VISIBLE_DEVICES in a job without GPUs (Slurm's src/interfaces/gres.c), if it is set."""
 
 
 def environment(bench: Bench, node: str) -> str:
-    """Look around in a job of one task without GPUs.
+    """Check the environment of a job with one task and without GPUs.
 
     Returns:
-        What was seen.
+        The text for the line of a passed check.
 
     Raises:
-        AssertionError: something is not as a job needs it.
-        pytest.skip.Exception: other jobs are in the way.
+        AssertionError: the environment is wrong, or the job failed.
+        pytest.skip.Exception: other jobs use the resources.
     """
     found = dict(re.findall(r"^(\w+)=(.*)$", bench.run((node,), ENVIRONMENT), re.MULTILINE))
-    complaints = tuple(complaint for complaint in wrong(bench, node, found) if complaint)
-    assert not complaints, f"{'; '.join(complaints)}. Repair: fab check-cluster --hosts {node}"
+    problems = tuple(problem for problem in environment_problems(bench, node, found) if problem)
+    assert not problems, f"{'; '.join(problems)}. Repair: {FAB} check-cluster --hosts {node}"
     return (
         f"job {found['SLURM_JOB_ID']} of {found['user']} in {found['directory']} with {found['SLURM_NTASKS']} task, "
         f"TMPDIR {found.get('TMPDIR') or 'not set'}, srun in PATH, no GPU"
     )
 
 
-def wrong(bench: Bench, node: str, found: dict[str, str]) -> tuple[str, ...]:
-    """What is not as a job needs it, by what the job has printed; empty texts for what is."""
+def environment_problems(bench: Bench, node: str, found: dict[str, str]) -> tuple[str, ...]:
+    """Problems with the environment of a job; an empty text for each item that is right.
+
+    Args:
+        bench: the cluster under test.
+        node: the node on which the job ran.
+        found: the job's output, by the names in `ENVIRONMENT`.
+    """
     name = hostname(bench.known.lock, node)
     home, visible = bench.who.home, found.get("CUDA_VISIBLE_DEVICES", "")
     expected = {"SLURM_JOB_NODELIST": node, "SLURM_NTASKS": "1", "user": bench.who.name}
     return (
         *(
-            f"{key} is “{found.get(key, '')}” and not “{value}”"
+            f"{key} is “{found.get(key, '')}” instead of “{value}”"
             for key, value in expected.items()
             if found.get(key) != value
         ),
         "" if found.get("SLURM_JOB_ID", "").isdigit() else "SLURM_JOB_ID is not set",
-        "" if found.get("host", "").split(".")[0] == name else f"the job's host calls itself {found.get('host')}",
-        "" if found.get("directory") == home else f"{home} is not there, so the job began in {found.get('directory')}",
+        ""
+        if found.get("host", "").split(".")[0] == name
+        else f"the hostname in the job is {found.get('host')} instead of {name}",
+        ""
+        if found.get("directory") == home
+        else f"{home} does not exist, so the job started in {found.get('directory')}",
         "" if found.get("srun") else "srun is not in PATH",
-        "" if found.get("writable") else f"{found.get('TMPDIR', 'the folder for temporary files')} takes no files",
-        "" if visible in NO_GPUS else f"CUDA_VISIBLE_DEVICES is {visible}, and the job asked for no GPU",
+        ""
+        if found.get("writable")
+        else f"{found.get('TMPDIR', 'the directory for temporary files')} cannot be written to",
+        "" if visible in NO_GPUS else f"CUDA_VISIBLE_DEVICES is {visible}, but the job requested no GPU",
     )
 
 
@@ -66,18 +79,18 @@ def two_nodes(bench: Bench, nodes: tuple[str, ...]) -> str:
     """Run one job with a task on each of two nodes.
 
     Args:
-        bench: the cluster.
-        nodes: those with room.
+        bench: the cluster under test.
+        nodes: names of the nodes with room for a job.
 
     Returns:
-        What was seen.
+        The text for the line of a passed check.
 
     Raises:
-        AssertionError: a task did not run where it should.
-        pytest.skip.Exception: there are no two nodes for it.
+        AssertionError: the job failed, or did not run on both nodes.
+        pytest.skip.Exception: no two nodes of one partition have room.
     """
     if len(bench.nodes) < 2:  # noqa: PLR2004 - a pair
-        pytest.skip(f"{fold(bench.nodes)} is the only node there is to use.")
+        pytest.skip(f"{fold(bench.nodes)} is the only node that may be used.")
     pair = widest_partition(bench.cluster, nodes)[:2]
     if len(pair) < 2:  # noqa: PLR2004 - a pair
         states = {name: record.get("State", "UNKNOWN") for name, record in bench.records().items() if name not in nodes}

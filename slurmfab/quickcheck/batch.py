@@ -1,4 +1,4 @@
-"""A batch job from beginning to end, as a user has it: sent, begun, ended, and its output read back."""
+"""Check of a batch job as users run it: submit it, wait for its start and end, read its output and its record."""
 
 from __future__ import annotations
 
@@ -13,34 +13,38 @@ from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.slurm import BUSY, SMALL_MEMORY
 from slurmfab.checks.wanted import partition_of
 from slurmfab.errors import HostError
+from slurmfab.program_name import FAB
 from slurmfab.quickcheck.bench import Bench
 
 POLL_SECONDS = 0.1
 SUBMIT_SECONDS = 30
+"""Time limit of sbatch."""
+
 SUSPICIOUS_SECONDS = 8
-"""How long a job may take before its node is asked whether its slurmd runs; slurmctld finds that out much later."""
+"""Seconds after which the node of a late job is checked for a running slurmd; slurmctld notices that much later."""
 
 RECORD_SECONDS = 15
-"""How long slurmdbd may take until it has the end of a job."""
+"""Seconds that slurmdbd may take to record the end of a job."""
 
 SCRIPT = 'echo "job $SLURM_JOB_ID on $SLURM_JOB_NODELIST" && srun --input=none --mpi=none uname -n'
-"""Runs a step from within the job, as most scripts of users do."""
+"""Prints job ID and node, and runs a job step, as most users' scripts do."""
 
 NO_ACCOUNT = "Invalid account"
-"""What Slurm says to whoever may not use an account (slurm_errno.h, ESLURM_INVALID_ACCOUNT)."""
+"""Slurm's error for a user who may not use the account (slurm_errno.h, ESLURM_INVALID_ACCOUNT)."""
 
 WAITING = frozenset({"PENDING", "CONFIGURING"})
+"""States of a job that has not started."""
 
 
 def allocation(bench: Bench, node: str) -> str:
-    """Send a batch job to a node and see it through.
+    """Submit a batch job to a node and follow it to its end.
 
     Returns:
-        What was seen.
+        The text for the line of a passed check.
 
     Raises:
-        AssertionError: something of it did not work.
-        pytest.skip.Exception: it did not begin in time, because others come first.
+        AssertionError: the job failed, did not start, or its output or record is missing.
+        pytest.skip.Exception: the job did not start in time, because other jobs come first.
     """
     output = f"{bench.who.home}/{bench.slurm.job_name}.out"
     begun = time.monotonic()
@@ -54,24 +58,33 @@ def allocation(bench: Bench, node: str) -> str:
     finally:
         bench.sender.run(bench.as_person("rm", "-f", output))
     assert (last.state, last.code) == ("COMPLETED", "0:0"), (
-        f"job {number} is {last.state} with exit code {last.code}: {trouble or text.strip() or 'it left no word'}. "
+        f"job {number} is {last.state} with exit code {last.code}: {trouble or text.strip() or 'no output'}. "
         f"Repair: see /var/log/slurm/slurmd.log on {node}"
     )
     assert f"job {number} on {node}" in text, (
-        f"job {number} ended well, but its output {output} is not there: {trouble or 'it is empty'}. "
-        f"Repair: {bench.who.name} and {bench.who.home} have to be on {node}; where slurmfab makes users, fab deploy"
+        f"job {number} completed, but its output {output} cannot be read: {trouble or 'it is empty'}. "
+        f"Repair: the user {bench.who.name} and {bench.who.home} must exist on {node}; "
+        f"if slurmfab creates users, {FAB} deploy"
     )
     return (
-        f"job {number} began after {began:.1f} s and ended after {ended:.1f} s; "
+        f"job {number} started after {began:.1f} s and ended after {ended:.1f} s; "
         f"its output was read{recorded(bench, number)}"
     )
 
 
 def submitted(bench: Bench, node: str, output: str) -> str:
-    """The number of the new job.
+    """Submit the job as the user.
+
+    Args:
+        bench: the cluster under test.
+        node: the node on which the job must run.
+        output: path of the job's output file.
+
+    Returns:
+        The job ID.
 
     Raises:
-        AssertionError: Slurm does not take it.
+        AssertionError: Slurm rejects the job.
     """
     slurm = bench.slurm
     slurm.has_run_jobs = True
@@ -91,21 +104,31 @@ def submitted(bench: Bench, node: str, output: str) -> str:
     complaint = last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
     repair = "see /var/log/slurm/slurmctld.log on the controller"
     if NO_ACCOUNT in done.stderr:
-        repair = f"give {bench.who.name} an account (accounts, under users in the cluster file), then fab deploy"
-    assert done.rc == 0, f"Slurm takes no job of {bench.who.name}: {complaint}. Repair: {repair}"
+        repair = f"give {bench.who.name} an account (accounts, under users in the cluster file), then {FAB} deploy"
+    assert done.rc == 0, f"Slurm rejects jobs of {bench.who.name}: {complaint}. Repair: {repair}"
     return str(done.stdout.split()[-1].partition(";")[0])
 
 
 def has_ended(one: Job) -> bool:
-    """Whether a job is over."""
+    """Whether a job has ended."""
     return one.state in {*ENDED, "COMPLETED"}
 
 
 def seen(bench: Bench, number: str, node: str, begun: float, is_there: Callable[[Job], bool]) -> Job:
-    """The job as it is when it has come so far.
+    """Wait until the job is in a wanted state.
+
+    Args:
+        bench: the cluster under test.
+        number: the job ID.
+        node: the node on which the job must run.
+        begun: `time.monotonic()` when the job was submitted.
+        is_there: whether the job is in the wanted state.
+
+    Returns:
+        The job in that state.
 
     Raises:
-        AssertionError: it does not come so far, and no other job is the cause.
+        AssertionError: the job is not in that state in time, and no other job is the cause.
         pytest.skip.Exception: other jobs come first.
     """
     looked = False
@@ -114,7 +137,7 @@ def seen(bench: Bench, number: str, node: str, begun: float, is_there: Callable[
         if passed > SUSPICIOUS_SECONDS and not looked:
             looked = True
             trouble = trouble_on(bench, node)
-            assert not trouble, f"job {number} does not get on: {trouble}"
+            assert not trouble, f"job {number} makes no progress: {trouble}"
         if passed > bench.seconds:
             raise_late(bench, number, one)
         time.sleep(POLL_SECONDS)
@@ -122,7 +145,12 @@ def seen(bench: Bench, number: str, node: str, begun: float, is_there: Callable[
 
 
 def raise_late(bench: Bench, number: str, one: Job) -> NoReturn:
-    """Say why a job has not come so far in its time, and cancel it.
+    """Cancel a job that exceeded the time limit, and raise an error with the reason.
+
+    Args:
+        bench: the cluster under test.
+        number: the job ID.
+        one: the job's present state.
 
     Raises:
         AssertionError: no other job is the cause.
@@ -131,31 +159,37 @@ def raise_late(bench: Bench, number: str, one: Job) -> NoReturn:
     reason = bench.sender.run("squeue --noheader --jobs=%s --format=%%r", number).stdout.strip() or "no reason"
     bench.slurm.cancel()
     if one.state in WAITING and reason in BUSY:
-        pytest.skip(f"job {number} did not begin within {bench.seconds:.0f} s: other jobs come first ({reason}).")
+        pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: other jobs come first ({reason}).")
     raise AssertionError(
         f"job {number} is {one.state} after {bench.seconds:.0f} s ({reason}). "
-        "Repair: see /var/log/slurm/slurmctld.log on the controller; fab check-cluster"
+        f"Repair: see /var/log/slurm/slurmctld.log on the controller; {FAB} check-cluster"
     )
 
 
 def trouble_on(bench: Bench, node: str) -> str:
-    """What keeps a node from its jobs, with the repair; empty where its slurmd runs."""
+    """Why a node cannot run jobs, with the repair; empty if its slurmd runs."""
     try:
         with bench.opener(bench.known, (node,)) as shells:
             shell = shells[node]
             if isinstance(shell, HostError):
-                return f"nobody answers: {shell.reason}"
+                return f"{node} is unreachable: {shell.reason}"
             state = CheckedHost(node, shell).run("systemctl is-active slurmd").stdout.strip()
     except HostError as error:
-        return f"nobody answers: {error.reason}"
-    logs = f"see /var/log/slurm/slurmd.log there; fab check-cluster --hosts {node}"
-    return "" if state in ("active", "reloading") else f"slurmd is {state or 'not there'}. Repair: {logs}"
+        return f"{node} is unreachable: {error.reason}"
+    logs = f"see /var/log/slurm/slurmd.log there; {FAB} check-cluster --hosts {node}"
+    return "" if state in ("active", "reloading") else f"slurmd is {state or 'not installed'}. Repair: {logs}"
 
 
 def read_back(bench: Bench, node: str, output: str) -> tuple[str, str]:
-    """What a job has left in its output file, and why it cannot be read.
+    """Read a job's output file on the submitting host, where it is if homes are shared, else on the job's node.
 
-    The file is looked for where the job came from, as it is there when homes are shared, and then on its node.
+    Args:
+        bench: the cluster under test.
+        node: the job's node.
+        output: path of the output file.
+
+    Returns:
+        The output, and the reason why it cannot be read; the reason is empty if the file was read.
     """
     here = bench.sender.run(bench.as_person("cat", output))
     if here.rc == 0:
@@ -175,10 +209,13 @@ def read_back(bench: Bench, node: str, output: str) -> tuple[str, str]:
 
 
 def recorded(bench: Bench, number: str) -> str:
-    """That slurmdbd has the job's end on record, as the end of a sentence; nothing for clusters without.
+    """Wait until slurmdbd has recorded the end of the job.
+
+    Returns:
+        The end of the line's sentence, about the record; empty if the cluster has no database.
 
     Raises:
-        AssertionError: it has not.
+        AssertionError: slurmdbd did not record it within `RECORD_SECONDS`.
     """
     if bench.cluster.database is None:
         return ""
@@ -187,9 +224,9 @@ def recorded(bench: Bench, number: str) -> str:
         command = "sacct --noheader --allocations --parsable2 --format=State,ExitCode --jobs=%s"
         state = bench.sender.run(command, number).stdout.strip()
         if state == "COMPLETED|0:0":
-            return "; sacct has it as completed"
+            return "; its state in sacct is COMPLETED"
         assert time.monotonic() < deadline, (
-            f"job {number} ended well, and {RECORD_SECONDS} s later sacct has it as “{state}”. "
-            "Repair: fab check-cluster --only database,accounting"
+            f"job {number} completed, but {RECORD_SECONDS} s later its state in sacct is “{state}”. "
+            f"Repair: {FAB} check-cluster --only database,accounting"
         )
         time.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""What every quickcheck works with: whose jobs they are, the nodes that have room, and a way to run something there."""
+"""The cluster under test in a quickcheck: its user, nodes and submitting host, and how to run jobs on it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from slurmfab.checks.slurm import SMALL_MEMORY, Slurm, job_words
 from slurmfab.checks.wanted import partition_of
 from slurmfab.errors import InputError
 from slurmfab.hostlist import fold
-from slurmfab.inventory import Inventory
-from slurmfab.plans.kinds_of_drift import acceptance
+from slurmfab.impact.drift_kinds import acceptance
+from slurmfab.inventory.loading import Inventory
+from slurmfab.program_name import FAB
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-"""Where a user's programs are, before any profile."""
+"""PATH of the jobs' user, without that user's profile."""
 
 MOST_NAMED = 3
-"""How many nodes are told of one by one where none takes jobs."""
+"""How many nodes a message names with their reasons if no node takes jobs."""
 
 Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
+"""Opens shells on the named hosts of a cluster; see `slurmfab.checks.hosts.open_shells`."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """Whose jobs they are.
+    """The user who submits the jobs.
 
     Args:
         name: login name.
-        home: home directory; jobs begin there, and leave their output there.
+        home: home directory; jobs start there, and write their output there.
     """
 
     name: str
@@ -41,16 +43,16 @@ class Person:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What runs the command behind it as this person, with nothing of root's environment."""
+        """The prefix that runs a command as this user, without root's environment."""
         own = (f"HOME={self.home}", f"USER={self.name}", f"LOGNAME={self.name}", "SHELL=/bin/sh", f"PATH={PATH}")
         return ("runuser", "-u", self.name, "--", "env", "-i", *own)
 
 
 def person(host: CheckedHost, name: str) -> Person:
-    """A user of a host.
+    """A user of a host, by login name.
 
     Raises:
-        InputError: nobody is called that.
+        InputError: the host has no such user.
     """
     fields = host.run("getent passwd %s", name).stdout.strip().split(":")
     if len(fields) < 7:  # noqa: PLR2004 - passwd(5)
@@ -59,17 +61,17 @@ def person(host: CheckedHost, name: str) -> Person:
 
 
 class Bench:
-    """A cluster that is tried.
+    """A cluster under test.
 
     Args:
-        known: the cluster, with its lock.
-        sender: the host that sends the jobs.
-        who: whose jobs they are.
-        nodes: the names of the nodes that may be used.
-        opener: opens shells of further hosts.
-        seconds: how long each job may take, waiting included.
-        is_each: whether the user named the nodes, so that each of them is tried and not one of each kind.
-        image: for containers, as their runtime spells it; empty for one that is there.
+        known: the cluster file and its lock.
+        sender: the host from which jobs are submitted.
+        who: the user who submits the jobs.
+        nodes: names of the nodes that may be used.
+        opener: opens shells on other hosts.
+        seconds: time limit of each job, waiting included.
+        is_each: whether each node is tested, because the user named the nodes, instead of one node of each kind.
+        image: container image, as the runtime spells it; empty for one that is already on the node.
     """
 
     def __init__(
@@ -102,11 +104,14 @@ class Bench:
         return {name: found.get(name, {}) for name in self.nodes}
 
     def free(self, nodes: Sequence[str] = ()) -> tuple[str, ...]:
-        """The nodes, of these or of all that may be used, on which a small job would begin at once; idle ones first.
+        """Names of the nodes on which a small job would start at once, idle ones first.
+
+        Args:
+            nodes: names of the candidates; empty for all nodes that may be used.
 
         Raises:
-            pytest.skip.Exception: other jobs have all of them.
-            AssertionError: none takes jobs.
+            pytest.skip.Exception: other jobs use all candidates.
+            AssertionError: no candidate takes jobs.
         """
         records = self.records()
         meant = nodes or self.nodes
@@ -115,40 +120,48 @@ class Bench:
         if free:
             return tuple(sorted(free, key=lambda name: records[name].get("State") != "IDLE"))
         if ready:
-            pytest.skip(f"other jobs have all of {fold(ready)}.")
+            pytest.skip(f"other jobs use all of {fold(ready)}.")
         raise AssertionError(self.why_not(meant, records))
 
     def why_not(self, nodes: Sequence[str], records: Mapping[str, Mapping[str, str]]) -> str:
-        """Why none of these nodes takes jobs, and what to do about the first."""
+        """The reasons why none of these nodes takes jobs, and the repair for the first.
+
+        Args:
+            nodes: names of the nodes.
+            records: Slurm's records of the nodes, by name.
+        """
         told = [self.complaint(name, records[name]) for name in nodes]
         causes = [f"{name}: {text.partition(' Repair: ')[0]}" for name, text in zip(nodes, told, strict=True)]
         if len(causes) == 1:
-            return told[0].replace("Slurm has it", f"{nodes[0]} takes no jobs; Slurm has it", 1)
+            return told[0].replace("its state", f"{nodes[0]} takes no jobs; its state", 1)
         more = f" And {len(causes) - MOST_NAMED} more." if len(causes) > MOST_NAMED else ""
         repair = next((text.partition(" Repair: ")[2] for text in told), "")
-        return f"no node takes jobs. {' '.join(causes[:MOST_NAMED])}{more} Repair: {repair or 'fab status'}"
+        way = repair or f"{FAB} status"
+        return f"no node takes jobs. {' '.join(causes[:MOST_NAMED])}{more} Repair: {way}"
 
     def complaint(self, name: str, record: Mapping[str, str]) -> str:
         """Why a node takes no jobs, with the repair."""
         if not record:
-            return "Slurm does not know it. Repair: fab deploy"
+            return f"the node is not in Slurm. Repair: {FAB} deploy"
         said = node_state.complaint(name, record, acceptance(self.cluster.roles(name), name))
-        return said or "no partition has it. Repair: name it in a partition of the cluster file, then fab deploy"
+        return (
+            said or f"the node is in no partition. Repair: add it to a partition of the cluster file, then {FAB} deploy"
+        )
 
     def run(
         self, nodes: Sequence[str], command: str, *, memory: int = SMALL_MEMORY, options: Sequence[str] = ()
     ) -> str:
-        """What a command prints that runs once on each of these nodes, in the person's home.
+        """Run a command once on each of these nodes, in the user's home, and return its output.
 
         Args:
-            nodes: their names.
+            nodes: names of the nodes.
             command: for `sh -c`.
             memory: MiB per node.
-            options: more of srun's.
+            options: more options of srun.
 
         Raises:
-            AssertionError: it failed, or Slurm did not run it.
-            pytest.skip.Exception: other jobs are in the way.
+            AssertionError: the job failed, or Slurm did not run it.
+            pytest.skip.Exception: other jobs use the resources.
         """
         self.slurm.busy.clear()
         done = self.slurm.run(nodes, command, memory=memory, options=(f"--chdir={self.who.home}", *options))
@@ -157,22 +170,28 @@ class Bench:
         return str(done.stdout)
 
     def as_person(self, *words: str) -> str:
-        """A command line that runs a command as the person, on a host where root's shell is ours."""
+        """The command line, for a root shell, that runs a command as the user."""
         return f"cd /tmp && {shlex.join([*self.who.command, *words])}"
 
 
 def has_room(record: Mapping[str, str]) -> bool:
-    """Whether a node has a processor and a little memory left."""
+    """Whether a node has a free CPU and enough free memory for a small job."""
     total, used = number(record, "CPUTot"), number(record, "CPUAlloc")
     return used < total and number(record, "RealMemory") - number(record, "AllocMem") >= SMALL_MEMORY
 
 
 def number(record: Mapping[str, str], key: str) -> int:
-    """A number of a node's record; 0 where it has none."""
+    """A number in a node's record; 0 if it is missing."""
     said = record.get(key, "")
     return int(said) if said.isdigit() else 0
 
 
 def memory_for(record: Mapping[str, str], each: int, count: int) -> int:
-    """MiB for a job that needs so much for each of some things, but no more than the node has left."""
+    """MiB of memory to request for a job: at most what the node has free, and at least `SMALL_MEMORY`.
+
+    Args:
+        record: Slurm's record of the node.
+        each: MiB for each part of the job, such as a GPU.
+        count: number of parts.
+    """
     return max(SMALL_MEMORY, min(each * count, number(record, "RealMemory") - number(record, "AllocMem")))

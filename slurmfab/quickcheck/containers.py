@@ -1,4 +1,4 @@
-"""A container in a job, by whichever runtime is there: enroot with pyxis, Apptainer, Singularity, Podman."""
+"""Check that a job can run a container with enroot and pyxis, Apptainer, Singularity or Podman."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from slurmfab.quickcheck.bench import Bench, memory_for
 
 MEMORY = 1024
-"""MiB: to unpack an image takes more than to run what is in it."""
+"""MiB of memory for the job; unpacking an image needs most of it."""
 
 RUNTIMES = ("enroot", "apptainer", "singularity", "podman")
 LOOK = (
@@ -19,21 +19,21 @@ LOOK = (
     "if command -v podman >/dev/null; then "
     "podman images --format '{{.Repository}}:{{.Tag}}' 2>/dev/null | grep -v '<none>' | sed 's/^/image=/;q'; fi"
 )
-"""Prints the runtimes that a job finds, and an image that podman has already."""
+"""Prints the runtimes in PATH of a job, and an image that podman already has."""
 
 INSIDE = 'echo "inside $(uname -s)"'
 ANSWER = "inside Linux"
 
 
 def container(bench: Bench, node: str) -> str:
-    """Run something trivial in a container on a node.
+    """Run a trivial command in a container on a node.
 
     Returns:
-        What was seen.
+        The text for the line of a passed check.
 
     Raises:
-        AssertionError: the runtime is there and did not run it.
-        pytest.skip.Exception: there is no runtime or no image, or other jobs are in the way.
+        AssertionError: the job failed, or the command did not print the expected output.
+        pytest.skip.Exception: there is no runtime or no image, or other jobs use the resources.
     """
     memory = memory_for(bench.records()[node], MEMORY, 1)
     found = re.findall(r"^(\w+)=(.*)$", bench.run((node,), LOOK, memory=memory), re.MULTILINE)
@@ -45,17 +45,17 @@ def container(bench: Bench, node: str) -> str:
         pytest.skip(f"no container runtime (enroot with pyxis, apptainer, podman) on {node}.")
     image = bench.image or next((value for name, value in found if name == "image" and runtime == "podman"), "")
     if not image:
-        pytest.skip(f"{node} has {runtime}; name an image to try it: --image IMAGE.")
+        pytest.skip(f"{node} has {runtime}, but no image was given: --image IMAGE.")
     options, command = call(runtime, image)
     said = bench.run((node,), command, memory=memory, options=options)
     assert ANSWER in said, (
-        f"nothing came out of {runtime} with {short(image)}. Repair: try `{command}` in a job by hand"
+        f"{runtime} ran {short(image)} without the expected output. Repair: try `{command}` in a job by hand"
     )
     return f"{runtime} ran a shell in {short(image)}"
 
 
 def call(runtime: str, image: str) -> tuple[tuple[str, ...], str]:
-    """Options of srun and the command by which a runtime runs our line in an image."""
+    """Options of srun, and the shell command, with which a runtime runs `INSIDE` in an image."""
     if runtime == "pyxis":
         return (f"--container-image={image}", "--no-container-mount-home"), INSIDE
     line, place = shlex.quote(INSIDE), shlex.quote(image)
@@ -65,5 +65,5 @@ def call(runtime: str, image: str) -> tuple[tuple[str, ...], str]:
 
 
 def short(image: str) -> str:
-    """An image's name for a message; long sums are cut."""
+    """An image's name for a message, with long checksums shortened."""
     return re.sub(r"([0-9a-f]{12})[0-9a-f]{52}$", r"\1", image)

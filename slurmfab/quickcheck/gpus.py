@@ -1,33 +1,28 @@
-"""GPUs in jobs: as many as were asked for, of each type, and NCCL between those of a node."""
+"""Check that jobs get as many GPUs of each type as they request."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from slurmfab.checks import node_state
+from slurmfab.checks.gpu_probe import job_script, parse_job
+from slurmfab.program_name import FAB
+from slurmfab.programs.gpu_check.nodes import UNTYPED, count_gpus
 from slurmfab.quickcheck.bench import Bench
 
-LOOK = (
-    'for name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES; do eval "echo visible=\\$$name"; done; '
-    "for file in {files}; do test -c $file || echo gone=$file; done; "
-    "if command -v nvidia-smi >/dev/null; then nvidia-smi -L 2>&1 | sed 's/^/smi=/'; fi"
-)
-"""Prints the GPUs that the job is told of, the node's device files that are gone, and what nvidia-smi lists."""
-
-HARDWARE = "see `dmesg` there; the GPU has fallen off its bus, or the driver is not loaded. Then fab check-cluster"
+HARDWARE = f"see `dmesg` there; the GPU has fallen off its bus, or the driver is not loaded. Then {FAB} check-cluster"
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs of a node, as Slurm counts them.
+    """The GPUs of a node in Slurm's record.
 
     Args:
-        counts: how many, by type; an untyped one has an empty type.
-        taken: how many of them jobs have, by type.
+        counts: number of GPUs by type; the type of an untyped GPU is empty.
+        taken: number of GPUs that jobs use, by type.
     """
 
     counts: Mapping[str, int]
@@ -35,27 +30,27 @@ class Gpus:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of GPUs."""
         return sum(self.counts.values())
 
     @property
     def used(self) -> int:
-        """Those that jobs have."""
+        """The number of GPUs that jobs use."""
         return sum(self.taken.values())
 
     @property
     def free(self) -> int:
-        """Those that no job has."""
+        """The number of free GPUs."""
         return self.total - self.used
 
     @property
     def words(self) -> str:
-        """As in `4 a100 and 2 v100`."""
+        """The counts by type, as in `4 a100 and 2 v100`."""
         return " and ".join(f"{count} {kind or 'GPUs'}" for kind, count in self.counts.items())
 
 
 def gpus_in(record: Mapping[str, str]) -> Gpus:
-    """The GPUs of a node by its record.
+    """The GPUs in Slurm's record of a node.
 
     >>> gpus_in({"Gres": "gpu:a100:4(S:0-1),shard:8", "GresUsed": "gpu:a100:1(IDX:0)"}).free
     3
@@ -65,19 +60,14 @@ def gpus_in(record: Mapping[str, str]) -> Gpus:
 
 
 def counted(gres: str) -> dict[str, int]:
-    """The number of GPUs by type in Slurm's list of generic resources."""
-    counts: dict[str, int] = {}
-    for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
-        name, *kind, count = entry.split(":") if ":" in entry else (entry, "1")
-        if name == "gpu":
-            counts[":".join(kind)] = counts.get(":".join(kind), 0) + int(count if count.isdigit() else 1)
-    return counts
+    """The number of GPUs by type in Slurm's list of generic resources; untyped GPUs have an empty type."""
+    return {"" if kind == UNTYPED else kind: count for kind, count in count_gpus(gres).items()}
 
 
 def nodes_of_each_kind(bench: Bench) -> dict[str, tuple[str, ...]]:
-    """By each kind of GPUs (`4 a100`), the nodes that have just these; empty where there are no GPUs.
+    """Nodes with GPUs, by the GPUs that they have (`4 a100`).
 
-    Where the user has named the nodes, each is a kind of its own.
+    If the user named the nodes, each node is a kind of its own, and the keys are the nodes' names.
     """
     kinds: dict[str, tuple[str, ...]] = {}
     for name, record in bench.records().items():
@@ -89,11 +79,15 @@ def nodes_of_each_kind(bench: Bench) -> dict[str, tuple[str, ...]]:
 
 
 def chosen(bench: Bench, nodes: Sequence[str]) -> str:
-    """The node, of these that are alike, with most GPUs free.
+    """The node with the most free GPUs.
+
+    Args:
+        bench: the cluster under test.
+        nodes: names of nodes with the same GPUs.
 
     Raises:
-        pytest.skip.Exception: other jobs have all, or an admin has taken the nodes out of service.
-        AssertionError: none takes jobs.
+        pytest.skip.Exception: other jobs use all GPUs, or an admin has taken the nodes out of service.
+        AssertionError: no node takes jobs.
     """
     records = bench.records()
     if all(is_kept_away(records[name]) for name in nodes):
@@ -102,7 +96,7 @@ def chosen(bench: Bench, nodes: Sequence[str]) -> str:
     free = bench.free(nodes)
     best = max(free, key=lambda name: gpus_in(records[name]).free)
     if gpus_in(records[best]).free < 1:
-        pytest.skip(f"other jobs have all GPUs of {best}.")
+        pytest.skip(f"other jobs use all GPUs of {best}.")
     return best
 
 
@@ -114,73 +108,71 @@ def is_kept_away(record: Mapping[str, str]) -> bool:
 
 
 def gpus(bench: Bench, node: str) -> str:
-    """Run a job with one GPU of each type of a node, and one with all of them.
+    """Run a job with one GPU for each type on a node, and, if no GPU is in use, a job with all of them.
 
     Returns:
-        What was seen.
+        The text for the line of a passed check.
 
     Raises:
-        AssertionError: a job has not the GPUs that it asked for.
-        pytest.skip.Exception: other jobs are in the way.
+        AssertionError: a job does not get the GPUs that it requested.
+        pytest.skip.Exception: other jobs use the resources.
     """
     there = gpus_in(bench.records()[node])
     tried = []
     for kind, count in there.counts.items():
         if there.taken.get(kind, 0) < count:
-            look(bench, node, 1, f"--gres=gpu:{kind}:1" if kind else "--gres=gpu:1")
+            probe_job(bench, node, 1, f"--gres=gpu:{kind}:1" if kind else "--gres=gpu:1")
             tried.append(f"one {kind or 'GPU'}")
     if there.used:
-        return f"{in_jobs(tried)}; not with all {there.total}, for jobs have {there.used}"
+        return f"{in_jobs(tried)}; not with all {there.total}, because jobs use {there.used}"
     if there.total == 1:
         return in_jobs(tried)
-    listed = look(bench, node, there.total, f"--gres={asked(there)}")
+    listed = probe_job(bench, node, there.total, f"--gres={asked(there)}")
     return in_jobs([*tried, f"all {there.total}"]) + (f"; nvidia-smi lists {listed}" if listed else "")
 
 
 def in_jobs(tried: Sequence[str]) -> str:
-    """What jobs had, as in `jobs with one a100, one l4 and all 2`."""
+    """The jobs that ran, by their GPUs, as in `jobs with one a100, one l4 and all 2`."""
     if len(tried) == 1:
         return f"a job with {tried[0]}"
     return f"jobs with {', '.join(tried[:-1])} and {tried[-1]}"
 
 
 def asked(there: Gpus) -> str:
-    """All GPUs of a node as --gres wants them."""
+    """The value of --gres for all GPUs of a node."""
     return ",".join(":".join(filter(None, ("gpu", kind, str(count)))) for kind, count in there.counts.items())
 
 
-def look(bench: Bench, node: str, count: int, option: str) -> int:
+def probe_job(bench: Bench, node: str, count: int, option: str) -> int:
     """Run a job with some GPUs.
 
     Args:
-        bench: the cluster.
-        node: where.
-        count: how many it asks for.
-        option: with which it asks.
+        bench: the cluster under test.
+        node: name of the node on which it runs.
+        count: number of GPUs that it requests.
+        option: the option of srun that requests them, such as `--gres=gpu:1`.
 
     Returns:
-        How many GPUs nvidia-smi lists in the job; 0 where there is none.
+        How many GPUs nvidia-smi lists in the job; 0 if there is no nvidia-smi.
 
     Raises:
-        AssertionError: the job has not as many.
-        pytest.skip.Exception: other jobs are in the way.
+        AssertionError: the job failed or gets another number of GPUs, or a GPU is missing.
+        pytest.skip.Exception: other jobs use the resources.
     """
     lock = bench.known.lock.hosts.get(node)
     known = {gpu.file: gpu.slot for gpu in lock.gpus} if lock else {}
-    text = bench.run((node,), LOOK.format(files=" ".join(known) or "/dev/null"), options=(option,))
-    said = re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)
-    gone = [known.get(value, value) for name, value in said if name == "gone"]
-    rest = "is gone, and Slurm still counts it" if len(gone) == 1 else "are gone, and Slurm still counts them"
+    found = parse_job(bench.run((node,), job_script(tuple(known), opens=False), options=(option,)))
+    gone = [known.get(file, file) for file in found.gone]
+    rest = "is gone, but Slurm still counts it" if len(gone) == 1 else "are gone, but Slurm still counts them"
     assert not gone, f"{' and '.join(gone)} {rest}. Repair: {HARDWARE} --hosts {node}"
-    told = (value.split(",") for name, value in said if name == "visible")
-    visible = max((len([word for word in words if word]) for words in told), default=0)
+    visible = len(found.visible)
     assert visible == count, (
-        f"a job that asked for {count} GPUs ({option}) is told of {visible}. "
-        f"Repair: fab check-cluster --hosts {node} --only gpus"
+        f"a job that requested {count} GPUs ({option}) was given {visible}. "
+        f"Repair: {FAB} check-cluster --hosts {node} --only gpus"
     )
-    lines = [value for name, value in said if name == "smi"]
-    listed = len([line for line in lines if line.startswith("GPU ")])
-    assert not lines or listed >= count, (
-        f"a job that asked for {count} GPUs sees {listed} by nvidia-smi: {lines[-1]}. Repair: {HARDWARE} --hosts {node}"
+    listed = len([line for line in found.listed if line.startswith("GPU ")])
+    assert not found.listed or listed >= count, (
+        f"in a job that requested {count} GPUs, nvidia-smi lists {listed}: {found.listed[-1]}. "
+        f"Repair: {HARDWARE} --hosts {node}"
     )
     return listed

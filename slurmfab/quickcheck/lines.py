@@ -1,4 +1,4 @@
-"""What quickcheck tells: one line for each thing that it tried, and a last one."""
+"""The output of quickcheck: a line for each check, and a summary."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from slurmfab.checks.results import DONE, FAILED, FAILURE, LEFT_OUT, NOT_RUN, PASSED, Outcome
 
-WIDTH = 11
-"""Columns for the name of what was tried: the longest is `environment`."""
+NAME_WIDTH = 11
+"""Columns for the name of a check: the longest is `environment`."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What became of one thing that was tried.
+    """The result of one check.
 
     Args:
-        check: what was tried, such as `allocation`.
-        host: on which node or nodes, as a hostlist; empty where there was none for it.
+        check: its name, such as `allocation`.
+        host: the node or nodes, as a hostlist; empty if there was none for it.
         outcome: `passed`, `failed` or `not run`.
-        words: what was seen, what is wrong and why, or why it was not run.
-        repair: what to do where it failed.
+        words: what was measured, what failed and why, or why it was not run.
+        repair: what to do if it failed; empty otherwise.
         seconds: how long it took.
     """
 
@@ -33,24 +33,24 @@ class Line:
     seconds: float = 0.0
 
     def text(self) -> Iterator[str]:
-        """The line for people, and the repair below it."""
+        """The line for people, and a line with the repair if there is one."""
         place = f"{self.host}: " if self.host else ""
         outcome = "FAILED" if self.outcome == FAILED else self.outcome
-        yield f"{outcome:<7}  {self.check:<{WIDTH}}  {self.seconds:4.1f} s  {place}{self.words}"
+        yield f"{outcome:<7}  {self.check:<{NAME_WIDTH}}  {self.seconds:4.1f} s  {place}{self.words}"
         if self.repair:
-            yield f"{'':<{7 + 2 + WIDTH + 2}}repair: {self.repair}"
+            yield f"{'':<{7 + 2 + NAME_WIDTH + 2}}repair: {self.repair}"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """All lines of a quickcheck.
+    """The results of a quickcheck.
 
     Args:
         cluster: the cluster's name.
-        user: whose jobs they were.
-        sender: the host that sent them.
-        lines: in the order in which they were tried.
-        seconds: how long everything took, connections included.
+        user: the user who submitted the jobs.
+        sender: the host from which they were submitted.
+        lines: the results, in the order of the checks.
+        seconds: how long the quickcheck took, connections included.
     """
 
     cluster: str
@@ -60,25 +60,25 @@ class Summary:
     seconds: float
 
     def count(self, outcome: Outcome) -> int:
-        """How many lines have this outcome."""
+        """The number of checks with this outcome."""
         return sum(line.outcome == outcome for line in self.lines)
 
     @property
     def exit_code(self) -> int:
-        """1 where something failed, 3 where no job could be tried, 0 otherwise."""
+        """1 if a check failed, 3 if no check could be run, 0 otherwise."""
         if self.count(FAILED):
             return FAILURE
         return DONE if self.count(PASSED) else LEFT_OUT
 
     @property
     def headline(self) -> str:
-        """The last line, as in `titanic: 4 passed, 1 not run in 6.1 s, with jobs of ann from login01`."""
+        """The summary, as in `titanic: 4 passed, 1 not run in 6.1 s, with jobs of ann from login01`."""
         counts = ((outcome, self.count(outcome)) for outcome in (PASSED, FAILED, NOT_RUN))
-        words = ", ".join(f"{number} {outcome}" for outcome, number in counts if number)
-        return f"{self.cluster}: {words} in {self.seconds:.1f} s, with jobs of {self.user} from {self.sender}."
+        counted = ", ".join(f"{number} {outcome}" for outcome, number in counts if number)
+        return f"{self.cluster}: {counted} in {self.seconds:.1f} s, with jobs of {self.user} from {self.sender}."
 
     def as_json(self) -> dict[str, Any]:
-        """The lines as JSON values; docs/quickcheck.md documents the shape."""
+        """The results as JSON values; docs/quickcheck.md documents the shape."""
         return {
             "version": 1,
             "cluster": self.cluster,

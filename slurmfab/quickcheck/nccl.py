@@ -1,4 +1,4 @@
-"""NCCL between the GPUs of one node: all_reduce_perf of nccl-tests, with messages that take a moment."""
+"""Check of NCCL between the GPUs of one node: a short run of all_reduce_perf from nccl-tests."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import shlex
 
 import pytest
 
-from slurmfab.programs.gpu_check_jobs import PLACES
-from slurmfab.programs.nccl_output import parse
+from slurmfab.programs.gpu_check.jobs import PROGRAM_PATH
+from slurmfab.programs.gpu_check.nccl_output import parse
 from slurmfab.quickcheck.bench import Bench, memory_for
 from slurmfab.quickcheck.gpus import asked, gpus_in
 
 PROGRAM = "all_reduce_perf"
 SIZES = "-b 8M -e 512M -f 4 -n 5 -w 2"
-"""Messages from 8 to 512 MiB, few times each: whether it works, and roughly how fast (nccl-tests, README)."""
+"""Options of all_reduce_perf (README of nccl-tests): messages of 8 to 512 MiB, few repetitions, for a rough result."""
 
 MEMORY = 3072
 """MiB of the host's memory for each GPU: NCCL's buffers and CUDA's context."""
@@ -23,28 +23,32 @@ def nccl(bench: Bench, node: str) -> str:
     """Run all_reduce_perf on all GPUs of a node.
 
     Returns:
-        What was seen.
+        The text for the line of a passed check.
 
     Raises:
-        AssertionError: it failed, or its values are wrong.
-        pytest.skip.Exception: there is no such program, or other jobs are in the way.
+        AssertionError: all_reduce_perf failed, printed no results, or reports wrong values.
+        pytest.skip.Exception: the program is not installed, or other jobs use the GPUs.
     """
     record = bench.records()[node]
     there = gpus_in(record)
     if there.used:
-        pytest.skip(f"other jobs have GPUs of {node}.")
+        pytest.skip(f"other jobs use GPUs of {node}.")
     program, variables = program_of(bench)
     command = (
-        f'program=$(PATH="{PLACES}:$PATH" command -v -- {shlex.quote(program)}) || {{ echo no program; exit 0; }}; '
+        f'program=$(PATH="{PROGRAM_PATH}:$PATH" command -v -- {shlex.quote(program)}) '
+        "|| { echo no program; exit 0; }; "
         f'{shlex.join(["env", *variables])} "$program" {SIZES} -g {there.total} 2>&1; echo "exit code $?"'
     )
     memory = memory_for(record, MEMORY, there.total)
     said = bench.run((node,), command, memory=memory, options=(f"--gres={asked(there)}",))
     if said.startswith("no program"):
-        pytest.skip(f"{program} of nccl-tests is not there; gpu_checks.program in the cluster file says where it is.")
+        pytest.skip(
+            f"{program} of nccl-tests is not installed on {node}; "
+            "if it is elsewhere, set gpu_checks.program in the cluster file."
+        )
     found = parse(said)
     words = [line for line in said.strip().splitlines() if line.strip()]
-    assert found is not None, f"{program} printed no figures: {words[-2] if len(words) > 1 else words[-1]}."
+    assert found is not None, f"{program} printed no results: {words[-2] if len(words) > 1 else words[-1]}."
     assert not found.failure, f"{found.failure}. Repair: see `dmesg` on {node} for Xid errors"
     assert not found.wrong, f"{found.wrong} values are wrong. Repair: a GPU or link of {node} is broken; see `dmesg`"
     size = f"{found.size / 2**20:.0f} MiB"
@@ -52,7 +56,7 @@ def nccl(bench: Bench, node: str) -> str:
 
 
 def program_of(bench: Bench) -> tuple[str, tuple[str, ...]]:
-    """The program, and variables for it as in `NAME=VALUE`: the cluster file's, or what is in PATH."""
+    """The program, and its environment as NAME=VALUE, by `gpu_checks` in the cluster file; else `PROGRAM`."""
     checks = bench.cluster.gpu_checks
     if checks is None:
         return PROGRAM, ()

@@ -1,4 +1,4 @@
-"""A quickcheck from its options to its exit code."""
+"""Quickcheck: run the checks, print their lines, return the exit code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab import atomic_file, inventory, operations, verify
+from slurmfab import atomic_file
+from slurmfab.checks import runner
 from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.plugin import explained
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.checks.shell import Shell
+from slurmfab.engine import session
 from slurmfab.errors import HostError, InputError, SlurmfabError
 from slurmfab.hostlist import fold
-from slurmfab.inventory import Inventory
+from slurmfab.inventory import loading
+from slurmfab.inventory.loading import Inventory
+from slurmfab.program_name import FAB
 from slurmfab.quickcheck.basics import environment, two_nodes
 from slurmfab.quickcheck.batch import allocation
 from slurmfab.quickcheck.bench import Bench, person
@@ -29,31 +33,34 @@ from slurmfab.quickcheck.containers import container
 from slurmfab.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
 from slurmfab.quickcheck.lines import Line, Summary
 from slurmfab.quickcheck.nccl import nccl
+from slurmfab.terminal import write
 
 CHECKS = ("allocation", "environment", "nodes", "gpus", "nccl", "container")
-"""What is tried, in this order."""
+"""The checks, in the order in which they run."""
 
 SECONDS = 90
-"""How long each job may take, waiting included, if nothing is said."""
+"""Default time limit of each job, waiting included."""
 
-STOPPED = "not even a batch job goes well."
-"""Why nothing else is tried after a batch job that failed."""
+STOPPED = "the batch job failed."
+"""The reason shown for the other checks, which are not run if the batch job failed."""
 
 LEAST_SECONDS, MOST_SECONDS = 5, 3600
+"""Allowed range of `--timeout`, in seconds."""
 
 Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
+"""Opens shells on the named hosts of a cluster; see `slurmfab.checks.hosts.open_shells`."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What to try, and how.
+class QuickcheckOptions:
+    """The options of quickcheck.
 
     Args:
-        hosts: hostlist of compute nodes, each of which is then tried; empty for one node of each kind.
-        only: names of `CHECKS`, with commas; empty for all.
-        user: whose jobs they shall be.
-        seconds: how long each job may take, waiting included.
-        image: for the container, as its runtime spells it; empty for one that is there.
+        hosts: hostlist of compute nodes, each of which is tested; empty for one node of each kind.
+        only: names of `CHECKS`, separated by commas; empty for all.
+        user: login name of the user who submits the jobs.
+        seconds: time limit of each job, waiting included.
+        image: container image, as the runtime spells it; empty for one that is already on the node.
     """
 
     hosts: str = ""
@@ -64,10 +71,10 @@ class Wish:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """What is tried, in order.
+        """The checks to run, in order.
 
         Raises:
-            InputError: a word of `only` is no check's name, or the time is out of all measure.
+            InputError: a word of `only` is not a check, or the time limit is out of range.
         """
         words = {word.strip() for word in self.only.split(",") if word.strip()}
         strangers = sorted(words - set(CHECKS))
@@ -78,29 +85,34 @@ class Wish:
         return tuple(check for check in CHECKS if not words or check in words)
 
 
-def check(cluster: str, wish: Wish, output: operations.Output) -> int:
-    """Try a cluster and tell what was seen, line by line.
+def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> int:
+    """Run a quickcheck and print its results line by line.
 
     Args:
         cluster: the cluster file's path, empty for the default one.
-        wish: what to try.
-        output: what else to tell.
+        options: the options of quickcheck.
+        output: options of the output.
 
     Returns:
-        The exit code.
+        The exit code; see `Summary.exit_code`.
+
+    Raises:
+        InputError: an option is wrong, or the cluster has never been deployed.
+        HostError: none of the hosts from which jobs are submitted is reachable.
+        SlurmfabError: slurmctld does not answer.
     """
-    known = inventory.load(Path(cluster) if cluster else inventory.default_path())
+    known = loading.load_named(cluster)
     out = sys.stderr if output.json == "-" else sys.stdout
     ask = output.asker()
-    opener = verify.opener_with(ask, ask() if ask and output.ask_password else "")
+    opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
 
     def heard(line: Line) -> None:
         for text in line.text() if line.words != STOPPED else ():
-            print(text, file=out, flush=True)
+            write(text, out)
 
-    summary = quickcheck(known, wish, opener=opener, heard=heard)
+    summary = quickcheck(known, options, opener=opener, heard=heard)
     left = [line.check for line in summary.lines if line.words == STOPPED]
-    print(*([f"not run  {', '.join(left)}: {STOPPED}"] if left else []), summary.headline, sep="\n", file=out)
+    write("\n".join([*([f"not run  {', '.join(left)}: {STOPPED}"] if left else []), summary.headline]), out)
     text = json.dumps(summary.as_json(), indent=2) + "\n"
     if output.json == "-":
         sys.stdout.write(text)
@@ -110,27 +122,27 @@ def check(cluster: str, wish: Wish, output: operations.Output) -> int:
 
 
 def quickcheck(
-    known: Inventory, wish: Wish, *, opener: Opener, heard: Callable[[Line], None] = lambda _: None
+    known: Inventory, options: QuickcheckOptions, *, opener: Opener, heard: Callable[[Line], None] = lambda _: None
 ) -> Summary:
-    """What small jobs show of a cluster; whatever happens, none of them is left.
+    """Test a cluster with small jobs; remaining jobs are cancelled in any case.
 
     Args:
         known: the cluster.
-        wish: what to try.
+        options: the options of quickcheck.
         opener: opens the shells of hosts.
-        heard: told each line as it comes.
+        heard: called with each line when its check ends.
 
     Raises:
         InputError: an option is wrong, or the cluster has never been deployed.
-        HostError: no host that sends jobs can be reached.
+        HostError: none of the hosts from which jobs are submitted is reachable.
         SlurmfabError: slurmctld does not answer.
     """
-    checks = wish.checks
-    nodes = nodes_of(known, wish.hosts)
+    checks = options.checks
+    nodes = nodes_of(known, options.hosts)
     begun = time.monotonic()
     lines = []
     with opener(known, senders(known)) as shells:
-        bench = ready_bench(known, wish, sender_of(known, shells), nodes, opener)
+        bench = ready_bench(known, options, sender_of(known, shells), nodes, opener)
         try:
             for line in chain(silent_logins(known, shells), tried(bench, checks)):
                 lines.append(line)
@@ -142,50 +154,61 @@ def quickcheck(
     return Summary(known.cluster.name, bench.who.name, bench.sender.name, tuple(lines), seconds)
 
 
-def ready_bench(known: Inventory, wish: Wish, sender: CheckedHost, nodes: tuple[str, ...], opener: Opener) -> Bench:
-    """What the jobs are sent with.
+def ready_bench(
+    known: Inventory, options: QuickcheckOptions, sender: CheckedHost, nodes: tuple[str, ...], opener: Opener
+) -> Bench:
+    """Prepare the cluster under test.
+
+    Args:
+        known: the cluster file and its lock.
+        options: the options of quickcheck.
+        sender: the host from which jobs are submitted.
+        nodes: names of the nodes that may be used.
+        opener: opens shells on other hosts.
 
     Raises:
-        InputError: the user does not exist.
+        InputError: the user does not exist on `sender`.
         SlurmfabError: slurmctld does not answer.
     """
-    who, is_each = person(sender, wish.user), bool(wish.hosts)
-    bench = Bench(known, sender, who, nodes, opener=opener, seconds=wish.seconds, is_each=is_each, image=wish.image)
+    who, is_each = person(sender, options.user), bool(options.hosts)
+    bench = Bench(
+        known, sender, who, nodes, opener=opener, seconds=options.seconds, is_each=is_each, image=options.image
+    )
     if not bench.slurm.answers:
         raise SlurmfabError(
-            f"slurmctld does not answer on {known.cluster.controller}, so no job can be sent. "
-            "Try fab check-cluster --only daemons, then fab deploy."
+            f"slurmctld does not answer on {known.cluster.controller}, so no job can be submitted. "
+            f"Try {FAB} check-cluster --only daemons, then {FAB} deploy."
         )
     return bench
 
 
 def nodes_of(known: Inventory, hosts: str) -> tuple[str, ...]:
-    """The nodes that may be used.
+    """Names of the compute nodes that may be used; `hosts` is a hostlist, empty for all.
 
     Raises:
-        InputError: one of the hosts is no compute node, or the cluster has never been deployed.
+        InputError: one of the hosts is not a compute node, or the cluster has never been deployed.
     """
     cluster = known.cluster
-    names = operations.chosen(cluster, hosts, known.path)
+    names = session.select_hosts(cluster, hosts, known.path)
     nodes = tuple(name for name in names if "compute" in cluster.roles(name))
     others = tuple(name for name in names if name not in nodes)
     if hosts and others:
-        raise InputError(f"--hosts {fold(others)}: no compute node, so no job runs there.")
+        raise InputError(f"--hosts {fold(others)}: no jobs run there; name compute nodes.")
     if not known.lock.ids:
-        raise InputError(f"{known.path} has never been deployed, so there is nothing to try: fab deploy.")
+        raise InputError(f"{known.path} has never been deployed, so there is nothing to test. Run {FAB} deploy.")
     return nodes
 
 
 def senders(known: Inventory) -> tuple[str, ...]:
-    """The hosts that may send the jobs, those first on which people do."""
+    """Names of the hosts from which jobs can be submitted: login hosts, then the primary controller."""
     return (*known.cluster.login, known.cluster.controller)
 
 
 def sender_of(known: Inventory, shells: Shells) -> CheckedHost:
-    """The first of the hosts that can be reached.
+    """The first reachable host from which jobs can be submitted.
 
     Raises:
-        HostError: none can.
+        HostError: none is reachable.
     """
     errors: list[HostError] = []
     for name in senders(known):
@@ -197,7 +220,7 @@ def sender_of(known: Inventory, shells: Shells) -> CheckedHost:
 
 
 def silent_logins(known: Inventory, shells: Shells) -> Iterator[Line]:
-    """A line for each login host that cannot be reached: nobody gets in there."""
+    """A failed line for each unreachable login host: users cannot log in there."""
     for name in known.cluster.login:
         shell = shells[name]
         if isinstance(shell, HostError):
@@ -205,7 +228,7 @@ def silent_logins(known: Inventory, shells: Shells) -> Iterator[Line]:
 
 
 def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
-    """Each line in turn; where not even a batch job went well, the others are not run."""
+    """Run the checks and yield their lines; after a failed batch job the others are not run."""
     works: dict[str, Callable[[], Iterator[Line]]] = {
         "allocation": lambda: on_a_free_node(bench, "allocation", allocation),
         "environment": lambda: on_a_free_node(bench, "environment", environment),
@@ -227,24 +250,34 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
 
 
 def on_a_free_node(bench: Bench, name: str, work: Callable[[Bench, str], str]) -> Iterator[Line]:
-    """The line of something that needs one node, or one for each node that the user has named."""
+    """Run a check on one node with room, or on each node that the user named, and yield the lines.
+
+    Args:
+        bench: the cluster under test.
+        name: the check's name, one of `CHECKS`.
+        work: runs the check on a node and returns the text for its line.
+    """
     for nodes in tuple((node,) for node in bench.nodes) if bench.is_each else (bench.nodes,):
         yield outcome(bench, name, nodes, lambda some: bench.free(some)[0], work)
 
 
 def on_two_nodes(bench: Bench) -> Iterator[Line]:
-    """The line of a job on two nodes."""
+    """Run the check of a job on two nodes, and yield its line."""
     yield outcome(bench, "nodes", bench.nodes, lambda _: "", lambda *_: two_nodes(bench, bench.free()))
 
 
 def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str], sick: set[str]) -> Iterator[Line]:
-    """A line for each kind of GPUs, and last one for each reason for which it was not run.
+    """Run a check on one node of each kind of GPUs; yield its lines, and one for each reason why it was not run.
 
-    Kinds that fail come into `sick`, and those that are in it have failed before and are left out.
+    Args:
+        bench: the cluster under test.
+        name: the check's name, one of `CHECKS`.
+        work: runs the check on a node and returns the text for its line.
+        sick: kinds that failed an earlier check, which are skipped; kinds that fail now are added to it.
     """
     kinds = {kind: nodes for kind, nodes in nodes_of_each_kind(bench).items() if kind not in sick}
     if not kinds and not sick:
-        yield Line(name, "", NOT_RUN, f"Slurm knows no GPUs on {fold(bench.nodes)}.")
+        yield Line(name, "", NOT_RUN, f"Slurm has no GPUs on {fold(bench.nodes)}.")
     left_out: dict[str, list[Line]] = {}
     for kind, nodes in kinds.items():
         line = outcome(bench, name, nodes, lambda some: chosen(bench, some), work)
@@ -257,7 +290,7 @@ def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str], sic
         seconds = sum(line.seconds for line in lines)
         yield Line(name, fold(filter(None, (line.host for line in lines))), NOT_RUN, words, seconds=seconds)
     if sick - kinds.keys():
-        yield Line(name, "", NOT_RUN, f"GPUs that have failed already ({', '.join(sorted(sick - kinds.keys()))}).")
+        yield Line(name, "", NOT_RUN, f"these GPUs failed an earlier check ({', '.join(sorted(sick - kinds.keys()))}).")
 
 
 def outcome(
@@ -267,7 +300,15 @@ def outcome(
     choose: Callable[[tuple[str, ...]], str],
     work: Callable[[Bench, str], str],
 ) -> Line:
-    """Choose a node, do the work there, and put what comes of it into a line."""
+    """Choose a node, run the check there, and return its line.
+
+    Args:
+        bench: the cluster under test.
+        name: the check's name, one of `CHECKS`.
+        nodes: names of the candidates.
+        choose: picks one of them; an empty name if the check chooses its nodes itself.
+        work: runs the check on a node and returns the text for its line.
+    """
     begun = time.monotonic()
     node = ""
 

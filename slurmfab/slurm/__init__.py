@@ -1,1 +1,1 @@
-"""What slurmfab knows of Slurm: keys by version, node lines, and the files that it renders."""
+"""Slurm: its keys by version, node lines, limits, and the files that slurmfab renders."""

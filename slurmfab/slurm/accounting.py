@@ -1,4 +1,4 @@
-"""Slurm's files for accounting: slurmdbd.conf, MariaDB's settings, and what slurm.conf says of it."""
+"""The files for accounting: slurmdbd.conf and MariaDB's settings."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from slurmfab.slurm.render import fill
 from slurmfab.slurm.versions import SlurmVersion, pid_files
 
 DBD_PORT = 6819
-"""Where slurmdbd listens (DbdPort, slurmdbd.conf(5)): its default, said aloud."""
+"""The port of slurmdbd (DbdPort, slurmdbd.conf(5)): its default, written explicitly."""
 
 LOG = "/var/log/slurm/slurmdbd.log"
 
 CHUNK = 128
-"""MiB by which InnoDB's buffer pool grows (innodb_buffer_pool_chunk_size)."""
+"""InnoDB's buffer pool is a multiple of this, in MiB (innodb_buffer_pool_chunk_size)."""
 
 SHARES = {"database": 2, "controller": 4, "compute": 16}
-"""By what the host is besides, most demanding last: which part of its memory is for the buffer pool."""
+"""By role of the host: the buffer pool gets its memory divided by this; the highest divisor of all roles is used."""
 
 SMALLEST_LOG, LARGEST_LOG = 64, 1024
-"""MiB of InnoDB's redo log."""
+"""Limits of InnoDB's redo log in MiB."""
 
 LARGEST_POOL = 32 * 1024
-"""MiB; no history of jobs that slurmdbd looks through at once is larger."""
+"""Upper limit of the buffer pool in MiB; slurmdbd reads no larger job history at once."""
 
 
 @dataclass(frozen=True)
 class SlurmdbdConf:
-    """Everything that slurmdbd.conf says, but for the password.
+    """The contents of slurmdbd.conf, without the password.
 
     Args:
-        hostname: what slurmdbd's host calls itself.
-        version: of the installed Slurm.
-        storage_host: address of the database server, `localhost` for one on the same host.
+        hostname: the own hostname of slurmdbd's host (DbdHost).
+        version: the installed Slurm.
+        storage_host: address of the database server; `localhost` for one on the same host.
         storage_port: its port.
-        storage_user: as whom slurmdbd logs in.
+        storage_user: the database user of slurmdbd.
         database: the database's name.
     """
 
@@ -48,7 +48,7 @@ class SlurmdbdConf:
 
 
 def slurmdbd_conf(conf: SlurmdbdConf) -> str:
-    """The text of slurmdbd.conf; the line with the password is added where the password is known."""
+    """The text of slurmdbd.conf; the agent adds the line with the password."""
     return fill("slurmdbd.conf", {"conf": conf, "port": DBD_PORT, "log": LOG, "pid_files": pid_files(conf.version)})
 
 
@@ -56,35 +56,35 @@ def mariadb_settings(memory: int, roles: Sequence[str]) -> str:
     """The text of MariaDB's settings for slurmdbd on a host.
 
     Args:
-        memory: the host's, in MiB.
-        roles: what the host is.
+        memory: the host's memory in MiB.
+        roles: the host's roles, such as `controller` and `database`.
     """
     pool = buffer_pool(memory, roles)
     return fill("mariadb.cnf", {"pool": pool, "log_file": redo_log(pool)})
 
 
 def redo_log(pool: int) -> int:
-    """MiB for InnoDB's redo log: a quarter of the buffer pool, as far as that is worth its place on the disk.
+    """MiB for InnoDB's redo log: a quarter of the buffer pool, within limits.
 
-    MariaDB allocates all of it at once; slurmdbd has nothing against 64 MiB.
+    MariaDB allocates all of it on disk at once; slurmdbd works with 64 MiB.
 
     Args:
-        pool: MiB of the buffer pool.
+        pool: size of the buffer pool in MiB.
     """
     return min(max(SMALLEST_LOG, pool // 4), LARGEST_LOG)
 
 
 def buffer_pool(memory: int, roles: Sequence[str]) -> int:
-    """MiB for InnoDB's buffer pool: half of the memory of a host that is nothing else, less where others need it too.
+    """MiB for InnoDB's buffer pool: half of the memory of a dedicated host, less on a host with other roles.
 
-    Slurm's guide to accounting wants 5 to 50% of the memory.
+    Slurm's accounting guide recommends 5 to 50% of the memory.
 
     >>> buffer_pool(64000, ("database",)), buffer_pool(64000, ("controller", "database"))
     (32000, 16000)
 
     Args:
-        memory: the host's, in MiB.
-        roles: what the host is.
+        memory: the host's memory in MiB.
+        roles: the host's roles.
     """
     share = memory // max(SHARES.get(role, 1) for role in roles)
     return max(CHUNK, min(share, LARGEST_POOL) // CHUNK * CHUNK)

@@ -1,7 +1,7 @@
-"""The text of a slurm.conf, gres.conf or cgroup.conf as plain values, read as Slurm reads it, whoever wrote it.
+"""Parse the text of a slurm.conf, gres.conf or cgroup.conf as Slurm does, whoever wrote it.
 
-Keys have no case, a `#` begins a comment, a backslash at the end of a line continues it, of a key given twice the last
-counts, and a line for `DEFAULT` is about all lines of its kind that follow (slurm.conf(5), parse_config.c).
+Case of keys is ignored, `#` begins a comment, a backslash at the end of a line continues it, the last of repeated keys
+counts, and a `DEFAULT` line is for all following lines of its kind (slurm.conf(5), parse_config.c).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from slurmfab.errors import HostlistError
 from slurmfab.hostlist import expand, zip_hostlists
 
 Settings = Mapping[str, str]
-"""Values by key, the keys in small letters."""
+"""Values by key in lower case."""
 
 ASSIGNMENT = re.compile(r"([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"|(\S+))")
 COMMENT = re.compile(r"(?<!\\)#.*")
 INCLUDE = re.compile(r"\s*include\s+(\S.*)", re.IGNORECASE)
 
 REPEATED = ("slurmctldhost", "include", "prolog", "epilog", "nodeset", "downnodes")
-"""Keys that may be there several times, and of which each counts (slurm.conf(5))."""
+"""Keys that may be repeated, where each value counts (slurm.conf(5))."""
 
 ONE_EACH = ("nodeaddr", "nodehostname", "bcastaddr", "port")
-"""Keys of a node line with a hostlist that Slurm deals out to its nodes by position (slurm.conf(5), NodeAddr)."""
+"""Keys of a node line whose hostlist Slurm assigns to its nodes by position (slurm.conf(5), NodeAddr)."""
 
 SYNONYMS = {"features": "feature", "procs": "cpus", "sockets": "socketsperboard", "shared": "oversubscribe"}
 """Keys of node and partition lines with two names (slurm.conf(5))."""
@@ -36,8 +36,8 @@ class NodeLine:
 
     Args:
         names: the nodes, in its order.
-        settings: what it says of them all.
-        own: by key, what it says of each, where that is a list of its own.
+        settings: settings of all its nodes.
+        own: by key and node, settings that differ between its nodes.
     """
 
     names: tuple[str, ...]
@@ -45,20 +45,20 @@ class NodeLine:
     own: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, name: str, key: str) -> str:
-        """The value of a key for one of its nodes, empty where it says nothing."""
+        """The value of a key for one of its nodes; empty if the line does not set it."""
         return self.own[key].get(name, "") if key in self.own else self.settings.get(key, "")
 
 
 @dataclass(frozen=True)
 class ConfText:
-    """What one file says.
+    """The contents of one file.
 
     Args:
-        settings: values by key; those of a key that may be repeated are joined by commas.
-        spelled: the keys of all settings, node and partition lines as the file spells them.
-        node_lines: in the file's order.
-        partitions: what each partition's line says, by its name.
-        lines: every line as its keys and values, for files such as gres.conf that are nothing but lines.
+        settings: values by key; the values of a key in `REPEATED` are joined by commas.
+        spelled: by key in lower case, its spelling in the file, for all keys.
+        node_lines: the node lines, in the file's order.
+        partitions: the settings of each partition, by its name.
+        lines: keys and values of each line, for files such as gres.conf that consist of lines.
     """
 
     settings: Settings
@@ -74,7 +74,7 @@ class ConfText:
 
 
 def parse(text: str) -> ConfText:
-    """What a file says; what Slurm would refuse is read as far as it goes, since that is for Slurm to judge."""
+    """Parse a file. Mistakes are not reported, as Slurm itself checks the file; they are read as far as possible."""
     settings: dict[str, str] = {}
     spelled: dict[str, str] = {}
     node_lines: list[NodeLine] = []
@@ -98,7 +98,7 @@ def parse(text: str) -> ConfText:
 
 
 def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
-    """The keys and values of each line that has any."""
+    """Yield the keys and values of each line that has any."""
     for line in text.replace("\\\n", "").splitlines():
         bare = COMMENT.sub("", line).replace("\\#", "#")
         included = INCLUDE.match(bare)
@@ -111,7 +111,7 @@ def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
 
 
 def take(settings: dict[str, str], line: Sequence[tuple[str, str]]) -> None:
-    """Add a line of settings; one that may be repeated is a single value with all that the line says."""
+    """Add a line to settings; for a key in `REPEATED` the whole line is one value."""
     first = line[0][0].lower()
     if first in REPEATED:
         value = line[0][1] + "".join(f" {key}={value}" for key, value in line[1:])
@@ -121,12 +121,12 @@ def take(settings: dict[str, str], line: Sequence[tuple[str, str]]) -> None:
 
 
 def without(settings: Settings, key: str) -> Settings:
-    """Settings but for one key."""
+    """Settings without one key."""
     return {name: value for name, value in settings.items() if name != key}
 
 
 def node_line(hostlist: str, settings: Settings) -> NodeLine:
-    """A line about the nodes of a hostlist; one that is none counts as one name."""
+    """A line about the nodes of a hostlist; an invalid hostlist counts as one name."""
     try:
         names = expand(hostlist)
     except HostlistError:
@@ -137,7 +137,7 @@ def node_line(hostlist: str, settings: Settings) -> NodeLine:
 
 
 def dealt_out(hostlist: str, values: str) -> Mapping[str, str]:
-    """The values of a list by node; empty where it is one value for all of them, or is not as long."""
+    """The values of a hostlist by node; empty if it is one value for all nodes, or has another length."""
     try:
         return zip_hostlists(hostlist, values)
     except HostlistError:

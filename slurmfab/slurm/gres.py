@@ -1,8 +1,8 @@
-"""Generic resources: what a node's Gres says, and the lines of gres.conf that describe the devices behind it.
+"""Generic resources: the Gres of nodes, and the lines of gres.conf for their devices.
 
-Device files are written out, as they were found when the node was met: so a GPU that is gone is missed, where
-AutoDetect would make the node smaller. AutoDetect is for nodes whose group of the cluster file asks for it, and never
-for all, since a node without the plugin, or without the driver's library, would then have no GPUs at all.
+The lines list the device files that were found at first contact: so slurmd reports a GPU that disappears later, where
+AutoDetect would reduce the node's Gres. AutoDetect is only for nodes whose group in the cluster file sets it, as nodes
+without the plugin or the driver's library would have no GPUs with it.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from slurmfab.facts import Gpu
+from slurmfab.hostlist import expand_files, fold_in_order, natural
 from slurmfab.slurm.node import Node, one_of_each
-from slurmfab.slurm.spelling import fold_in_order, natural, unfolded
 
 SHARED = ("shard", "mps")
-"""Parts of GPUs that several jobs share; Slurm wants GPUs on the same node (gres.conf(5), and gres.html, Sharding)."""
+"""Shares of GPUs; Slurm needs GPUs on the same node (gres.conf(5), and gres.html, Sharding)."""
 
 PLUGINS = ("gpu", "mps", "shard", "nic", "craynetwork")
-"""Names for which Slurm has a plugin; others are only counted, and it is not to look for one (gres.conf(5), Flags)."""
+"""Names for which Slurm has a plugin; others get Flags=CountOnly (gres.conf(5))."""
 
 KEYS_OF_GRES_CONF = ("AutoDetect", "File")
-"""Keys of gres.conf(5) that a group of nodes in the cluster file may have beside those of a NodeName line."""
+"""Keys of gres.conf(5) that are allowed in a group of nodes in the cluster file, with those of a NodeName line."""
 
 _LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadspercore", "cpus", "procs"}
 
 
 @dataclass(frozen=True)
 class Device:
-    """Generic resources of one name and type on one node, as one line of gres.conf has them.
+    """Generic resources of one name and type on one node: one line of gres.conf.
 
     Args:
         name: as in GresTypes, such as `gpu`.
-        type: such as `a100`, empty when untyped.
-        count: how many, as Slurm writes numbers (`4`, `20G`).
-        files: their device files; empty for what is only counted.
-        cores: those near them, as gres.conf(5) counts them; empty for no choice.
-        is_one: whether the files are one GPU's, as those of a MIG instance are (MultipleFiles).
+        type: such as `a100`; empty for none.
+        count: their number in Slurm's form (`4`, `20G`).
+        files: their device files; empty for resources that are only counted.
+        cores: the cores near them, as gres.conf(5) counts them; empty for all cores.
+        is_one: whether all files belong to one GPU, as with a MIG instance (MultipleFiles).
     """
 
     name: str
@@ -49,7 +49,7 @@ class Device:
 
 
 def gres_lines(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The lines of gres.conf, each for all nodes with the same devices; none when no node has any."""
+    """The lines of gres.conf, each for all nodes with the same devices; empty if no node has devices."""
     every = tuple(nodes)
     described = {node.kind: _described(node) for node in one_of_each(every)}
     alike: dict[tuple[Device, str], list[str]] = {}
@@ -62,9 +62,9 @@ def gres_lines(nodes: Iterable[Node]) -> tuple[str, ...]:
 def devices(node: Node) -> tuple[Device, ...]:
     """The generic resources of a node.
 
-    A user's `Gres` says what there is, and the GPUs that were found are dealt out to it: first those of the wanted
-    type, then the others in order. GPUs that are missing are not made up. Shards and MPS have no files of their own:
-    Slurm deals their count evenly over the node's GPUs, as a line for each would.
+    If the user sets `Gres`, the discovered GPUs are assigned to its entries: first those of the wanted type, then the
+    others in order. Missing GPUs get no files. Shards and MPS have no files of their own: Slurm divides their count
+    evenly among the node's GPUs.
     """
     own = gres_value(node.settings)
     if own is None:
@@ -81,27 +81,27 @@ def devices(node: Node) -> tuple[Device, ...]:
 
 
 def gres_value(settings: Mapping[str, str]) -> str | None:
-    """The user's own `Gres` of a node, `None` where what was found is meant."""
+    """The user's own `Gres` of a node; `None` to use the discovered GPUs."""
     return next((str(value) for key, value in settings.items() if key.lower() == "gres"), None)
 
 
 def autodetect(settings: Mapping[str, str]) -> str:
-    """How slurmd finds a node's GPUs itself, such as `nvml`; `off` where the user wants it off, empty by default."""
+    """The AutoDetect of a node in lower case, such as `nvml` or `off`; empty if it is not set."""
     return next((str(value).lower() for key, value in settings.items() if key.lower() == "autodetect"), "")
 
 
 def named_files(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The device files that the cluster file names as GPUs of a node (`File`), beside those that are found."""
-    return next((unfolded(str(value)) for key, value in settings.items() if key.lower() == "file"), ())
+    """The device files that the cluster file lists as GPUs of a node (`File`), in addition to discovered ones."""
+    return next((expand_files(str(value)) for key, value in settings.items() if key.lower() == "file"), ())
 
 
 def finds_itself(settings: Mapping[str, str]) -> bool:
-    """Whether slurmd finds a node's GPUs itself."""
+    """Whether slurmd finds a node's GPUs itself (AutoDetect)."""
     return autodetect(settings) not in ("", "off")
 
 
 def gres_names(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The names that GresTypes has to list, sorted."""
+    """The names for GresTypes, sorted."""
     names = {device.name for node in nodes for device in devices(node)}
     for node in nodes:
         own = gres_value(node.settings) or ""
@@ -110,14 +110,14 @@ def gres_names(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def tracked_gres(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """What AccountingStorageTRES names of the nodes' generic resources, each name and each type of it, sorted."""
+    """The nodes' generic resources for AccountingStorageTRES, each name and each type, sorted."""
     found = {(device.name, device.type) for node in nodes for device in devices(node)}
     names = {f"gres/{name}" for name, _ in found} | {f"gres/{name}:{kind}" for name, kind in found if kind}
     return tuple(sorted(names))
 
 
 def discovered(node: Node) -> tuple[Device, ...]:
-    """The node's GPUs by type, types in the order of their first file."""
+    """The node's discovered GPUs by type, in the order of their first file."""
     by_type: dict[str, list[str]] = {}
     for gpu in node.gpus:
         by_type.setdefault(gpu.type, []).append(gpu.file)
@@ -125,12 +125,12 @@ def discovered(node: Node) -> tuple[Device, ...]:
 
 
 def written(device: Device) -> str:
-    """A device as the Gres key of a node line has it."""
+    """A device as an entry of Gres in a node line."""
     return ":".join(filter(None, (device.name, device.type, device.count)))
 
 
 def parsed(entry: str) -> Device | None:
-    """One entry of a Gres value: `name[:type][:no_consume][:count]` (slurm.conf(5), Gres)."""
+    """Parse an entry of Gres: `name[:type][:no_consume][:count]` (slurm.conf(5)); `None` if it has no name."""
     name, *rest = entry.strip().split(":")
     count = rest.pop() if rest and re.fullmatch(r"\d+[KMGTP]?", rest[-1], re.IGNORECASE) else "1"
     kinds = [word for word in rest if word and word != "no_consume"]
@@ -138,7 +138,7 @@ def parsed(entry: str) -> Device | None:
 
 
 def is_of_type(found: str, wanted: str) -> bool:
-    """Whether a GPU's model is what people call by this name: all words of the name are in the model's.
+    """Whether a GPU's model matches a type in the cluster file: all words of the type are in the model.
 
     >>> is_of_type("a100-sxm4-80gb", "a100_80gb"), is_of_type("rtx_2080_ti", "2080ti"), is_of_type("a100", "h100")
     (True, True, False)
@@ -149,7 +149,7 @@ def is_of_type(found: str, wanted: str) -> bool:
 
 
 def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tuple[Gpu, ...]]:
-    """The GPUs that each entry of a Gres value gets, by its place."""
+    """The GPUs of each entry of a Gres value, by its index."""
     left = list(gpus)
     mine: dict[int, list[Gpu]] = {number: [] for number, device in enumerate(entries) if device.name == "gpu"}
     for any_type in (False, True):
@@ -157,7 +157,7 @@ def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tupl
             wanted = entries[number]
             missing = int(re.sub(r"\D", "", wanted.count)) - len(taken)
             fitting = [gpu for gpu in left if any_type or is_of_type(gpu.type, wanted.type)]
-            # Who names no profile means whole GPUs first.
+            # A type without a MIG profile gets whole GPUs first.
             whole_first = "g." not in wanted.type
             fitting = sorted(fitting, key=lambda gpu: whole_first and bool(gpu.with_files))
             mine[number] = [*taken, *fitting[:missing]]
@@ -166,11 +166,11 @@ def _dealt(entries: tuple[Device, ...], gpus: tuple[Gpu, ...]) -> dict[int, tupl
 
 
 def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
-    """GPUs as lines of gres.conf: those of one type that are near the same cores in one, MIG instances by themselves.
+    """GPUs as lines of gres.conf: one for each type and set of near cores, and one for each MIG instance.
 
     Args:
         gpus: in the order of their files.
-        kind: the type that they get; `None` for each its own.
+        kind: the type of all lines; `None` to use each GPU's own type.
     """
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for gpu in gpus:
@@ -183,9 +183,9 @@ def _grouped(gpus: Iterable[Gpu], kind: str | None = None) -> list[Device]:
 
 
 def _described(node: Node) -> tuple[Device, ...]:
-    """What gres.conf says of a node; of GPUs that slurmd finds itself only that, under the name `gpu` with no count.
+    """The devices of a node for gres.conf; GPUs with AutoDetect are one device `gpu` without a count.
 
-    A layout of the user's has other cores than those that were found.
+    If the user sets the CPU layout, the discovered core numbers do not apply.
     """
     found = devices(node)
     if finds_itself(node.settings) and any(device.name == "gpu" for device in found):

@@ -1,7 +1,7 @@
 """Every key that Slurm 22.05 to 26.05 knows in slurm.conf, in its node and partition lines, and in cgroup.conf.
 
-A key that the installed Slurm does not know is fatal: to the daemons and to every client command. So slurmfab has to
-know them all, and from which version to which. Source: the parser tables of Slurm's branches 22.05 to 26.05
+A key that the installed Slurm does not know is fatal for the daemons and for every client command. So slurmfab has a
+table of all keys and their versions. Source: the parser tables of Slurm's branches 22.05 to 26.05
 (src/common/read_config.c, src/interfaces/cgroup.c), which are what the daemons themselves compare with; the manual
 pages leave some of them out. tests/golden/test_accepted.py compares with the real programs.
 """
@@ -17,11 +17,11 @@ class Key:
     """A key of one of Slurm's files and the versions that know it, as (year, month).
 
     Args:
-        name: as the manual spells it; Slurm itself does not look at the case.
-        since: the first version that knows it; before that it is fatal.
-        until: the first version that no longer knows it; from then on it is fatal.
-        ignored_from: the first version that knows it, complains in its log, and does nothing.
-        instead: what to write nowadays.
+        name: its spelling in the manual; Slurm ignores case.
+        since: the first version that knows it; it is fatal in earlier ones.
+        until: the first version that no longer knows it; it is fatal from then on.
+        ignored_from: the first version that ignores it, with a message in its log.
+        instead: the key to use instead.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The keys with which `sacctmgr modify qos`, `account` and `user` set limits, and their kinds of values.
+"""The keys of `sacctmgr modify qos`, `account` and `user` that set limits, and the kinds of their values.
 
 Source: sacctmgr(1) of Slurm 22.05, 24.11 and 26.05; each name was set, shown and cleared with sacctmgr 22.05.8 and
 24.11.5, where it differs from the manual (MinPrioThreshold is only taken as MinPrioThres).
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slurmfab.agent import limit_values as kinds
-from slurmfab.agent.accounting_reading import Key
+from slurmfab.agent.accounting import limit_values as kinds
+from slurmfab.agent.accounting.reading import Key
 
 NORMAL = "normal"
-"""The QOS that slurmdbd makes itself, and gives to all."""
+"""The QOS that slurmdbd creates itself and assigns to all users."""
 
 QOS_LIST = "QOS"
 _UNSET = "-1"
@@ -22,7 +22,7 @@ _NOTHING = ""
 
 @dataclass(frozen=True)
 class Limit:
-    """A key of sacctmgr's, by which name the database is asked, and since when it is there.
+    """A limit of sacctmgr, with its names and the versions that have it.
 
     Args:
         key: its name, kind, default, and how it is cleared.
@@ -80,7 +80,7 @@ QOS = (
     _limit("MaxSubmitJobsPerUser MaxSubmitJobsPU MaxSubmitPU MaxSubmitJobs", kinds.NUMBER),
     _limit("MaxSubmitJobsPerAccount MaxSubmitJobsPA MaxSubmitPA", kinds.NUMBER),
 )
-"""Of a quality of service, in the order in which they are set and shown."""
+"""Limits of a quality of service, in the order in which they are set and shown."""
 
 ASSOCIATION = (
     _limit("Fairshare Share", kinds.SHARE, "1", "1"),
@@ -93,11 +93,11 @@ ASSOCIATION = (
     _limit("QOS QosLevel", kinds.NAMES, clear=_NOTHING),
     _limit("DefaultQOS", kinds.WORD),
 )
-"""Of an account, and of a user in an account."""
+"""Limits of an account, and of a user in an account."""
 
 LEVEL = "AdminLevel"
 USER = (_limit(LEVEL, kinds.LEVEL, "None", "None"),)
-"""Of a user in all accounts."""
+"""Limits of a user in all accounts."""
 
 QOS_FLAGS = (
     "DenyOnLimit", "EnforceUsageThreshold", "NoDecay", "NoReserve", "OverPartQOS", "PartitionMaxNodes",
@@ -107,7 +107,7 @@ PREEMPT_MODES = ("off", "cluster", "cancel", "gang", "requeue", "suspend", "with
 
 
 def known(limits: Iterable[Limit]) -> Mapping[str, Limit]:
-    """Limits by all their names in lower case, since sacctmgr does not look at the case."""
+    """Limits by all their names in lower case, as sacctmgr ignores case."""
     return {name.lower(): limit for limit in limits for name in (limit.key.name, *limit.others)}
 
 
@@ -117,21 +117,24 @@ USER_BY_NAME = known((*ASSOCIATION, *USER))
 
 
 def keys(limits: Iterable[Limit], version: tuple[int, int]) -> tuple[Key, ...]:
-    """What a version of Slurm is asked for.
+    """The keys that a version of Slurm has.
 
     Args:
-        limits: of a QOS or of an association.
-        version: as (year, month).
+        limits: limits of a QOS or of an association.
+        version: version of Slurm as (year, month).
     """
     return tuple(limit.key for limit in limits if limit.since <= version)
 
 
 def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[tuple[str, str], ...]:
-    """What the cluster file says, under sacctmgr's own names and in the form in which the database is compared.
+    """Normalize settings of the cluster file, for the comparison with the database.
 
     Args:
-        settings: keys and values that the rules have let pass.
-        by_name: the limits that may be among them.
+        settings: keys and values that the rules have checked.
+        by_name: the known limits by name in lower case.
+
+    Returns:
+        Pairs of sacctmgr's own name and normal value.
     """
     return tuple(
         (limit.key.name, normal_value(limit, value))
@@ -141,10 +144,10 @@ def normal(settings: Mapping[str, str], by_name: Mapping[str, Limit]) -> tuple[t
 
 
 def normal_value(limit: Limit, value: str) -> str:
-    """One value in its normal form; flags in sacctmgr's spelling.
+    """Normalize one value; flags get sacctmgr's spelling.
 
     Raises:
-        ValueError: it is none of the kind that the key wants.
+        ValueError: the value is invalid for this limit.
     """
     text = kinds.normal(limit.key.kind, value) or limit.key.default
     if limit.key.kind == kinds.FLAGS:
@@ -152,12 +155,12 @@ def normal_value(limit: Limit, value: str) -> str:
     if limit.key.kind == kinds.MODE:
         for mode in text.split(","):
             if mode and mode not in PREEMPT_MODES:
-                raise ValueError(f'"{mode}" is no PreemptMode: {", ".join(PREEMPT_MODES)}')
+                raise ValueError(f'"{mode}" is not a PreemptMode (known: {", ".join(PREEMPT_MODES)})')
     return text
 
 
 def _flag(flag: str) -> str:
     spelled = {name.lower(): name for name in QOS_FLAGS}
     if flag.lower() not in spelled:
-        raise ValueError(f'"{flag}" is no flag of a QOS: {", ".join(QOS_FLAGS)}')
+        raise ValueError(f'"{flag}" is not a flag of a QOS (known: {", ".join(QOS_FLAGS)})')
     return spelled[flag.lower()]

@@ -1,4 +1,4 @@
-"""A compute node, as Slurm's files are made from it."""
+"""A compute node, as Slurm's files describe it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Node:
 
     Args:
         name: NodeName.
-        address: where the daemons reach it (NodeAddr); best an IP address, because a name that does not resolve
-            holds up every start of slurmctld.
-        hostname: what the host calls itself; NodeHostname is written where it is not the name.
-        hardware: what `slurmd -C` counts there, with all of its memory.
-        gpus: in the order of their device files' numbers.
-        settings: the user's own keys of the node line; they win over what was discovered, whatever their case.
+        address: its address for the daemons (NodeAddr), preferably an IP address: a name that does not resolve delays
+            every start of slurmctld.
+        hostname: its own hostname; NodeHostname is written if it differs from the name.
+        hardware: its hardware as in `slurmd -C`, with all of its memory.
+        gpus: its GPUs, in the order of the numbers of their device files.
+        settings: the user's own keys of the node line, in any case; they have priority over discovered values.
     """
 
     name: str
@@ -34,12 +34,12 @@ class Node:
 
     @cached_property
     def kind(self) -> Kind:
-        """All but its names and addresses: what most of Slurm's files say is the same for all nodes of a kind."""
+        """Everything except names and address: most lines are the same for all nodes of a kind."""
         return self.hardware, self.gpus, tuple(self.settings.items())
 
 
 def one_of_each(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The first node of each kind, in their order: ten thousand nodes are of a few kinds."""
+    """The first node of each kind, in their order; large clusters have few kinds."""
     found: dict[Kind, Node] = {}
     for node in nodes:
         found.setdefault(node.kind, node)

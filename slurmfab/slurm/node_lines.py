@@ -1,4 +1,4 @@
-"""The lines of slurm.conf that describe compute nodes: equal ones in one line, however many there are."""
+"""The NodeName lines of slurm.conf: one line for all nodes with equal settings."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from itertools import chain
 
 from slurmfab.errors import InputError
 from slurmfab.facts import Hardware
+from slurmfab.hostlist import fold_in_order, natural
+from slurmfab.slurm.formatting import assignment
 from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, discovered, written
 from slurmfab.slurm.node import Node, one_of_each
-from slurmfab.slurm.spelling import assignment, fold_in_order, natural
 
 SYSTEM_MEMORY = 256
-"""MiB that a margin in percent leaves to the system at least: a small node has a kernel, slurmd and sshd as well."""
+"""The least margin in MiB if it is given in percent: small nodes also run a kernel, slurmd and sshd."""
 
 _KEYS_OF_GRES_CONF = {key.lower() for key in KEYS_OF_GRES_CONF}
 _LAYOUT = ("Boards", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
 
 
 def node_lines(nodes: Iterable[Node], memory_margin: str) -> tuple[str, ...]:
-    """The NodeName lines of slurm.conf, one for all nodes that differ in names and addresses only.
+    """The NodeName lines of slurm.conf, one for all nodes that differ only in names and addresses.
 
-    Within a line the nodes are in natural order, lines in the order in which their first node appears. Names and
-    addresses are folded side by side: Slurm pairs the two lists by position.
+    Within a line the nodes are in natural order; lines are in the order of their first node. Names and addresses are
+    folded in the same order, as Slurm pairs the two lists by position.
 
     Args:
         nodes: the compute nodes.
         memory_margin: see `real_memory`.
 
     Raises:
-        InputError: the margin is none, or a value cannot be written in slurm.conf.
+        InputError: the margin is invalid, or slurm.conf cannot contain a value.
     """
     every = tuple(nodes)
     settings = {node.kind: tuple(node_settings(node, memory_margin).items()) for node in one_of_each(every)}
@@ -43,10 +44,14 @@ def node_lines(nodes: Iterable[Node], memory_margin: str) -> tuple[str, ...]:
 
 
 def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
-    """What a node line says after NodeName, NodeAddr and NodeHostname, in the order in which it is written.
+    """The settings of a node line after NodeName, NodeAddr and NodeHostname, in the order of the line.
 
-    A user's CPUs that fit no layer of the discovered layout stand alone, and a user's layout stands without the
-    discovered CPUs: Slurm resets CPUs that contradict the layout.
+    If the user's CPUs match neither sockets, cores nor threads of the discovered layout, the layout is left out; if the
+    user sets the layout, the discovered CPUs are left out. Slurm resets CPUs that contradict the layout.
+
+    Args:
+        node: the node.
+        memory_margin: see `real_memory`.
     """
     own = {key.lower(): value for key, value in node.settings.items()}
     found = {key: str(value) for key, value in asdict(node.hardware).items()}
@@ -71,26 +76,26 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
 
 
 def real_memory(total: int, margin: str) -> int:
-    """The RealMemory of a node in MiB: all that the kernel has, without a margin.
+    """The RealMemory of a node in MiB: the kernel's memory minus a margin.
 
-    Slurm takes a node out of service when it has less memory than slurm.conf says, and a kernel update can take some
-    away; and the system needs memory of its own that jobs must not be promised. A margin in percent is at least
-    `SYSTEM_MEMORY` and at most half of the memory; an amount is taken as it is, and so is 0%.
+    Slurm drains a node that has less memory than slurm.conf states, and a kernel update can reduce it; also the system
+    itself needs memory that jobs cannot have. A margin in percent is at least `SYSTEM_MEMORY` and at most half of the
+    memory; an amount, and 0%, are used as given.
 
     >>> real_memory(515000, "3%")
     499550
 
     Args:
-        total: MiB.
+        total: the node's memory in MiB.
         margin: `3%`, or an amount in K, M, G or T (MiB without a letter), such as `512M`.
 
     Raises:
-        InputError: the margin is neither, or takes all the memory.
+        InputError: the margin is invalid, or leaves no memory.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([%KMGT]?)(?:i?B)?", str(margin).strip(), re.IGNORECASE)
     if not found:
         raise InputError(
-            f"memory_margin: “{margin}” is no margin; write a percentage as in 3%, or an amount as in 512M."
+            f"memory_margin: “{margin}” is not a margin; write a percentage such as 3%, or an amount such as 512M."
         )
     amount, unit = float(found[1]), found[2].upper()
     if unit == "%":
@@ -98,12 +103,14 @@ def real_memory(total: int, margin: str) -> int:
         return total - min(int(wanted), total // 2)
     kept = total - int(amount * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}[unit])
     if kept < 1:
-        raise InputError(f"memory_margin: {margin} leaves nothing of the {total} MiB of a node; write a smaller one.")
+        raise InputError(
+            f"memory_margin: {margin} leaves nothing of the {total} MiB of a node; write a smaller margin."
+        )
     return kept
 
 
 def _node_line(nodes: Sequence[Node], memory_margin: str) -> str:
-    """One line for nodes that are alike."""
+    """One line for nodes with equal settings."""
     ordered = sorted(nodes, key=lambda node: natural(node.name))
     first = ordered[0]
     words = [assignment("NodeName", fold_in_order([node.name for node in ordered]))]
@@ -115,7 +122,7 @@ def _node_line(nodes: Sequence[Node], memory_margin: str) -> str:
 
 
 def _fits(cpus: str, hardware: Hardware) -> bool:
-    """Whether a number of CPUs is that of the sockets, cores or threads: others Slurm resets."""
+    """Whether a number of CPUs is that of the sockets, cores or threads; Slurm resets other numbers."""
     sockets = hardware.Boards * hardware.SocketsPerBoard
     cores = sockets * hardware.CoresPerSocket
     return str(cpus) in {str(sockets), str(cores), str(cores * hardware.ThreadsPerCore)}

@@ -1,33 +1,24 @@
-"""The programs of ours that slurm.conf names, for slurmd to run: around jobs, and to look at a node's health."""
+"""The programs of slurmfab that slurm.conf names and slurmd runs: before and after jobs, and the health check."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from slurmfab.cluster import Cluster
-
-PROGRAMS = "/usr/local/lib/slurmfab"
-"""Where programs of ours stay on hosts."""
+from slurmfab.paths import PROGRAMS
 
 
 @dataclass(frozen=True)
 class NodePrograms:
-    """Which of them there are.
+    """The programs that a cluster uses.
 
     Args:
-        has_prolog: whether nodes run scripts of the cluster's before each job; `has_epilog` after it.
-        health_interval: seconds between two looks at a node's health; 0 for none.
+        has_prolog: whether nodes run the cluster file's scripts before each job.
+        has_epilog: whether nodes run the cluster file's scripts after each job.
+        health_interval: seconds between two health checks; 0 for none.
+        directory: directory of the programs on hosts.
     """
 
     has_prolog: bool = False
     has_epilog: bool = False
     health_interval: int = 0
     directory: str = PROGRAMS
-
-    @staticmethod
-    def of(cluster: Cluster) -> NodePrograms:
-        """What a cluster file asks for."""
-        interval = cluster.health.interval if cluster.health else 0
-        return NodePrograms(cluster.prolog is not None, cluster.epilog is not None, interval)

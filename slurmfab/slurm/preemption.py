@@ -1,7 +1,7 @@
-"""Who gives way to whom: the keys of slurm.conf that follow from what partitions and QOS say of preemption.
+"""Preemption: the keys of slurm.conf that follow from the settings of partitions and QOS.
 
-Slurm preempts in one of two ways (slurm.conf(5), PreemptType): a job gives way to jobs of partitions with a higher
-PriorityTier, or to jobs whose QOS names its own in Preempt. Either needs a PreemptMode other than OFF for the whole
+Slurm preempts in one of two ways (slurm.conf(5), PreemptType): a job is preempted by jobs of partitions with a higher
+PriorityTier, or by jobs whose QOS lists its own in Preempt. Both need a PreemptMode other than OFF for the whole
 cluster, or no daemon starts (“PreemptType and PreemptMode values incompatible”, read_config.c).
 """
 
@@ -14,40 +14,40 @@ BY_QOS = "preempt/qos"
 BY_PARTITION = "preempt/partition_prio"
 OFF = "OFF"
 SUSPEND = "SUSPEND"
-USUAL = "REQUEUE"
-"""What becomes of a job that gives way, where nobody says it."""
+DEFAULT_MODE = "REQUEUE"
+"""The PreemptMode if the cluster file does not set one."""
 
 _BESIDE = {"GANG", "WITHIN"}
-"""Words of a PreemptMode that say nothing of what becomes of a job."""
+"""Words of a PreemptMode that do not state what happens to a preempted job."""
 
 _NO_LIST = ("", "-1", "NONE")
-"""Values of a QOS's Preempt that name nobody (sacctmgr(1))."""
+"""Values of a QOS's Preempt for an empty list (sacctmgr(1))."""
 
 Settings = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Preemption:
-    """What slurm.conf says of preemption.
+    """The keys of slurm.conf for preemption.
 
     Args:
         type: PreemptType.
         mode: PreemptMode of the cluster.
-        requeues: whether jobs that give way are queued again.
-        spares_the_silent: whether a partition without a PreemptMode of its own is to have OFF, since the cluster's is
-            there only because Slurm wants one.
+        requeues: whether preempted jobs may be requeued.
+        partitions_default_to_off: whether partitions without a PreemptMode get OFF, as that of the cluster is only set
+            because Slurm requires it.
     """
 
     type: str
     mode: str
     requeues: bool
-    spares_the_silent: bool
+    partitions_default_to_off: bool
 
 
 def preemption(
     partitions: Iterable[Settings], qos: Iterable[Settings], own: Mapping[str, str | None]
 ) -> Preemption | None:
-    """What slurm.conf has to say so that preemption works as partitions and QOS declare it; `None` for nothing.
+    """The keys of slurm.conf for the preemption that partitions and QOS declare; `None` for none.
 
     >>> preemption([{"PriorityTier": "1", "PreemptMode": "CANCEL"}, {"PriorityTier": "2"}], [], {}).mode
     'CANCEL'
@@ -55,7 +55,7 @@ def preemption(
     Args:
         partitions: keys and values of each partition's line.
         qos: keys and values of each QOS.
-        own: the user's keys of slurm.conf. Who sets PreemptType, or a PreemptMode that preempts nobody, knows better.
+        own: the user's keys of slurm.conf; with PreemptType, or a PreemptMode that preempts no job, nothing is added.
     """
     partitions, qos = tuple(map(_lower, partitions)), tuple(map(_lower, qos))
     said = {key.lower(): value for key, value in own.items()}
@@ -65,28 +65,29 @@ def preemption(
     if not by_qos and not by_partition:
         return None
     mode = said.get("preemptmode") or common_mode(qos if by_qos else partitions)
+    declared = {word for one in (*partitions, *qos) for word in modes(_mode_of(one))}
     return Preemption(
         type=BY_QOS if by_qos else BY_PARTITION,
         mode=mode,
-        requeues=USUAL in {*modes(mode), *(word for one in (*partitions, *qos) for word in modes(_mode_of(one)))},
-        spares_the_silent=not by_qos and "preemptmode" not in said,
+        requeues=DEFAULT_MODE in {*modes(mode), *declared},
+        partitions_default_to_off=not by_qos and "preemptmode" not in said,
     )
 
 
 def preempts_by_qos(qos: Iterable[Settings]) -> bool:
-    """Whether some QOS names others whose jobs give way to its own."""
+    """Whether a QOS preempts the jobs of others (Preempt)."""
     return any(_lower(one).get("preempt", "").upper() not in _NO_LIST for one in qos)
 
 
 def preempts_by_partition(partitions: Iterable[Settings]) -> bool:
-    """Whether some partition's jobs give way, by its PreemptMode, to those of one with a higher PriorityTier."""
+    """Whether a partition has a PreemptMode and another partition a higher PriorityTier."""
     all_of_them = tuple(map(_lower, partitions))
     highest = max(map(_tier, all_of_them), default=0)
     return any(modes(_mode_of(one)) and _tier(one) < highest for one in all_of_them)
 
 
 def modes(value: str) -> set[str]:
-    """What a PreemptMode says may become of a job: CANCEL, REQUEUE, SUSPEND; nothing for OFF, GANG or no value.
+    """The actions of a PreemptMode on jobs: CANCEL, REQUEUE, SUSPEND; none for OFF, GANG or an empty value.
 
     >>> modes("suspend,gang")
     {'SUSPEND'}
@@ -95,22 +96,22 @@ def modes(value: str) -> set[str]:
 
 
 def common_mode(entries: Sequence[Settings]) -> str:
-    """The cluster's PreemptMode beside those that are declared; jobs that are suspended go on by gang scheduling."""
+    """The cluster's PreemptMode for the declared ones; gang scheduling resumes suspended jobs."""
     declared = {word for one in entries for word in modes(_mode_of(one))}
     if SUSPEND in declared:
         return f"{SUSPEND},GANG"
-    return next(iter(declared)) if len(declared) == 1 else USUAL
+    return next(iter(declared)) if len(declared) == 1 else DEFAULT_MODE
 
 
 def partition_settings(settings: Settings, wanted: Preemption | None) -> Settings:
-    """What a partition's line says: as declared, and OFF where only those give way that say so."""
-    if wanted is None or not wanted.spares_the_silent or "preemptmode" in _lower(settings):
+    """The settings of a partition's line; with PreemptMode=OFF added if partitions default to it."""
+    if wanted is None or not wanted.partitions_default_to_off or "preemptmode" in _lower(settings):
         return settings
     return {**settings, "PreemptMode": OFF}
 
 
 def _lower(settings: Settings) -> Settings:
-    """The same by keys in small letters; Slurm takes no notice of case."""
+    """Settings by keys in lower case, as Slurm ignores case."""
     return {key.lower(): value for key, value in settings.items()}
 
 
@@ -119,6 +120,6 @@ def _mode_of(settings: Settings) -> str:
 
 
 def _tier(settings: Settings) -> int:
-    """A partition's tier: 1 where it says nothing; Priority is its old name (slurm.conf(5))."""
+    """A partition's PriorityTier, 1 by default; Priority is its old name (slurm.conf(5))."""
     said = settings.get("prioritytier", settings.get("priority", "1"))
     return int(said) if said.isdigit() else 1

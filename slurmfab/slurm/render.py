@@ -1,4 +1,4 @@
-"""Slurm's own files, made from templates: the same bytes on every host, whoever renders them and whenever."""
+"""Render Slurm's files from templates; the same input gives the same bytes."""
 
 from __future__ import annotations
 
@@ -6,52 +6,67 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from slurmfab.clusterfile import licenses
-from slurmfab.clusterfile.private_tmp import PrivateTmp
 from slurmfab.facts import Cgroup
+from slurmfab.slurm.formatting import assignment
 from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
+from slurmfab.slurm.job_submit_script import explains_refusals
 from slurmfab.slurm.node import Node, one_of_each
 from slurmfab.slurm.node_lines import node_lines, node_settings
 from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.preemption import Preemption, partition_settings, preemption
-from slurmfab.slurm.refusals import explains_refusals
-from slurmfab.slurm.spelling import assignment
 from slurmfab.slurm.versions import SlurmVersion, pid_files
 
 _TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")
-"""Where the templates are in an installed package, and in a checkout."""
+"""The directories of the templates in an installed package, and in a checkout."""
 
 _ALWAYS = ("slurm.conf", "cgroup.conf")
 """The files that every cluster has."""
 
 
+class PrivateDirectories(Protocol):
+    """Directories that are private to each job (job_container.conf(5))."""
+
+    @property
+    def base(self) -> str:
+        """Directory on the compute nodes' own disks that contains them (BasePath)."""
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The private directories (Dirs)."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether jobs see file systems that are mounted while they run (Shared)."""
+
+
 @dataclass(frozen=True)
 class SlurmConf:
-    """Everything that Slurm's files say.
+    """The contents of Slurm's files.
 
     Args:
         cluster_name: ClusterName.
-        controllers: what each calls itself (`hostname -s`, or slurmctld does not know that it is meant) and the
-            address at which the daemons reach it; the primary first.
-        version: of the installed Slurm, such as `24.11.5`.
-        nodes: in the order of the cluster file.
-        partitions: name, node list and other keys of each, in the order of the cluster file.
-        slurm_conf: the user's keys; they replace the line that slurmfab would have written, `None` leaves it out.
+        controllers: hostname (`hostname -s`, by which slurmctld recognizes its host) and address of each controller;
+            the primary first.
+        version: the installed Slurm, such as `24.11.5`.
+        nodes: the compute nodes, in the order of the cluster file.
+        partitions: name, node list and other keys of each partition, in the order of the cluster file.
+        slurm_conf: the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out.
         cgroup_conf: the same for cgroup.conf.
-        cgroup: the weakest set-up among the compute nodes, because slurm.conf is one for all of them.
-        memory_margin: what of a node's memory is kept from jobs; see `node_lines.real_memory`.
-        state_directory: StateSaveLocation; every controller sees it.
+        cgroup: control groups that all compute nodes have, as they share one slurm.conf.
+        memory_margin: memory of a node that is not in RealMemory; see `node_lines.real_memory`.
+        state_directory: StateSaveLocation, shared by all controllers.
         qos: keys and values of each QOS, in the order of the cluster file.
-        mail_programs: what sends mail on each controller, empty where nothing could.
-        accounting_host: address of slurmdbd's host, empty for a cluster without accounting.
-        enforces_limits: whether jobs are held to accounts and limits.
-        private_tmp: directories that each job has for itself; `None` for none.
+        mail_programs: program that sends mail on each controller; empty for none.
+        accounting_host: address of slurmdbd's host; empty for a cluster without accounting.
+        enforces_limits: whether slurm.conf makes jobs need accounts and obey limits.
+        private_tmp: directories that are private to each job; `None` for none.
         configless: whether slurmctld serves these files to compute nodes.
-        licenses: how many jobs may use some software at a time, by its name.
-        programs: those of ours that nodes run.
+        licenses: number of licences by name of the software.
+        programs: programs of slurmfab that nodes run.
     """
 
     cluster_name: str
@@ -68,33 +83,42 @@ class SlurmConf:
     mail_programs: tuple[str, ...] = ()
     accounting_host: str = ""
     enforces_limits: bool = False
-    private_tmp: PrivateTmp | None = None
+    private_tmp: PrivateDirectories | None = None
     configless: bool = False
     licenses: Mapping[str, int] = field(default_factory=dict)
     programs: NodePrograms = field(default_factory=NodePrograms)
 
     @property
     def mail_program(self) -> str:
-        """MailProg, which is one for all controllers; empty where not all have the same."""
+        """MailProg, one for all controllers; empty if they have different mail programs."""
         return self.mail_programs[0] if len(set(self.mail_programs)) == 1 else ""
 
     @property
     def explains_refusals(self) -> bool:
-        """Whether slurmctld runs our script, which tells people without an account what to do."""
+        """Whether slurmctld runs slurmfab's job submit script, with messages for users without an account."""
         return explains_refusals(self.slurm_conf, enforces=self.enforces_limits)
 
 
 def render(conf: SlurmConf) -> dict[str, str]:
-    """The files' texts by name: `slurm.conf`, `cgroup.conf`; where they are needed `gres.conf`, `job_container.conf`.
+    """Render Slurm's files.
+
+    Returns:
+        Texts by name: `slurm.conf` and `cgroup.conf`; `gres.conf` and `job_container.conf` only if they are needed.
 
     Raises:
-        SlurmfabError: the version is too old or none, the memory margin is none, or a value cannot be written.
+        SlurmfabError: the version is too old, or version, memory margin or a value is invalid.
     """
+    context = _context(conf)
+    return {name: fill(name, context) for name in _needed(context)}
+
+
+def _context(conf: SlurmConf) -> dict[str, object]:
+    """The values for the templates, by the names that these use."""
     version = SlurmVersion.parse(conf.version)
     slurm, cgroups = _Settings(conf.slurm_conf), _Settings(conf.cgroup_conf)
     kinds = one_of_each(conf.nodes)
     yielding = preemption([said for _, _, said in conf.partitions], conf.qos, conf.slurm_conf)
-    context = {
+    return {
         "cluster_name": conf.cluster_name,
         "controllers": [_host_and_address(*controller) for controller in conf.controllers],
         "state_directory": conf.state_directory,
@@ -107,7 +131,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "accounting_host": conf.accounting_host,
         "enforces_limits": conf.enforces_limits,
         "private_tmp": conf.private_tmp,
-        "licenses": licenses.written(conf.licenses),
+        "licenses": ",".join(f"{name}:{count}" for name, count in conf.licenses.items()),
         "programs": conf.programs,
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
@@ -122,11 +146,10 @@ def render(conf: SlurmConf) -> dict[str, str]:
         "cgroups": cgroups.line,
         "cgroups_rest": cgroups.rest,
     }
-    return {name: fill(name, context) for name in _needed(context)}
 
 
 def _needed(context: Mapping[str, object]) -> tuple[str, ...]:
-    """The names of the files that are there to be: some only where there is something to say."""
+    """The names of the files to render; some are optional."""
     optional = {"gres.conf": "gres_lines", "job_container.conf": "private_tmp"}
     return (*_ALWAYS, *(name for name, key in optional.items() if context[key]))
 
@@ -142,10 +165,10 @@ def fill(name: str, context: Mapping[str, object]) -> str:
 
 
 class _Settings:
-    """The user's keys for one file, asked for one by one while the template is filled in.
+    """The user's keys for one file; the template calls its methods for one key after another.
 
     Args:
-        own: keys in any case, and values; `None` leaves a line out.
+        own: values by key in any case; `None` leaves a line out.
     """
 
     def __init__(self, own: Mapping[str, str | None]) -> None:
@@ -153,7 +176,7 @@ class _Settings:
         self._written: set[str] = set()
 
     def line(self, key: str, value: object) -> str:
-        """The line of a key of ours, with the user's value where there is one."""
+        """The line of a key, with the user's value if there is one, else with slurmfab's."""
         self._written.add(key.lower())
         _, wanted = self._own.get(key.lower(), (key, str(value)))
         if wanted is None:
@@ -161,28 +184,28 @@ class _Settings:
         return assignment(key, wanted)
 
     def line_with(self, key: str, option: str) -> str:
-        """The line of a key whose value is a list, with an option of ours before the user's."""
+        """The line of a key whose value is a list, with an option of slurmfab before the user's."""
         _, own = self._own.get(key.lower(), (key, None))
         others = [word for word in (own or "").split(",") if word.strip() and word.strip().lower() != option]
         self._written.add(key.lower())
         return assignment(key, ",".join((option, *others)))
 
     def rest(self) -> Iterator[str]:
-        """The lines of the user's keys that no `line` was for, by name."""
+        """Yield the lines of the user's other keys, sorted by name."""
         for name, (key, value) in sorted(self._own.items()):
             if name not in self._written and value is not None:
                 yield assignment(key, value)
 
 
 def load_templates() -> None:
-    """Compile the templates of the files that every cluster has, so that later they are only filled in."""
+    """Compile the templates of the files that every cluster has, ahead of their use."""
     for name in _ALWAYS:
         _environment().get_template(f"{name}.j2")
 
 
 @cache
 def _environment() -> Environment:
-    """Jinja2 as the templates expect it: a name that is not there is an error, and block tags leave no blank lines."""
+    """The Jinja2 environment: undefined names are errors, and block tags leave no blank lines."""
     return Environment(
         loader=FileSystemLoader(_TEMPLATES),
         undefined=StrictUndefined,
@@ -193,23 +216,23 @@ def _environment() -> Environment:
 
 
 def _host_and_address(hostname: str, address: str) -> str:
-    """A controller as SlurmctldHost wants it."""
+    """A controller as value of SlurmctldHost: `HOSTNAME(ADDRESS)`."""
     return hostname if address in ("", hostname) else f"{hostname}({address})"
 
 
 def _partition_lines(conf: SlurmConf, yielding: Preemption | None) -> list[str]:
-    """The PartitionName lines, each with what its partition has to say so that preemption works."""
+    """The PartitionName lines, with the settings that preemption needs."""
     return [_partition_line(name, nodes, partition_settings(said, yielding)) for name, nodes, said in conf.partitions]
 
 
 def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:
-    """A PartitionName line; one without nodes is a partition that waits for its first."""
+    """A PartitionName line; without the key Nodes for a partition without nodes."""
     words = {"PartitionName": name, **({"Nodes": nodes} if nodes else {}), **settings}
     return " ".join(assignment(key, value) for key, value in words.items())
 
 
 def _memory_per_cpu(nodes: Iterable[Node], memory_margin: str) -> int:
-    """The least memory per CPU of all nodes, in MiB: what every CPU of the cluster can have."""
+    """The least memory per CPU of all nodes in MiB, for DefMemPerCPU."""
     shares = set()
     for node in nodes:
         said = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}

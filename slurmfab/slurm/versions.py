@@ -1,7 +1,7 @@
-"""What differs between Slurm 22.05 and 26.05: keys and values, packages, pid files, and what a reconfigure can do.
+"""Differences between Slurm 22.05 and 26.05: keys and values, packages, pid files, and effects of a reconfigure.
 
-Rules of the newest known version hold for newer ones as well, with one difference: keys that nobody here has heard of
-are let through, because the installed Slurm is asked about the finished file anyway.
+Newer versions get the rules of the newest known one, except that unknown keys are allowed, as the installed Slurm
+checks the rendered file anyway.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
 
 @dataclass(frozen=True, order=True)
 class SlurmVersion:
-    """A release series of Slurm, such as 24.11: versions within a series have the same keys.
+    """A release series of Slurm, such as 24.11; all its versions have the same keys.
 
     Args:
         major: the year, such as 24.
@@ -29,17 +29,17 @@ class SlurmVersion:
 
     @classmethod
     def parse(cls, text: str) -> SlurmVersion:
-        """The series in a version of Slurm's, of a package or of a program's answer.
+        """Parse a version of Slurm, of a package, or in the output of a program.
 
         >>> str(SlurmVersion.parse("22.05.8-4+deb12u3"))
         '22.05'
 
         Raises:
-            SlurmfabError: there is no version in the text, or it is older than slurmfab supports.
+            SlurmfabError: the text contains no version, or one that is too old for slurmfab.
         """
         found = re.search(r"(?<![\d.])(\d\d)\.(\d\d)(?!\d)", text)
         if not found:
-            raise SlurmfabError(f"“{text}” is no version of Slurm; one looks like 24.11.5.")
+            raise SlurmfabError(f"“{text}” is not a Slurm version such as 24.11.5.")
         version = cls(int(found[1]), int(found[2]))
         if version < OLDEST:
             raise SlurmfabError(
@@ -53,7 +53,7 @@ class SlurmVersion:
 
     @property
     def is_known(self) -> bool:
-        """Whether slurmfab has tables for this series; a newer one is treated like the newest known."""
+        """Whether slurmfab has tables for this series; newer series get those of the newest known one."""
         return self <= NEWEST
 
 
@@ -77,14 +77,17 @@ DISTRIBUTION: Mapping[str, str] = {
 
 
 def distribution_version(codename: str) -> SlurmVersion:
-    """The Slurm that a release of Debian or Ubuntu would install.
+    """The Slurm version of a release of Debian or Ubuntu.
+
+    Args:
+        codename: `VERSION_CODENAME` of os-release(5).
 
     Raises:
-        SlurmfabError: the release is unknown, or its Slurm is older than slurmfab supports.
+        SlurmfabError: the release is unknown, or its Slurm is too old for slurmfab.
     """
     if codename not in DISTRIBUTION:
         raise SlurmfabError(
-            f"slurmfab does not know which Slurm the release “{codename}” carries (known: {', '.join(DISTRIBUTION)})."
+            f"slurmfab does not know which Slurm the release “{codename}” has (known: {', '.join(DISTRIBUTION)})."
         )
     return SlurmVersion.parse(DISTRIBUTION[codename])
 
@@ -92,28 +95,28 @@ def distribution_version(codename: str) -> SlurmVersion:
 def packages(role: str) -> tuple[str, ...]:
     """The Debian and Ubuntu packages that a host needs, sorted; the same names in every supported release.
 
-    munge is named because Slurm 26.05 only recommends it; openssh-client because the slurm user's SSH goes out from
-    every host. No libpmix: Debian 13's slurm-client depends on it, and Debian 12's pmix plugin opens `libpmix.so`,
-    which only libpmix-dev has, with a compiler's worth of packages behind it.
+    munge is listed because Slurm 26.05 only recommends it; openssh-client because the slurm user uses SSH everywhere.
+    libpmix is not listed: Debian 13's slurm-client depends on it, and Debian 12's pmix plugin opens `libpmix.so`, which
+    is only in libpmix-dev, whose dependencies include a compiler.
 
     Args:
         role: `controller`, `database`, `compute` or `login`.
     """
     daemon = {"controller": ("slurmctld",), "database": ("slurmdbd",), "compute": ("slurmd",), "login": ()}
     if role not in daemon:
-        raise InputError(f"“{role}” is no role with packages (known: {', '.join(daemon)}).")
+        raise InputError(f"“{role}” is not a role with packages (known: {', '.join(daemon)}).")
     return tuple(sorted(("munge", "openssh-client", "slurm-client", *daemon[role])))
 
 
 BUS = "dbus"
-"""The package of the system bus, over which slurmd asks systemd for a place of its own among control groups of v2."""
+"""The package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope."""
 
 DATABASE_SERVER = ("mariadb-client", "mariadb-server")
-"""The packages of a database server, and of the program that speaks SQL to it."""
+"""The packages of the database server and of its client."""
 
 
 def pid_files(version: SlurmVersion) -> Mapping[str, str]:
-    """The pid file of each daemon that its unit expects: of `slurmctld`, `slurmd` and `slurmdbd`.
+    """The pid file that the unit of each daemon expects, by daemon: `slurmctld`, `slurmd` and `slurmdbd`.
 
     Up to 23.02 the units name `PIDFile=/run/….pid`. From 23.11 on slurmctld and slurmdbd run as the slurm user and own
     only their RuntimeDirectory.
@@ -127,42 +130,28 @@ def pid_files(version: SlurmVersion) -> Mapping[str, str]:
     }
 
 
-def slurmctld_starts_as_slurm(version: SlurmVersion) -> bool:
-    """Whether the unit starts slurmctld as the slurm user, so that root no longer makes or opens anything for it."""
-    return version >= SlurmVersion(23, 11)
-
-
 def adds_nodes_by_reconfigure(version: SlurmVersion) -> bool:
-    """Whether `scontrol reconfigure` takes nodes that were added or removed.
+    """Whether `scontrol reconfigure` can add and remove nodes.
 
-    Before 24.11 every slurmd and slurmctld has to be restarted; up to 23.02 a reconfigure with other nodes even ends
+    Before 24.11 every slurmd and slurmctld must be restarted; up to 23.02 a reconfigure with other nodes even ends
     slurmctld (“MaxNodeCount has changed”).
     """
     return version >= SlurmVersion(24, 11)
 
 
 def reconfigure_renews_daemons(version: SlurmVersion) -> bool:
-    """Whether a reconfigure makes new processes of slurmctld and of every slurmd, instead of reading files anew."""
+    """Whether a reconfigure starts new processes of slurmctld and slurmd, instead of reading the files again."""
     return version >= SlurmVersion(23, 11)
 
 
 def slurmd_mode(version: SlurmVersion) -> str:
-    """How the packages' unit starts slurmd: `-D -s` (Type=simple) up to 23.02, `--systemd` (Type=notify) later."""
+    """The options of slurmd in its unit: `-D -s` (Type=simple) up to 23.02, `--systemd` (Type=notify) later."""
     return "-D -s" if version < SlurmVersion(23, 11) else "--systemd"
-
-
-def reconfigure_is_safe(version: SlurmVersion) -> bool:
-    """Whether slurmctld survives a reconfigure with a configuration that it cannot use.
-
-    From 23.11 on a new process takes over only if it comes up; before, slurmctld re-reads in place and dies of a
-    mistake.
-    """
-    return version >= SlurmVersion(23, 11)
 
 
 @dataclass(frozen=True)
 class _Refused:
-    """A value that is fatal: what matches `value` (a regular expression) in versions `since` <= v < `until`."""
+    """A fatal value: one that matches `value` (a regular expression) in versions `since` <= v < `until`."""
 
     key: str
     value: str
@@ -174,20 +163,20 @@ class _Refused:
 _REFUSED_SLURM_CONF = (
     _Refused("SelectType", "select/cons_res", "it was removed in 23.11; write select/cons_tres", since=(23, 11)),
     _Refused("SelectType", "select/cray_aries", "the plugin was removed in 24.05", since=(24, 5)),
-    _Refused("FastSchedule", ".*", "it was removed; for what 2 did write SlurmdParameters=config_overrides"),
+    _Refused("FastSchedule", ".*", "it was removed; instead of FastSchedule=2 write SlurmdParameters=config_overrides"),
     _Refused("AccountingStoreJobComment", ".*", "it was removed; write AccountingStoreFlags=job_comment"),
     _Refused("AccountingStorageLoc", ".*", "it was removed; leave the key out", until=(25, 11)),
     _Refused("SallocDefaultCommand", ".*", "it was removed; write LaunchParameters=use_interactive_step"),
     _Refused("AccountingStorageType", "accounting_storage/mysql", "only slurmdbd writes to the database"),
-    _Refused("TopologyPlugin", "topology/default", "the plugin came with 23.11; leave the key out", until=(23, 11)),
-    _Refused("TopologyPlugin", "topology/block", "the plugin came with 23.11", until=(23, 11)),
-    _Refused("TopologyPlugin", "topology/flat", "the plugin came with 25.05; leave the key out", until=(25, 5)),
+    _Refused("TopologyPlugin", "topology/default", "the plugin was added in 23.11; leave the key out", until=(23, 11)),
+    _Refused("TopologyPlugin", "topology/block", "the plugin was added in 23.11", until=(23, 11)),
+    _Refused("TopologyPlugin", "topology/flat", "the plugin was added in 25.05; leave the key out", until=(25, 5)),
     _Refused("TopologyPlugin", "topology/hypercube", "the plugin was removed in 23.11", since=(23, 11)),
     _Refused("TopologyPlugin", "topology/3d_torus", "the plugin was removed in 25.05", since=(25, 5)),
     _Refused("ProctrackType", "proctrack/cray_aries", "the plugin was removed in 24.05", since=(24, 5)),
 )
 _REFUSED_CGROUP_CONF = (
-    _Refused("CgroupPlugin", "disabled", "the value came with 24.05; leave the key out", until=(24, 5)),
+    _Refused("CgroupPlugin", "disabled", "the value was added in 24.05; leave the key out", until=(24, 5)),
 )
 
 
@@ -198,17 +187,17 @@ def complaints(
     node_keys: Iterable[str],
     partition_keys: Iterable[str],
 ) -> tuple[str, ...]:
-    """What the given Slurm would refuse or ignore of a user's settings: one sentence each, none when all is well.
+    """The user's settings that a Slurm version refuses or ignores.
 
     Args:
-        version: of the installed Slurm.
-        slurm_conf: keys and values for slurm.conf; `None` stands for “leave the line out”.
+        version: the installed Slurm.
+        slurm_conf: values by key for slurm.conf; `None` leaves the line out.
         cgroup_conf: the same for cgroup.conf.
-        node_keys: keys that occur in node lines.
-        partition_keys: keys that occur in partition lines.
+        node_keys: keys of node lines.
+        partition_keys: keys of partition lines.
 
     Returns:
-        sentences such as `slurm_conf.HashPlugin: Slurm 22.05 does not know this key (it came with 24.05)`.
+        One sentence for each, such as `slurm_conf.HashPlugin: Slurm 22.05 does not know this key (added in 24.05)`.
     """
     asked = (
         ("slurm_conf", SLURM_CONF, slurm_conf),
@@ -219,19 +208,19 @@ def complaints(
     found: list[str] = []
     for section, table, settings in asked:
         for name, value in settings.items():
-            reason = _key_trouble(version, table, name, value)
+            reason = _key_complaint(version, table, name, value)
             if reason:
                 found.append(f"{section}.{name}: {reason}")
     for section, rules, settings in (
         ("slurm_conf", _REFUSED_SLURM_CONF, slurm_conf),
         ("cgroup_conf", _REFUSED_CGROUP_CONF, cgroup_conf),
     ):
-        found += _value_troubles(version, section, rules, settings)
+        found += _value_complaints(version, section, rules, settings)
     return tuple(found)
 
 
-def _key_trouble(version: SlurmVersion, table: Mapping[str, Key], name: str, value: str | None) -> str:
-    """Why a key cannot stand in its file, empty when it can."""
+def _key_complaint(version: SlurmVersion, table: Mapping[str, Key], name: str, value: str | None) -> str:
+    """Why a key is not allowed in its file; empty if it is."""
     key = table.get(name.lower())
     if key is None:
         return _unknown_key(version, table, name)
@@ -239,16 +228,16 @@ def _key_trouble(version: SlurmVersion, table: Mapping[str, Key], name: str, val
         return ""
     series = (version.major, version.minor)
     if series < key.since:
-        return f"Slurm {version} does not know this key (it came with {SlurmVersion(*key.since)})"
+        return f"Slurm {version} does not know this key (added in {SlurmVersion(*key.since)})"
     if series >= key.until:
-        return f"Slurm {version} does not know this key any more (it went with {SlurmVersion(*key.until)})"
+        return f"Slurm {version} no longer knows this key (removed in {SlurmVersion(*key.until)})"
     if series >= key.ignored_from:
         return f"Slurm {version} ignores this key (since {SlurmVersion(*key.ignored_from)}); remove it"
     return ""
 
 
 def _unknown_key(version: SlurmVersion, table: Mapping[str, Key], name: str) -> str:
-    """A complaint about a key that no supported Slurm knows; empty when the version is too new for us to know."""
+    """The complaint about a key that no supported Slurm has; empty if the version is newer than the tables."""
     if not version.is_known:
         return ""
     close = difflib.get_close_matches(name.lower(), table, n=1, cutoff=0.75)
@@ -256,10 +245,10 @@ def _unknown_key(version: SlurmVersion, table: Mapping[str, Key], name: str) -> 
     return f"no such key in Slurm {version}{guess}"
 
 
-def _value_troubles(
+def _value_complaints(
     version: SlurmVersion, section: str, rules: Iterable[_Refused], settings: Mapping[str, str | None]
 ) -> Iterator[str]:
-    """Complaints about values that end the daemons of this version."""
+    """Yield complaints about values with which the daemons of this version do not start."""
     series = (version.major, version.minor)
     for name, value in settings.items():
         for rule in rules:

@@ -1,1 +1,1 @@
-"""The way to a host: route, pinned keys, connection, and the conversation with the agent over it."""
+"""SSH to the hosts: routes, host keys, connections, and the protocol of the agent."""

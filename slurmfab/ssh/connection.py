@@ -1,9 +1,11 @@
-"""SSH connections by Fabric, with what it leaves out: pinned host keys, no Nagle delay, bounded waits, plain errors."""
+"""SSH connections by Fabric, with additions: pinned host keys, no Nagle delay, time limits, plain error messages."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import select
 import socket
 import threading
 from functools import cache
@@ -17,52 +19,58 @@ from slurmfab.ssh.host_keys import PinnedKey, known_keys, refused_types, spelled
 from slurmfab.ssh.route import Route
 
 CONNECT_SECONDS = 10
-"""How long a TCP connection may take; a host that is switched off answers nothing at all."""
+"""Time limit for a TCP connection; a host that is switched off does not answer at all."""
 
 BANNER_SECONDS = 20
-"""How long sshd may take to say who it is; many connections at once make it slow, a hanging one never does."""
+"""Time limit for the SSH banner; sshd is slow with many connections at once, and a hanging sshd never sends it."""
 
-SILENCE = ("banner", "No existing session")
-"""What paramiko says when an sshd accepts a connection and then keeps silent."""
+NO_BANNER = ("banner", "No existing session")
+"""Parts of paramiko's message about an sshd that accepts a connection and then sends no banner."""
 
 NO_CHANNEL = ("Timeout opening channel", "Unable to open channel")
-"""What paramiko says when a jump host waits for a host that answers nothing at all, and of the second of two hosts that
-it refuses at the same moment: paramiko keeps one reason for all channels of a connection."""
+"""Parts of paramiko's message if a jump host waits for a host that does not answer, or refuses two hosts at the
+same moment: paramiko keeps one reason for all channels of a connection."""
+
+NO_KEY = "No authentication methods available"
+"""Part of paramiko's message if there is no key to offer."""
+
+SSH_PORT = 22
 
 AUTHENTICATION = "Authentication timeout"
-"""What paramiko says when an sshd does not say whether it lets somebody in."""
+"""Part of paramiko's message if sshd neither accepts nor refuses a login in time."""
 
 # Without a handler of its own, paramiko's reports of lost connections go to standard error, tracebacks and all.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 LOGIN_SECONDS = 30
-"""How long sshd may take to judge one key, and a jump host to make a connection."""
+"""Time limit for sshd to check one key, and for a jump host to make a connection."""
 
 OPEN_SECONDS = 60
-"""How long all of it may take together, whichever step hangs, and however many keys there are to try."""
+"""Time limit for all steps together, whichever of them hangs, and however many keys are tried."""
 
 KEEPALIVE_SECONDS = 5
-"""How often something is sent at least, lest a network that is gone be noticed only when somebody asks."""
+"""A keepalive is sent this often, so that a lost network is noticed even between requests."""
 
 UNACKNOWLEDGED_SECONDS = 15
-"""After how long without an acknowledgement by the other side's kernel a connection is gone (TCP_USER_TIMEOUT, tcp(7)).
+"""A connection ends after this time without a TCP acknowledgement (TCP_USER_TIMEOUT, tcp(7)).
 
-However busy a host is, its kernel acknowledges; so this can be shorter than the patience with the agent. A host that
-vanishes is noticed within 20 s, as something is sent every 5 s. Behind a jump host only the agent's silence tells.
+The kernel of a busy host still acknowledges, so this can be shorter than the time limit for the agent's data. A host
+that disappears is noticed within 20 s, as data is sent every 5 s. Behind a jump host only the agent's time limit works.
 """
 
 
 def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None = None) -> fabric.Connection:
-    """An open SSH connection to a host.
+    """Open an SSH connection to a host.
 
     Args:
         route: the way to it.
-        policy: what holds its pinned key; the key that the host showed is in `policy.shown` afterwards.
-        gateway: the open connection to the jump host in front of it.
+        policy: the check of its host key; the key that the host showed is in `policy.shown` afterwards.
+        gateway: the open connection to its jump host; `None` for a direct connection.
 
     Raises:
-        Unreachable: no connection, with the reason in words; `HostKeyUnknown`, `HostKeyChanged` and `LoginRefused`
-            are kinds of it.
+        Unreachable: no connection, and why; also its subclasses `HostKeyUnknown`, `HostKeyChanged` and
+            `LoginRefused`.
+        InputError: the private key cannot be read.
     """
     connection = fabric.Connection(
         route.address,
@@ -91,7 +99,7 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
 
 
 def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
-    """The arguments of paramiko's `SSHClient.connect` for a host: what to log in with, and how long to wait."""
+    """The arguments of paramiko's `SSHClient.connect` for a host: keys and time limits."""
     arguments: dict[str, Any] = {
         "banner_timeout": BANNER_SECONDS,
         "auth_timeout": LOGIN_SECONDS,
@@ -103,34 +111,60 @@ def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
     }
     if route.key:
         return {**arguments, "pkey": load_key(route.key)}
-    # Files with a passphrase are passed over by paramiko; as a rule an agent holds their keys.
+    # paramiko skips files with a passphrase; usually an SSH agent holds their keys.
     return {**arguments, "key_filename": list(route.keys)}
 
 
 @cache
 def load_key(path: str) -> paramiko.PKey:
-    """A private key, read once for all hosts, since a passphrase makes every reading slow.
+    """Read a private key, once for all hosts.
 
     Raises:
-        InputError: there is none, or it is encrypted.
+        InputError: the file does not exist, has a passphrase, or is not a private key.
     """
     try:
         return paramiko.PKey.from_path(path)
     except FileNotFoundError as error:
-        raise InputError(f"There is no private key {path}; name another one with --key or ssh.key.") from error
+        raise InputError(f"The private key {path} does not exist. Name another one with --key or ssh.key.") from error
     except (paramiko.PasswordRequiredException, TypeError) as error:
         raise InputError(
-            f"The private key {path} has a passphrase. Add it to an agent (ssh-add {path}) and leave ssh.key out."
+            f"The private key {path} has a passphrase. Add it to an SSH agent (ssh-add {path}), "
+            "and leave out --key and ssh.key."
         ) from error
     except (OSError, ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
         raise InputError(f"{path} cannot be used as a private key: {error}.") from error
 
 
-def without_delay(sock: socket.socket, **arguments: Any) -> paramiko.Transport:
-    """A transport whose small packets leave at once, and whose broken network is noticed.
+class ProxySocket(paramiko.ProxyCommand):
+    """A proxy command as a socket whose end is noticed; paramiko's own asks one that has ended until its time is over.
 
-    A gateway's channel has no such options, and systems other than Linux lack the second one.
+    Args:
+        started: the command, which runs already.
     """
+
+    def __init__(self, started: paramiko.ProxyCommand) -> None:
+        vars(self).update(vars(started))
+
+    def recv(self, size: int) -> bytes:
+        """At most so many bytes, and none when the program has closed its output.
+
+        Raises:
+            TimeoutError: nothing came within the time that paramiko has set.
+        """
+        output: Any = self.process.stdout
+        ready, _, _ = select.select([output], [], [], self.timeout)
+        if not ready:
+            raise TimeoutError
+        return os.read(output.fileno(), size)
+
+
+def without_delay(sock: Any, **arguments: Any) -> paramiko.Transport:
+    """Make a transport that sends small packets at once and notices a lost network.
+
+    The channel of a jump host has neither socket option, and only Linux has TCP_USER_TIMEOUT.
+    """
+    if isinstance(sock, paramiko.ProxyCommand):
+        return paramiko.Transport(ProxySocket(sock), **arguments)
     with contextlib.suppress(AttributeError, OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_SECONDS * 1000)
@@ -138,66 +172,88 @@ def without_delay(sock: socket.socket, **arguments: Any) -> paramiko.Transport:
 
 
 def gateway_policy(route: Route) -> PinnedKey:
-    """The pinned key of a jump host, which stands in nobody's lock: that of the user's or the system's known_hosts."""
+    """The host key check of a jump host: no lock has its key, so it must be in a known_hosts file."""
     return PinnedKey(route.host, known_keys({spelled(route.host, route.port), spelled(route.address, route.port)}))
 
 
 def explained_gateway(error: HostError) -> Unreachable:
-    """Why a jump host cannot be used; its key belongs into known_hosts, since no cluster's lock holds it."""
+    """The error of a jump host; its host key must be in known_hosts, since no lock has it."""
     if isinstance(error, HostKeyUnknown):
         return Unreachable(
             error.host,
             f"the jump host's SSH host key is unknown: {error.key_type} {error.fingerprint}. "
-            "Compare it with its console, then log in there once with ssh, so that ~/.ssh/known_hosts holds it.",
+            "Compare it with the one on its console, then log in there once with ssh, which adds it to "
+            "~/.ssh/known_hosts.",
         )
     return Unreachable(error.host, f"the jump host cannot be used: {error.reason}")
 
 
 def undecided(route: Route) -> Unreachable:
-    """What to say of an sshd that neither lets somebody in nor refuses."""
+    """The error for an sshd that neither accepts nor refuses a login in time."""
     return Unreachable(
         route.host,
-        f"{route.address} port {route.port} does not say in time whether it lets {route.user} in. "
-        "Something hangs there: a user database (LDAP), PAM, a home directory on a dead file server.",
+        f"SSH login timed out: {route.address} port {route.port} neither accepted nor refused {route.user}. "
+        "Something on the host hangs: a user database (LDAP), PAM, or a home directory on a dead file server.",
+    )
+
+
+def refused_login(error: Exception, route: Route) -> LoginRefused:
+    """The error for a refused login: no key, only keys with a passphrase, or keys that the host does not accept."""
+    where = f"{route.address} port {route.port}"
+    port = "" if route.port == SSH_PORT else f"-p {route.port} "
+    install = f"ssh-copy-id {port}{route.user}@{route.address}"
+    if NO_KEY in str(error):
+        places = ", ".join(route.keys) or "~/.ssh"
+        return LoginRefused(
+            route.host,
+            f"there is no SSH key for the login at {where}: none in an SSH agent, none in {places}. Name a private key "
+            "(--key at first contact, key under ssh in the cluster file), or make one: ssh-keygen -t ed25519. "
+            f"Then put its public key on the host: {install}.",
+        )
+    if isinstance(error, paramiko.PasswordRequiredException):
+        return LoginRefused(
+            route.host,
+            f"the SSH keys for the login at {where} have a passphrase. Add them to an SSH agent: ssh-add.",
+        )
+    others = ", ".join(route.keys) or "the default keys in ~/.ssh"
+    offered = f"the key {route.key}" if route.key else f"the keys of the SSH agent and {others}"
+    return LoginRefused(
+        route.host,
+        f"{where} refused the login of {route.user} with {offered}. Add the public key to authorized_keys there "
+        f"({install}), or name another user or key (--user and --key at first contact, ssh in the cluster file).",
     )
 
 
 def explained(error: Exception, route: Route) -> Unreachable:  # noqa: PLR0911 - one return for each cause
-    """Why a connection failed, in words, with what to try."""
+    """The error for a failed connection: why it failed, and what to try."""
     where = f"{route.address} port {route.port}"
-    if isinstance(error, paramiko.AuthenticationException):
-        others = ", ".join(route.keys) or "the default ones"
-        offered = f"the key {route.key}" if route.key else f"the agent's keys and {others}"
-        return LoginRefused(
-            route.host,
-            f"{where} does not let {route.user} in with {offered}. "
-            "Put the public key into its authorized_keys, or name another user or key.",
-        )
+    if isinstance(error, paramiko.AuthenticationException) or NO_KEY in str(error):
+        return refused_login(error, route)
     if isinstance(error, socket.gaierror):
         return Unreachable(
             route.host,
             f"the name {route.address} does not resolve. "
-            "Give an address in the cluster file (addresses) or in ssh_config.",
+            "Set its address in the cluster file (addresses) or in ssh_config.",
         )
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
         return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")
     if isinstance(error, paramiko.ChannelException) or any(words in str(error) for words in NO_CHANNEL):
         return Unreachable(
             route.host,
-            f"its jump host makes no connection to {where} ({getattr(error, 'text', 'no answer')}). Is the host up, "
+            f"its jump host cannot connect to {where} ({getattr(error, 'text', 'no answer')}). Is the host up, "
             "does the jump host reach it, and does its sshd allow that (AllowTcpForwarding in sshd_config)?",
         )
     if isinstance(error, TimeoutError):
         return Unreachable(
             route.host,
-            f"no answer from {where} within {CONNECT_SECONDS} s. Is the host up, and no firewall in between?",
+            f"no answer from {where} within {CONNECT_SECONDS} s. Is the host up? Does a firewall block the port?",
         )
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and "host key" in str(error):
         return Unreachable(route.host, f"{where} offers no SSH host key of a type that is pinned for it.")
-    if isinstance(error, EOFError) or any(words in str(error) for words in SILENCE):
+    if isinstance(error, EOFError) or any(words in str(error) for words in NO_BANNER):
         return Unreachable(
             route.host,
-            f"{where} accepts connections but keeps silent. "
+            f"{where} accepts connections but sends no SSH banner. "
             "Its sshd hangs, or the host is overloaded or shutting down.",
         )
     return Unreachable(route.host, f"no SSH connection to {where}: {str(error) or type(error).__name__}.")

@@ -1,4 +1,4 @@
-"""The same for many hosts at once: calls that begin together, and answers as they come."""
+"""Call a function for many hosts at the same time, and return each result as it arrives."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Generic, TypeVar
 from slurmfab.errors import SlurmfabError
 
 FAN_OUT = 64
-"""How many hosts are talked to at a time."""
+"""The most hosts that are asked at the same time."""
 
 Result = TypeVar("Result")
 
 
-class Asked(Generic[Result]):
-    """Hosts for each of which a function was called: an iterable of each with its result, or its error for people.
+class PendingAnswers(Generic[Result]):
+    """Running calls for many hosts: an iterable of each host with its result or its SlurmfabError.
 
-    When nobody listens any more, or after `close`, no further call begins.
+    When the iteration ends, or after `close`, no further call begins.
 
     Args:
-        pool: where the calls run.
+        pool: the threads in which the calls run.
         futures: the calls, by host.
     """
 
@@ -29,7 +29,7 @@ class Asked(Generic[Result]):
         self.futures = futures
 
     def __iter__(self) -> Iterator[tuple[str, Result | SlurmfabError]]:
-        """Each host as its answer comes."""
+        """Yield each host with its result or error, in the order in which the calls end."""
         try:
             for future in as_completed(self.futures):
                 host = self.futures.pop(future)
@@ -45,13 +45,16 @@ class Asked(Generic[Result]):
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT) -> Asked[Result]:
-    """Begin to call a function for each host, many at a time; each host's result or error as it comes.
+def on_each(hosts: Iterable[str], function: Callable[[str], Result], fan_out: int = FAN_OUT) -> PendingAnswers[Result]:
+    """Call a function for each host, in threads.
 
     Args:
         hosts: their names.
-        function: what to do; its errors that are meant for people become results, all others are raised.
-        fan_out: how many at a time.
+        function: called with a host's name; a SlurmfabError becomes the host's result, other errors are raised.
+        fan_out: the most calls at the same time.
+
+    Returns:
+        An iterable of (host, result or SlurmfabError), in the order in which the calls end.
     """
     pool = ThreadPoolExecutor(max_workers=max(1, fan_out), thread_name_prefix="host")
-    return Asked(pool, {pool.submit(function, host): host for host in hosts})
+    return PendingAnswers(pool, {pool.submit(function, host): host for host in hosts})

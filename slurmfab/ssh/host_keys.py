@@ -1,4 +1,4 @@
-"""Who vouches for a host's SSH key: the cluster's lock, then the user's and the system's known_hosts."""
+"""Known SSH host keys: those in the cluster's lock, then those in the user's and the system's known_hosts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import paramiko
 
@@ -14,56 +15,67 @@ from slurmfab.errors import HostKeyChanged, HostKeyUnknown
 
 SSH_PORT = 22
 LEAST_FIELDS = 3
-"""What a known_hosts line has at least: names, type and key (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
+"""The least number of fields in a known_hosts line: names, type, key (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
 
 KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("/etc/ssh/ssh_known_hosts"))
 
 RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
 SIGNATURES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", *RSA_SIGNATURES)
-"""What paramiko 5 accepts of a host, best first; a test holds it against the library."""
+"""The host key algorithms that paramiko 5 accepts, best first; a test compares them with the library."""
+
+
+class HostKey(NamedTuple):
+    """A public SSH host key.
+
+    Args:
+        kind: its type, such as `ssh-ed25519`.
+        base64: the key, as known_hosts has it.
+    """
+
+    kind: str
+    base64: str
 
 
 class PinnedKey(paramiko.MissingHostKeyPolicy):
-    """What paramiko asks before it logs in: is this the key that is pinned for this host?
+    """The check of a host key that paramiko calls before a login.
 
     Fabric accepts any key by default, and paramiko's own table of known hosts takes quadratic time to load; so
     every connection gets one of these, and paramiko is given no table at all.
 
     Args:
         host: the host's name, for messages.
-        pinned: its known public keys, base64 by type; empty when nobody has vouched for it.
-        accept_new: whether a host without any pinned key is believed.
+        pinned: its known public keys, base64 by type; empty if none is known.
+        accept_new: whether any key is accepted from a host without known keys.
     """
 
     def __init__(self, host: str, pinned: Mapping[str, str], *, accept_new: bool = False) -> None:
         self.host = host
         self.pinned = pinned
         self.accept_new = accept_new
-        self.shown: tuple[str, str] | None = None
+        self.shown: HostKey | None = None
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
-        """Accept the key by returning, or refuse it.
+        """Accept the key by returning, or refuse it; `shown` holds it in both cases.
 
         Raises:
             HostKeyUnknown: no key of this host is known.
-            HostKeyChanged: another one is pinned.
+            HostKeyChanged: another key of this type is pinned.
         """
-        kind, value = key.get_name(), key.get_base64()
+        kind, value = self.shown = HostKey(key.get_name(), key.get_base64())
         known = self.pinned.get(kind)
         if known is None and not (self.accept_new and not self.pinned):
             raise HostKeyUnknown(self.host, kind, value, fingerprint(value))
         if known is not None and known != value:
             raise HostKeyChanged(
                 self.host,
-                f"it shows another SSH host key ({fingerprint(value)}) than the pinned one ({fingerprint(known)}). "
-                "If it was reinstalled, remove its host_keys from the cluster's lock file; otherwise somebody may be "
-                "in between.",
+                f"its SSH host key ({fingerprint(value)}) differs from the pinned one ({fingerprint(known)}). "
+                "If the host was reinstalled, remove its host_keys from the cluster's lock file; otherwise another "
+                "machine may be intercepting the connection.",
             )
-        self.shown = (kind, value)
 
 
 def refused_types(pinned: Mapping[str, str]) -> list[str]:
-    """The signature algorithms to switch off, so that a host shows a key of a type that is pinned for it."""
+    """The host key algorithms to disable, so that the host shows a key of a pinned type."""
     if not pinned:
         return []
     wanted = set(pinned) | (set(RSA_SIGNATURES) if "ssh-rsa" in pinned else set())
@@ -80,13 +92,28 @@ def fingerprint(key: str) -> str:
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
+def changed_key_text(host: str, pinned: Mapping[str, str], shown: HostKey) -> str:
+    """The lines that tell of a host whose SSH host key is not a pinned one, with the fingerprints of all.
+
+    Args:
+        host: the host's name.
+        pinned: its known public keys, base64 by type.
+        shown: the key that it shows now.
+    """
+    before = ", ".join(f"{kind} {fingerprint(key)}" for kind, key in sorted(pinned.items())) or "unknown"
+    return (
+        f"{host}: it shows another SSH host key than before.\n  before: {before}\n"
+        f"  now:    {shown.kind} {fingerprint(shown.base64)}"
+    )
+
+
 def known_keys(names: Iterable[str], files: Iterable[Path] = KNOWN_HOSTS) -> dict[str, str]:
     """The public keys that known_hosts files hold for any of these names, base64 by type.
 
     Args:
-        names: as known_hosts spells them: `n1`, `10.0.0.1`, `[n1]:2222`.
-        files: sshd(8)-style known_hosts files; missing and unreadable ones count as empty, damaged lines are passed
-            over, and marked lines (`@cert-authority`, `@revoked`) and patterns are not understood.
+        names: in the form of known_hosts: `n1`, `10.0.0.1`, `[n1]:2222`.
+        files: known_hosts files (sshd(8)). Unreadable files count as empty. Damaged lines, marked lines
+            (`@cert-authority`, `@revoked`) and patterns are ignored.
     """
     wanted = tuple(names)
     keys: dict[str, str] = {}
@@ -108,7 +135,7 @@ def known_keys(names: Iterable[str], files: Iterable[Path] = KNOWN_HOSTS) -> dic
 
 
 def is_key(kind: str, key: str) -> bool:
-    """Whether a base64 text is a public key of this type, which its first bytes repeat (RFC 4253, section 6.6)."""
+    """Whether a base64 text is a public key of a type, which its first bytes name (RFC 4253, section 6.6)."""
     try:
         blob = base64.b64decode(key, validate=True)
     except ValueError:
@@ -134,5 +161,5 @@ def matches_hash(field: str, name: str) -> bool:
 
 
 def spelled(address: str, port: int) -> str:
-    """How known_hosts spells an address with this port."""
+    """An address and port in the form of known_hosts: `n1`, or `[n1]:2222`."""
     return address if port == SSH_PORT else f"[{address}]:{port}"

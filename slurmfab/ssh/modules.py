@@ -1,7 +1,7 @@
-"""Which of the agent's modules a request needs: those alone travel to a host, and later requests bring what they lack.
+"""The modules of the agent that a request needs: only they are sent to a host, and later requests send missing ones.
 
-The agent imports lazily, and so it is told from the text of its modules: whatever a module imports anywhere, it may
-need. Only of `main`, which imports something else for each operation, just the operation's part counts.
+The agent imports lazily, so the imports are read from the source text: a module may need whatever it imports anywhere.
+`main` imports different modules for each operation, so only the operation's function counts there.
 """
 
 from __future__ import annotations
@@ -17,44 +17,51 @@ from slurmfab.agent.main import OPERATIONS, READINGS
 
 PACKAGE = "slurmfab.agent"
 FIRST = ("boot", "compiled", "main")
-"""What runs before any request is read."""
+"""The modules that run before a request is read."""
 
-KEEPER = "kept"
-"""What keeps files as they were before a change; a dry run changes nothing, and goes without it."""
+KEEPER = "undo.undo_store"
+"""The module that saves files before a change; a dry run does not need it."""
 
-IMPORT = re.compile(rf"^( *)from {re.escape(PACKAGE)}(?:\.(\w+) import|\s+import\s+(\([^)]*\)|[^#\n(]*))", re.MULTILINE)
-"""The two forms of imports within the package (a test compares with Python's own parser)."""
+IMPORT = re.compile(rf"^( *)from {re.escape(PACKAGE)}\.([\w.]+)\s+import\s+(\([^)]*\)|[^#\n(]*)", re.MULTILINE)
+"""An import within the package: from a module, or of modules. A test compares it with Python's parser."""
 
 
 @functools.cache
 def names() -> frozenset[str]:
-    """The names of all modules of the agent."""
-    files = resources.files(PACKAGE).iterdir()
-    return frozenset(file.name[:-3] for file in files if file.name.endswith(".py") and file.name != "__init__.py")
+    """The names of all modules of the agent, such as `main` and `files.file`."""
+    top = resources.files(PACKAGE)
+    folders = [("", top), *((f"{entry.name}.", entry) for entry in top.iterdir() if entry.is_dir())]
+    return frozenset(
+        folder + file.name[:-3]
+        for folder, entries in folders
+        for file in entries.iterdir()
+        if file.name.endswith(".py") and file.name != "__init__.py"
+    )
 
 
 @functools.cache
 def source(name: str) -> str:
-    """The source text of a module, read as package data, so that an installed wheel works as a checkout does."""
-    return resources.files(PACKAGE).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    """The source text of a module, read as package data, so that it works from a wheel and from a checkout."""
+    return resources.files(PACKAGE).joinpath(f"{name.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
 def imported(text: str, *, at_top: bool = False) -> frozenset[str]:
     """The names of the agent's modules that a source text imports.
 
     Args:
-        text: of a module, or of a part of one.
-        at_top: whether only imports count that are not inside of anything.
+        text: the source text of a module, or a part of it.
+        at_top: whether only imports without indentation count.
     """
     found: set[str] = set()
     for indent, module, several in IMPORT.findall(text):
         if not (at_top and indent):
-            found |= {module} if module else set(re.findall(r"\w+", re.sub(r"\bas \w+|#.*", "", several)))
+            imports = re.findall(r"\w+", re.sub(r"\bas \w+|#.*", "", several))
+            found |= {module} if module in names() else {f"{module}.{name}" for name in imports}
     return frozenset(found)
 
 
 def closure(roots: Iterable[str]) -> frozenset[str]:
-    """Modules with all that they import, and all that those import, and so on."""
+    """Modules with all modules that they import, directly or indirectly."""
     seen: set[str] = set()
     waiting = list(roots)
     while waiting:
@@ -66,10 +73,10 @@ def closure(roots: Iterable[str]) -> frozenset[str]:
 
 
 def needed(request: Mapping[str, Any]) -> frozenset[str]:
-    """The names of the modules that a request needs; of one that the agent will refuse, what it takes to say so.
+    """The names of the modules that a request needs; for an invalid request, those that the agent needs to refuse it.
 
     Args:
-        request: as for `slurmfab.agent.main`.
+        request: JSON values, see `slurmfab.agent.main`.
     """
     kinds = {resource["kind"] for resource in request.get("resources", ()) if resource.get("kind") in KINDS}
     return _needed(str(request.get("op", "")), bool(request.get("dry_run")), frozenset(kinds))
@@ -88,5 +95,5 @@ def _needed(operation: str, dry_run: bool, kinds: frozenset[str]) -> frozenset[s
 
 
 def part_of_main(function: str) -> str:
-    """The text of a function of `main`."""
+    """The source text of a function in `main`."""
     return source("main").partition(f"\ndef {function}(")[2].partition("\n\n\n")[0]

@@ -1,7 +1,7 @@
-"""What starts the agent on a host: a constant boot text for the command line, and the modules for its standard input.
+"""How the agent starts on a host: by a constant Python text in the command line, and modules on its standard input.
 
-deployer -> host   python3 -I -B -S -c BOOT             (nothing in it but this constant)
-host -> deployer   slurmfab-agent 1                      (the program runs, so sudo is done asking)
+deployer -> host   python3 -I -B -S -c BOOT             (the command line has only this constant)
+host -> deployer   slurmfab-agent 1                      (the program runs, so sudo asks no more)
 deployer -> host   BYTES of the payload, newline, payload(of the modules that the first request needs)
 then requests and answers, see `slurmfab.agent.main`; before a request that needs further modules, a frame with those
 """
@@ -13,20 +13,24 @@ import threading
 import zlib
 
 from slurmfab.agent.main import MODULES
+from slurmfab.program_name import FAB
 from slurmfab.ssh import modules
 
+PROGRAM_NAME = "core.program_name"
+"""The module that holds the name of the program that users run."""
+
 LEVEL = 6
-"""Of compression: a higher one takes twice as long and saves a hundredth."""
+"""Level of zlib compression: a higher one takes twice as long and saves 1% of the size."""
 
 GREETING = "slurmfab-agent 1"
-"""The line with which the agent says that it runs; the number is the version of this protocol."""
+"""The first line of the agent's output, with the version of this protocol."""
 
 
 def boot(more: str = "") -> str:
-    """What Python runs. It ends with `os._exit`, because a thread of the agent may still wait for input.
+    """The Python text that starts the agent. It ends with `os._exit`, as a thread may still wait for input.
 
     Args:
-        more: arguments for `slurmfab.agent.boot.run` besides the sources, as Python text.
+        more: further arguments for `slurmfab.agent.boot.run` after the sources, as Python text.
     """
     return (
         "import json,os,sys,zlib;"
@@ -42,32 +46,38 @@ def boot(more: str = "") -> str:
 
 BOOT = boot()
 BOOT_WITHOUT_TRACE = boot(',""')
-"""The same for tests on the deploying machine itself: no compiled modules are kept there."""
+"""The same for tests on the deployer: no compiled modules are stored."""
 
 FLAGS = ("-I", "-B", "-S")
-"""Python's, for the agent: alone with its standard library, without `site`, which costs a quarter of its start."""
+"""Options of python3 for the agent: only the standard library, and no `site`, which takes a quarter of its start."""
 
 
 _PACKED: dict[frozenset[str], bytes] = {}
 _PACKING = threading.Lock()
-"""Many hosts ask at once for the same modules; they are packed once."""
+"""Many hosts need the same modules at the same time; they are compressed once."""
 
 
 def payload(names: frozenset[str] | None = None) -> bytes:
-    """Modules of the agent: zlib-compressed JSON, source text by full module name.
+    """Pack modules of the agent: zlib-compressed JSON with the source text by full module name.
 
     Args:
-        names: of the modules, without their package; `None` for all of them.
+        names: names of modules without the package, such as `files.file`; `None` for all modules.
     """
     wanted = modules.names() if names is None else names
     with _PACKING:
         if wanted not in _PACKED:
-            sources = {f"{modules.PACKAGE}.{name}": modules.source(name) for name in sorted(wanted)}
+            sources = {f"{modules.PACKAGE}.{name}": source_sent(name) for name in sorted(wanted)}
             _PACKED[wanted] = zlib.compress(json.dumps(sources).encode("ascii"), LEVEL)
         return _PACKED[wanted]
 
 
+def source_sent(name: str) -> str:
+    """The source text of a module as it is sent, with the name under which this program was called."""
+    text = modules.source(name)
+    return text.replace('FAB = "fab"', f'FAB = "{FAB}"') if name == PROGRAM_NAME else text
+
+
 def more(names: frozenset[str]) -> bytes:
-    """The frame that brings further modules to a running agent; it is not answered."""
+    """The frame that sends further modules to a running agent; the agent does not answer it."""
     packed = payload(names)
     return b"%d\n%s%s" % (len(MODULES) + len(packed), MODULES, packed)

@@ -1,4 +1,4 @@
-"""The way to a host: address, user, port and jump host, from the cluster file and the user's ssh_config."""
+"""Routes to hosts: address, user, port and jump host, from the cluster file and the user's ssh_config."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from slurmfab.errors import InputError
 if TYPE_CHECKING:
     import paramiko
 
-    from slurmfab.cluster import Cluster, Ssh
+    from slurmfab.inventory.cluster import Cluster, Ssh
 
     Config = paramiko.SSHConfig
 
 SSH_CONFIGS = (Path("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
 DEEPEST_INCLUDE = 16
 EVERYWHERE = "Host *"
-"""The line of ssh_config(5) that ends a Host or Match block, since there is none for the purpose."""
+"""A line that ends a Host or Match block of ssh_config(5), which has no keyword for that."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Route:
     """How to reach one host.
 
     Args:
-        host: its name in the cluster, or what the user typed at first contact.
+        host: its name in the cluster, or the name that the user typed at first contact.
         address: an IP address or a name that resolves here (or on the gateway).
-        user: whom to log in as.
-        port: of its sshd.
-        key: the one private key file to log in with; empty where nobody said one.
-        keys: private key files that ssh_config names, to try beside the agent's keys.
-        gateway: the way to the jump host in front of it.
-        proxy_command: a local program that stands for the connection (ssh_config(5), ProxyCommand); empty for none.
-        become: whether to become root by sudo there.
+        user: login name.
+        port: port of its sshd.
+        key: the only private key file to use; empty if none was given.
+        keys: private key files from ssh_config, tried in addition to those of the SSH agent.
+        gateway: the route to its jump host; `None` for none.
+        proxy_command: a local program to connect through (ssh_config(5), ProxyCommand); empty for none.
+        become: whether to become root with sudo.
     """
 
     host: str
@@ -55,23 +55,23 @@ class Route:
 
 
 def to_hosts(cluster: Cluster, config: Config | None = None) -> dict[str, Route]:
-    """The ways to all hosts of a cluster, by name; see `to_host`."""
+    """The routes to all hosts of a cluster, by name; see `to_host`."""
     return {host: to_host(host, cluster.ssh, cluster.addresses.get(host, ""), config) for host in cluster.hosts}
 
 
 def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None) -> Route:
-    """The way to one host: the cluster file's word first, then ssh_config's, then the usual.
+    """The route to one host: values come from the cluster file first, then from ssh_config, then from defaults.
 
     Args:
         host: its name in the cluster.
         ssh: the cluster file's `ssh` section.
-        address: its address in the cluster; an entry in `ssh.endpoints` wins over it.
+        address: its address in the cluster; an entry in `ssh.endpoints` has priority.
         config: the ssh_config; `None` for the user's and the system's.
 
     Raises:
-        InputError: the endpoint, the gateway or ssh_config cannot be understood.
+        InputError: the endpoint, the gateway or ssh_config is invalid.
     """
-    from slurmfab.hostlist import expand_endpoints  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.hostlist import expand_endpoints
 
     config = config or ssh_config()
     endpoint = expand_endpoints(ssh.endpoints[host])[0] if host in ssh.endpoints else None
@@ -94,35 +94,35 @@ def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None
 
 
 def is_same(gateway: Route, way: Route) -> bool:
-    """Whether a jump host is the very host that it should lead to, as when the controller is the gateway of all."""
+    """Whether a jump host is the target itself, as for the controller if it is the gateway of all hosts."""
     return gateway.port == way.port and (gateway.host == way.host or gateway.address == way.address)
 
 
 def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = ()) -> Route | None:
-    """The way to a jump host written as `user@host:port`, or to the last of several with commas, as in ProxyJump.
+    """The route to a jump host, or to the last of several that are separated by commas, as in ProxyJump.
 
     Args:
-        spec: the text; empty or `none` for no jump host.
+        spec: such as `user@host:port`; empty or `none` for no jump host.
         ssh: the cluster file's `ssh` section.
         config: the ssh_config.
-        beyond: the jump hosts that lie behind this one.
+        beyond: the jump hosts behind this one, to detect a loop.
 
     Raises:
-        InputError: the text is no jump host, or ssh_config's jump hosts lead in a circle.
+        InputError: the text is not a jump host, or the jump hosts of ssh_config form a loop.
     """
     if not spec or spec.lower() == "none":
         return None
-    from slurmfab.hostlist import expand_endpoints  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.hostlist import expand_endpoints
 
     *before, last = spec.split(",")
     endpoints = expand_endpoints(last.strip())
     if len(endpoints) != 1:
-        raise InputError(f"ssh.gateway: {spec!r} is no jump host; write user@host:port.")
+        raise InputError(f"ssh.gateway: {spec!r} is not a jump host; write user@host:port.")
     endpoint = endpoints[0]
     if endpoint.address in beyond:
         raise InputError(
-            f"The jump hosts {', '.join(beyond)} lead in a circle; "
-            f"give {endpoint.address} `ProxyJump none` in ssh_config."
+            f"The jump hosts {', '.join(beyond)} form a loop. "
+            f"Set `ProxyJump none` for {endpoint.address} in ssh_config."
         )
     options = config.lookup(endpoint.address)
     nearer = ",".join(before) or str(options.get("proxyjump", ""))
@@ -138,19 +138,19 @@ def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = (
 
 
 def port_of(options: paramiko.SSHConfigDict) -> int:
-    """The port that ssh_config says.
+    """The port in the options of ssh_config; 22 by default.
 
     Raises:
-        InputError: it says something that is none.
+        InputError: it is not a number.
     """
     text = str(options.get("port", 22))
     if not text.isdecimal():
-        raise InputError(f"ssh_config: Port {text}: this is no number.")
+        raise InputError(f"ssh_config: Port {text}: this is not a number.")
     return int(text)
 
 
 def keys_of(options: paramiko.SSHConfigDict) -> tuple[str, ...]:
-    """The private key files that ssh_config names and that exist."""
+    """The private key files in the options of ssh_config that exist."""
     return tuple(path for path in map(os.path.expanduser, options.get("identityfile", ())) if Path(path).is_file())
 
 
@@ -161,14 +161,14 @@ def ssh_config() -> Config:
 
 
 def read_config(files: Iterable[Path]) -> Config:
-    """Files in the form of ssh_config(5), with what they include; the lines of the earlier ones win.
+    """Read files in the format of ssh_config(5) with their includes; earlier files have priority.
 
-    Paramiko does not follow `Include`, so the files are put together here.
+    paramiko does not follow `Include`, so the files are joined here.
 
     Raises:
-        InputError: a line cannot be understood.
+        InputError: a line is invalid.
     """
-    import paramiko  # noqa: PLC0415 - slow to import, and `fab --list` has no need for it
+    import paramiko  # slow to import, and `fab --list` has no need for it
 
     paths = [path.expanduser() for path in files]
     lines = [line for path in paths for line in (EVERYWHERE, *lines_of(path, path.parent))]
@@ -176,16 +176,16 @@ def read_config(files: Iterable[Path]) -> Config:
         return paramiko.SSHConfig.from_text("\n".join(lines))
     except paramiko.ConfigParseError as error:
         names = ", ".join(str(path) for path in paths if path.exists())
-        raise InputError(f"ssh_config cannot be understood: {error}. Look into {names}.") from error
+        raise InputError(f"ssh_config has a mistake: {error}. Files read: {names}.") from error
 
 
 def lines_of(path: Path, base: Path, block: str = EVERYWHERE, depth: int = 0) -> Iterable[str]:
-    """The lines of an ssh_config file and of all that it includes; a file that cannot be read has none.
+    """The lines of an ssh_config file and of the files that it includes; an unreadable file has none.
 
     Args:
         path: the file.
-        base: where the names of included files begin, unless they are absolute.
-        block: the Host or Match line in force; it is said again behind an included file, which may have had its own.
+        base: the directory for relative names of included files.
+        block: the current Host or Match line; it is repeated after an included file, which may contain others.
         depth: how many files include this one.
     """
     try:
@@ -206,7 +206,7 @@ def lines_of(path: Path, base: Path, block: str = EVERYWHERE, depth: int = 0) ->
 
 
 def words_of(line: str) -> list[str]:
-    """The keyword of an ssh_config line, in lower case, and its values; nothing of a comment or a damaged line."""
+    """The keyword of an ssh_config line in lower case, and its values; empty for a comment or a damaged line."""
     keyword, _, rest = line.strip().replace("=", " ", 1).partition(" ")
     try:
         return [keyword.lower(), *shlex.split(rest)] if keyword and not keyword.startswith("#") else []

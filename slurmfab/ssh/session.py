@@ -1,4 +1,4 @@
-"""A conversation with the agent on one host: the boot, sudo's question, framed requests, JSON lines in answer."""
+"""The protocol of the agent on one host: start, sudo password, framed requests, answers as JSON lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import json
 import shlex
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from slurmfab.errors import (
@@ -17,23 +17,47 @@ from slurmfab.errors import (
     HostError,
     PythonMissing,
     SudoPasswordNeeded,
+    SudoPasswordWrong,
 )
 from slurmfab.ssh import modules, payload
+from slurmfab.ssh.sudo_password import ONE_TRY
 
 GREETING = f"{payload.GREETING}\n".encode()
-"""What the boot code says first; whatever a shell's start files print before it is passed over."""
+"""The first line of the boot code; output of a shell's start files before it is ignored."""
 
 SUDO_PROMPT = "slurmfab asks sudo for a password: "
 NO_PYTHON = ("not found", "No such file")
 
 SIGN_OF_LIFE = b"0\n"
-"""An empty frame: the agent answers nothing, and knows that the deployer is there."""
+"""An empty frame, as a heartbeat: the agent does not answer it."""
+
+SILENCE_SECONDS = 30
+"""After this time without any data a host counts as lost: the agent sends a heartbeat every 5 s, and a busy host sends
+some of them late. `slurmfab.ssh.connection` notices a lost network sooner."""
 
 Line = Mapping[str, Any]
+"""One JSON object of an agent's answer."""
+
+
+def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
+    """The value in an agent's answer that has this name; the first one where there are several.
+
+    Args:
+        host: the host that answered, for the error.
+        lines: the answer.
+        name: the key of the value, such as `facts`.
+
+    Raises:
+        AgentFailed: no line has it.
+    """
+    for line in lines:
+        if name in line:
+            return line[name]
+    raise AgentFailed(host, f"the agent's answer contains no {name!r}. This is a bug; please report it.")
 
 
 class Stream(Protocol):
-    """The two directions of a running agent: an SSH channel, or a local process in tests."""
+    """The input and output of a running agent: an SSH channel, or a local process in tests."""
 
     def sendall(self, data: bytes) -> None:
         """Send all of it."""
@@ -42,16 +66,16 @@ class Stream(Protocol):
         """At least one byte of output, standard output and error together; empty at the end.
 
         Raises:
-            TimeoutError: nothing came for long.
+            TimeoutError: no data arrived within the time limit.
             OSError: the connection is broken.
         """
 
     def close(self) -> None:
-        """End the conversation; the agent goes when its input ends."""
+        """Close both directions; the agent ends when its input ends."""
 
 
 def command(*, become: bool) -> str:
-    """The one command that a host is asked to run; constant, so that nothing secret shows in its process list."""
+    """The command that starts the agent; it is constant, so that no secret is in the process list."""
     python = f"python3 {' '.join(payload.FLAGS)} -c {shlex.quote(payload.BOOT)}"
     return f"exec sudo -S -p {shlex.quote(SUDO_PROMPT)} -- {python}" if become else f"exec {python}"
 
@@ -61,7 +85,7 @@ class Session:
 
     Args:
         host: its name, for messages.
-        stream: both directions of the running command.
+        stream: input and output of the running command.
     """
 
     def __init__(self, host: str, stream: Stream) -> None:
@@ -71,36 +95,38 @@ class Session:
         self.noise: list[str] = []
         self.sending = threading.Lock()
         self.known: frozenset[str] = frozenset()
+        self.used_password = False
 
     def start(self, *, become: bool, password: str = "", request: Mapping[str, Any] | None = None) -> None:
-        """Bring the agent's code to the host.
+        """Send the agent's code to the host.
 
-        Without sudo the code is sent at once; with it, after the agent's greeting, lest sudo read it as passwords.
+        Without sudo the code is sent at once; with sudo after the greeting, as sudo would read it as a password.
 
         Args:
-            become: whether sudo comes first.
-            password: for sudo, empty where none is known.
-            request: the first one, for which code is brought; all of the code where it is not known.
+            become: whether the command runs under sudo.
+            password: for sudo; empty if none is known.
+            request: the first request, whose modules are sent; `None` to send all modules.
 
         Raises:
             SudoPasswordNeeded: sudo asks, and no password is known.
-            BecomeRefused: sudo refuses.
-            PythonMissing: there is no python3.
-            AgentFailed: it did not start.
+            SudoPasswordWrong: sudo rejected the password.
+            BecomeRefused: sudo refused, or is not installed.
+            PythonMissing: python3 is not installed.
+            AgentFailed: the agent did not start.
+            ConnectionLost: the connection ended.
         """
         self.known = modules.names() if request is None else modules.needed(request)
         if not become:
             self.send_code()
-        answered = False
         while GREETING not in self.buffer:
             if become and SUDO_PROMPT.encode() in self.buffer:
                 self.buffer = self.buffer.replace(SUDO_PROMPT.encode(), b"", 1)
                 if not password:
                     raise SudoPasswordNeeded(self.host, "sudo asks for a password; give it with --ask-sudo-password.")
-                if answered:
-                    raise BecomeRefused(self.host, "sudo does not accept the password.")
+                if self.used_password:
+                    raise SudoPasswordWrong(self.host, "sudo does not accept the password.")
                 self.send(password.encode() + b"\n")
-                answered = True
+                self.used_password = True
             if not self.receive():
                 raise self.refusal()
         _, _, self.buffer = self.buffer.partition(GREETING)
@@ -113,12 +139,12 @@ class Session:
         self.send(b"%d\n%s" % (len(code), code))
 
     def send(self, data: bytes) -> None:
-        """Send all of it; when nobody is there to take it, what came before the end tells why, and is read next."""
+        """Send data; an error is ignored, since the output that is read next tells why the agent ended."""
         with contextlib.suppress(OSError), self.sending:
             self.stream.sendall(data)
 
     def beat(self) -> None:
-        """Give a sign of life, unless something is being sent at this moment, which is one as well."""
+        """Send a heartbeat, unless other data is being sent, which serves as one."""
         if self.sending.acquire(blocking=False):
             try:
                 self.stream.sendall(SIGN_OF_LIFE)
@@ -126,16 +152,16 @@ class Session:
                 self.sending.release()
 
     def ask(self, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
-        """Send a request and return all lines of its answer, but for pieces of what may be large, which are only heard.
+        """Send a request and return the lines of its answer, but for those with the key `piece` (parts of large data).
 
         Args:
-            request: JSON values; secrets in it travel inside the SSH channel.
-            heard: called with each line as it comes.
+            request: JSON values; the SSH channel protects secrets in them.
+            heard: called with each line as it arrives, also with those that have the key `piece`.
 
         Raises:
-            ConnectionLost: the host went away or fell silent.
+            ConnectionLost: the connection ended, or no data arrived in time.
             AnotherRun: another run has the host's lock.
-            AgentFailed: the agent reports that it could not go on.
+            AgentFailed: the agent reports an error.
         """
         body = json.dumps(request).encode("ascii")
         lacking = modules.needed(request) - self.known
@@ -152,10 +178,10 @@ class Session:
             if "alive" not in line:
                 answer += [] if "piece" in line else [line]
                 heard(line)
-        raise self.lost("the agent ended before its answer did")
+        raise self.lost("the agent ended in the middle of its answer")
 
     def lines(self) -> Iterator[Line]:
-        """The JSON lines that come in; anything else is kept as noise, to explain a failure with."""
+        """Yield the JSON lines that arrive; other lines are kept in `noise`, to explain a failure."""
         while True:
             line, newline, rest = self.buffer.partition(b"\n")
             if newline:
@@ -175,39 +201,41 @@ class Session:
         """Wait for more output; false at its end.
 
         Raises:
-            ConnectionLost: nothing came, not even a sign of life.
+            ConnectionLost: no data arrived for SILENCE_SECONDS, not even a heartbeat.
         """
         try:
             data = self.stream.recv(65536)
         except TimeoutError as error:
-            raise self.lost("it has fallen silent") from error
+            raise self.lost(f"no data for {SILENCE_SECONDS} s") from error
         except OSError as error:
             raise self.lost(str(error)) from error
         self.buffer += data
         return bool(data)
 
     def lost(self, why: str) -> ConnectionLost:
-        """A host that is gone, with its last words."""
+        """The error for a lost connection, with the last lines of output."""
         words = " | ".join(self.noise[-3:])
         return ConnectionLost(
             self.host,
             f"the connection was lost: {why}{': ' + words if words else ''}. "
-            "Is the host still up? The next deploy goes on where this one stopped.",
+            "Is the host still up? The next deploy continues where this one stopped.",
         )
 
     def refusal(self) -> HostError:
-        """Why the command ended before the agent could greet, in words."""
+        """The error for a command that ended before the agent's greeting."""
         words = self.buffer.decode(errors="replace").strip().splitlines()
         last = words[-1].rstrip(".") if words else "no message"
         said = "\n".join(words)
         if "python3" in said and any(hint in said for hint in NO_PYTHON):
-            return PythonMissing(self.host, "there is no python3. Install it: apt-get install python3.")
+            return PythonMissing(self.host, "python3 is not installed. Install it: apt-get install python3.")
+        if self.used_password and ONE_TRY in said:
+            return SudoPasswordWrong(self.host, "sudo does not accept the password.")
         if "sudo" in said and any(hint in said for hint in NO_PYTHON):
-            return BecomeRefused(self.host, "there is no sudo. Install it, or log in as root.")
+            return BecomeRefused(self.host, "sudo is not installed. Install it, or log in as root.")
         if "sudo" in said or "sudoers" in said:
-            return BecomeRefused(self.host, f"sudo refuses: {last}.")
+            return BecomeRefused(self.host, f"sudo refused: {last}.")
         return AgentFailed(self.host, f"the agent did not start: {last}.")
 
     def close(self) -> None:
-        """End the conversation."""
+        """Close the stream."""
         self.stream.close()

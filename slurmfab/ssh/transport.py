@@ -1,4 +1,4 @@
-"""Asking hosts: the agent behind one SSH channel per host and run, many hosts at once."""
+"""Transport of requests to hosts: one SSH channel to one agent per host and run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError, SudoPasswordNeeded
-from slurmfab.ssh.pulse import Pulse
-from slurmfab.ssh.session import Line, Session, command
+from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
+from slurmfab.ssh.heartbeat import Heartbeat
+from slurmfab.ssh.hidden_input import hidden_input
+from slurmfab.ssh.session import SILENCE_SECONDS, Line, Session, command
+from slurmfab.ssh.sudo_password import SudoPassword
 
 if TYPE_CHECKING:
     import paramiko
@@ -19,20 +21,16 @@ if TYPE_CHECKING:
     from slurmfab.ssh.host_keys import PinnedKey
     from slurmfab.ssh.route import Route
 
-SILENCE_SECONDS = 30
-"""After how long without a sign of life a host counts as lost: the agent gives one every 5 s, a busy host some of them
-late. A network that is gone is noticed sooner, see `slurmfab.ssh.connection`."""
-
 PROXIES = 8
-"""How many connections by proxy commands are made at a time. As a rule each logs in to the same jump host, whose sshd
-turns some away by chance once ten logins are under way (sshd_config(5), MaxStartups)."""
+"""The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,
+whose sshd refuses some at random when ten logins are in progress (sshd_config(5), MaxStartups)."""
 
 PYTHON_SECONDS = 600
-"""How long the installation of python3 may take in all."""
+"""Time limit for the installation of python3."""
 
 INSTALL_PYTHON = (
     "export DEBIAN_FRONTEND=noninteractive; command -v apt-get >/dev/null || exit 69; "
-    # An empty line now and then is a sign of life.
+    # An empty line every 5 s serves as a heartbeat.
     "(while sleep 5 >/dev/null 2>&1 && echo; do :; done) & trap 'kill $!' EXIT; "
     "apt-get -qq install --no-install-recommends --yes python3 >/dev/null 2>&1 || "
     "{ apt-get -qq update && apt-get -qq install --no-install-recommends --yes python3; } 2>&1"
@@ -41,31 +39,36 @@ NO_APT = 69
 
 
 class Transport(Protocol):
-    """The way to ask hosts: requests in, answers out. Tests put a function or a local process in its place."""
+    """Sends requests to hosts and returns their answers. Tests use a function or a local process instead of SSH."""
 
     def call(self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = ...) -> tuple[Line, ...]:
-        """The lines that a host's agent answers to a request.
+        """Send a request to a host's agent, and return the lines of its answer.
+
+        Args:
+            host: its name.
+            request: JSON values, see `slurmfab.agent.main`.
+            heard: called with each line as it arrives.
 
         Raises:
-            HostError: the host could not be asked, with the reason.
+            HostError: the host did not answer, with the reason.
         """
 
     def install_python(self, host: str) -> None:
         """Install python3 on a host by its package manager.
 
         Raises:
-            HostError: it cannot be done there.
+            HostError: the installation failed.
         """
 
     def close(self) -> None:
-        """End all conversations."""
+        """Close all connections."""
 
 
 class SshStream:
-    """The two directions of a command behind an SSH channel; an end that came with the connection's is no answer.
+    """Input and output of a command on an SSH channel; the end of the connection is an error, not the end of output.
 
     Args:
-        channel: the channel that it runs on.
+        channel: the channel on which the command runs.
     """
 
     def __init__(self, channel: paramiko.Channel) -> None:
@@ -74,26 +77,26 @@ class SshStream:
         self.close = channel.close
 
     def recv(self, size: int) -> bytes:
-        """At least one byte; empty at the end of the command.
+        """Return at least one byte; empty at the end of the command.
 
         Raises:
-            TimeoutError: nothing came for long.
-            OSError: the connection is gone.
+            TimeoutError: no data arrived within the time limit.
+            OSError: the connection is broken.
         """
         data: bytes = self.channel.recv(size)
         if not data and not self.channel.get_transport().is_active():
-            raise OSError("the host is gone, or the network to it")
+            raise OSError("the host or the network to it is down")
         return data
 
 
 class SshTransport:
-    """Hosts behind SSH: one connection and one running agent for each, opened when first needed.
+    """Transport over SSH: one connection and one running agent per host, opened when first needed.
 
     Args:
-        routes: the way to each host, by name.
-        policies: what holds the pinned key of each host.
-        ask_password: asks the user for the sudo password, at most once; `None` where nobody can be asked.
-        password: the sudo password, where it is known already.
+        routes: the route to each host, by name.
+        policies: the host key check of each host, by name.
+        ask_password: asks the user for the sudo password; `None` without a terminal.
+        password: the sudo password, if it is already known.
     """
 
     def __init__(
@@ -105,9 +108,7 @@ class SshTransport:
     ) -> None:
         self.routes = dict(routes)
         self.policies = dict(policies)
-        self.ask_password = ask_password
-        self.password = password
-        self.asking = threading.Lock()
+        self.sudo = SudoPassword(ask_password, password)
         self.opening = threading.Lock()
         self.proxies = threading.BoundedSemaphore(PROXIES)
         self.gateways: dict[Route, Any] = {}
@@ -115,12 +116,12 @@ class SshTransport:
         self.connections: dict[str, Any] = {}
         self.sessions: dict[str, Session] = {}
         self.execs: dict[str, int] = {}
-        self.pulse = Pulse(lambda: tuple(self.sessions.values()))
+        self.heartbeat = Heartbeat(lambda: tuple(self.sessions.values()))
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
     ) -> tuple[Line, ...]:
-        """The lines that a host's agent answers; opens the connection and starts the agent where need be."""
+        """Send a request and return the lines of the answer; opens the connection and starts the agent if needed."""
         session = self.sessions.get(host) or self.start(host, request)
         try:
             return session.ask(request, heard)
@@ -129,34 +130,39 @@ class SshTransport:
             raise
 
     def start(self, host: str, request: Mapping[str, Any]) -> Session:
-        """Start the agent on a host, asking for the sudo password if sudo does."""
-        become = self.routes[host].become
-        try:
-            return self.greet(host, become, request)
-        except SudoPasswordNeeded:
-            with self.asking:
-                if not self.password and self.ask_password:
-                    self.password = self.ask_password()
-                    self.ask_password = None
-            if not self.password:
-                raise
-            return self.greet(host, become, request)
+        """Start the agent on a host, and ask for the sudo password if sudo wants it."""
 
-    def greet(self, host: str, become: bool, request: Mapping[str, Any]) -> Session:
-        """Run the agent's command on a host and bring the code over that its first request needs."""
+        def attempt(password: str) -> tuple[Session, bool]:
+            session = self.greet(host, request, password)
+            return session, session.used_password
+
+        return self.sudo.log_in(attempt)
+
+    def greet(self, host: str, request: Mapping[str, Any], password: str) -> Session:
+        """Run the agent's command on a host, and send the modules that its first request needs.
+
+        Args:
+            host: its name.
+            request: the first request.
+            password: the sudo password; empty if none is known.
+
+        Raises:
+            HostError: no connection, or the agent did not start; see `Session.start`.
+        """
+        become = self.routes[host].become
         session = Session(host, SshStream(self.execute(host, command(become=become))))
         try:
-            session.start(become=become, password=self.password, request=request)
+            session.start(become=become, password=password, request=request)
         except SlurmfabError:
             session.close()
             raise
         self.sessions[host] = session
-        self.pulse.start()
+        self.heartbeat.start()
         return session
 
     def connection(self, host: str) -> Any:
-        """The open Fabric connection to a host, through its jump host's one connection where it has one."""
-        from slurmfab.ssh.connection import connect  # noqa: PLC0415 - paramiko is slow to import
+        """The open Fabric connection to a host, through the connection of its jump host if it has one."""
+        from slurmfab.ssh.connection import connect  # paramiko is slow to import
 
         if host not in self.connections:
             route = self.routes[host]
@@ -166,12 +172,12 @@ class SshTransport:
         return self.connections[host]
 
     def gateway(self, route: Route) -> Any:
-        """The open connection to a jump host, shared by all hosts behind it; one that fails is not tried again.
+        """The open connection to a jump host, shared by all hosts behind it; a failed one is not tried again.
 
         Raises:
-            Unreachable: no connection, now or when it was tried first.
+            Unreachable: no connection, now or at the first attempt.
         """
-        from slurmfab.ssh.connection import connect, explained_gateway, gateway_policy  # noqa: PLC0415 - paramiko is slow
+        from slurmfab.ssh.connection import connect, explained_gateway, gateway_policy  # paramiko is slow
 
         with self.opening:
             if route in self.closed:
@@ -186,16 +192,16 @@ class SshTransport:
             return self.gateways[route]
 
     def execute(self, host: str, command_line: str) -> paramiko.Channel:
-        """A running command on a host, with its error output in its output.
+        """Start a command on a host, with its standard error in its output.
 
         A raw channel, since Fabric's `run` feeds standard input at some 90 bytes a second (invoke issue 774).
 
         Raises:
             Unreachable: no connection.
-            AgentFailed: a connection, and yet no command may be run, or the connection broke.
+            AgentFailed: sshd does not start the command, or the connection broke.
         """
         connection = self.connection(host)
-        import paramiko  # noqa: PLC0415 - slow to import, and here by now
+        import paramiko  # slow to import, and here by now
 
         try:
             channel: paramiko.Channel = connection.transport.open_session(timeout=SILENCE_SECONDS)
@@ -204,49 +210,52 @@ class SshTransport:
             channel.exec_command(command_line)
         except (paramiko.SSHException, EOFError, OSError) as error:
             why = str(error) or type(error).__name__
-            raise AgentFailed(host, f"SSH lets us in but runs no command: {why}. See its sshd's log.") from error
+            raise AgentFailed(
+                host, f"SSH login succeeded, but the server refused to start a command: {why}. See sshd's log there."
+            ) from error
         self.execs[host] = self.execs.get(host, 0) + 1
         return channel
 
     def install_python(self, host: str) -> None:
-        """Install python3 by apt; with the sudo password on standard input where sudo asks for it."""
+        """Install python3 with apt-get; sudo reads the password from standard input if it asks."""
         sudo = "sudo -S -p '' " if self.routes[host].become else ""
         channel = self.execute(host, f"{sudo}sh -c {shlex.quote(INSTALL_PYTHON)}")
         deadline = time.monotonic() + PYTHON_SECONDS
         words: list[bytes] = []
         try:
-            if sudo and self.password:
-                channel.sendall(self.password.encode() + b"\n")
+            if sudo and self.sudo.known:
+                channel.sendall(self.sudo.known.encode() + b"\n")
             while piece := channel.recv(65536):
                 words.append(piece)
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"apt-get has not ended after {PYTHON_SECONDS} s")
+                    raise TimeoutError(f"apt-get did not finish within {PYTHON_SECONDS} s")
             code = channel.recv_exit_status()
         except OSError as error:
-            why = str(error) or f"no word from it for {SILENCE_SECONDS} s"
+            why = str(error) or f"no data for {SILENCE_SECONDS} s"
             raise ConnectionLost(
-                host, f"python3 is missing, and while it was installed the connection was lost: {why}."
+                host, f"python3 is missing, and the connection was lost while apt-get installed it: {why}."
             ) from error
         finally:
             channel.close()
         output = b"".join(words).decode(errors="replace").strip()
         if code == NO_APT:
-            raise PythonMissing(host, "there is neither python3 nor apt-get; slurmfab deploys to Debian and Ubuntu.")
+            raise PythonMissing(host, "it has neither python3 nor apt-get; slurmfab supports Debian and Ubuntu.")
         if code != 0:
             raise PythonMissing(
                 host, f"python3 is missing and cannot be installed: {output.splitlines()[-1:] or code}."
             )
 
     def forget(self, host: str) -> None:
-        """Drop a host's agent and connection; the next call starts anew."""
+        """Close a host's agent and connection; the next call opens new ones."""
         with contextlib.suppress(Exception):
             self.sessions.pop(host).close()
         with contextlib.suppress(Exception):
             self.connections.pop(host).close()
 
     def close(self) -> None:
-        """End all conversations; the agents go when their input ends."""
-        self.pulse.end()
+        """Close all connections; the agents end when their input ends."""
+        hidden_input.show()
+        self.heartbeat.end()
         for host in tuple(self.connections):
             self.forget(host)
         for connection in self.gateways.values():

@@ -1,1 +1,1 @@
-"""Slurm at one moment: read from its commands, counted, shown."""
+"""The present state of Slurm: read from its commands, counted, and formatted."""

@@ -1,4 +1,4 @@
-"""How a cluster is right now, in numbers: made from one look at Slurm, for people and for machines alike."""
+"""The present state of a cluster in numbers, made from one snapshot of Slurm; as values and as JSON."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from slurmfab.agent.node_states import said
+from slurmfab.agent.nodes.states import parse_reason
 from slurmfab.hostlist import fold
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Job, Node, Snapshot
 
-SHAPE = 1
-"""The version of the JSON's shape; it goes up when a key changes its meaning or goes away."""
+JSON_VERSION = 1
+"""The version of the JSON format; it increases if a key changes its meaning or is removed."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """How many of something there are: in use, free for new jobs, and unused on nodes that take none."""
+    """Numbers of CPUs or GPUs: all, in use, free for new jobs, and unused on nodes out of service."""
 
     total: int
     used: int
@@ -28,15 +28,15 @@ class Usage:
 
 @dataclass(frozen=True)
 class StateGroup:
-    """Nodes in one state, out of service for one reason or in service.
+    """Nodes in the same state, with the same reason if they are out of service.
 
     Args:
         state: Slurm's words, such as `idle, drain`.
-        nodes: names in slurm.conf's order.
-        reason: why they are out of service, empty for those in service.
-        by: who took them out.
-        since: when the first of them, as in `2026-11-21T09:00:00`.
-        by_slurmfab: whether that was `slurmfab drain`, so that `slurmfab resume` ends it.
+        nodes: names in the order of slurm.conf.
+        reason: why they are out of service; empty for nodes in service.
+        by: the user who set the reason.
+        since: time of the first reason, such as `2026-11-21T09:00:00`.
+        by_slurmfab: whether slurmfab drained them, so that `fab resume` resumes them.
     """
 
     state: str
@@ -49,7 +49,7 @@ class StateGroup:
 
 @dataclass(frozen=True)
 class JobCount:
-    """How many jobs run and wait for somebody or somewhere, and the CPUs and GPUs that the running ones hold."""
+    """Numbers of running and pending jobs of a user or partition, and of the CPUs and GPUs of the running ones."""
 
     name: str
     running: int
@@ -60,13 +60,13 @@ class JobCount:
 
 @dataclass(frozen=True)
 class Status:
-    """How a cluster is.
+    """The state of a cluster.
 
     Args:
         cluster: its name.
-        seen: what Slurm said; without a slurmctld that answers, no more than who does not.
-        lost: controllers that SSH did not reach, and why.
-        has_database: whether the cluster has accounting, so that there are limits to tell of.
+        seen: the snapshot of Slurm; it has only controllers if no slurmctld answers.
+        lost: by name of a controller that SSH did not reach, the reason.
+        has_database: whether the cluster has accounting, and so limits.
     """
 
     cluster: str
@@ -76,17 +76,17 @@ class Status:
 
     @property
     def version(self) -> str:
-        """The newest Slurm that runs on a node, empty while that is unknown."""
+        """The newest Slurm version of all nodes; empty if unknown."""
         return max((node.version for node in self.seen.nodes), default="")
 
     @property
     def exit_code(self) -> int:
-        """1 when nobody told how the cluster is; nodes that are down are no failure of this command."""
+        """The exit code: 1 if the state is unknown; nodes that are down are not a failure of the command."""
         return 0 if self.seen.is_up and not self.seen.trouble else 1
 
     @cached_property
     def by_partition(self) -> Mapping[str, JobCount]:
-        """The jobs in each partition; one that waits for several counts in each."""
+        """Numbers of jobs by partition; a pending job counts in each of its partitions."""
         found: dict[str, list[Job]] = {}
         for job in self.seen.jobs:
             for partition in job.partitions:
@@ -95,7 +95,7 @@ class Status:
 
     @cached_property
     def groups(self) -> tuple[StateGroup, ...]:
-        """All nodes by state, those in service first, the rest by reason."""
+        """All nodes by state: those in service first, then the others by reason."""
         found: dict[StateGroup, list[Node]] = {}
         for node in self.seen.nodes:
             found.setdefault(group_of(node), []).append(node)
@@ -106,14 +106,14 @@ class Status:
         return tuple(sorted(filled, key=lambda group: (bool(group.reason), group.state, group.reason)))
 
     def as_json(self, user: str = "") -> dict[str, Any]:
-        """The whole as JSON values; docs/nodes.md says what each key holds.
+        """The state as JSON values; docs/nodes.md documents the keys.
 
         Args:
-            user: whose jobs to list, empty for nobody's.
+            user: the user whose jobs and limits to include; empty for none.
         """
         seen = self.seen
         told: dict[str, Any] = {
-            "shape": SHAPE,
+            "shape": JSON_VERSION,
             "cluster": self.cluster,
             "slurm": self.version,
             "error": "" if self.exit_code == 0 else self.trouble(),
@@ -140,7 +140,7 @@ class Status:
         return told
 
     def partition_as_json(self, partition: snapshot.Partition) -> dict[str, Any]:
-        """One partition as JSON values."""
+        """A partition as JSON values."""
         nodes = self.nodes_of(partition.name)
         count = self.by_partition.get(partition.name, JobCount(partition.name, 0, 0, 0, 0))
         return {
@@ -155,29 +155,35 @@ class Status:
         return tuple(node for node in self.seen.nodes if partition in node.partitions)
 
     def trouble(self) -> str:
-        """Why Slurm could not be asked."""
+        """Why the state is unknown, in one or more lines."""
         words = list(self.lost.values())
         asked = [one.host for one in self.seen.controllers if not one.is_up]
         if asked or self.seen.trouble:
-            words.append(f"{','.join(asked) or self.cluster}: {snapshot.silence(self.seen)}")
+            words.append(f"{','.join(asked) or self.cluster}: {snapshot.no_answer(self.seen)}")
         return "\n".join(words)
 
 
 def group_of(node: Node) -> StateGroup:
-    """The group that a node belongs to; the reason of one in service is past, and Slurm keeps it all the same."""
+    """The group of a node, without names; the old reason of a node in service, which Slurm keeps, is ignored."""
     state = node.state
     if state.is_in_service or not state.reason:
-        return StateGroup(state.words, ())
-    return StateGroup(state.words, (), said(state.reason)[0], state.by, by_slurmfab=state.is_ours)
+        return StateGroup(state.description, ())
+    return StateGroup(state.description, (), parse_reason(state.reason).text, state.by, by_slurmfab=state.is_ours)
 
 
 def earliest(group: StateGroup, nodes: Sequence[Node]) -> str:
-    """When the first node of a group got its reason, empty where there is none."""
+    """The time when the first node of a group got its reason; empty for a group without a reason."""
     return min(node.state.since for node in nodes) if group.reason else ""
 
 
 def usage(nodes: Iterable[Node], total: Callable[[Node], int], used: Callable[[Node], int]) -> Usage:
-    """The sums over nodes of what they have and what is in use."""
+    """Add up the CPUs or GPUs of nodes.
+
+    Args:
+        nodes: the nodes.
+        total: returns the number that a node has.
+        used: returns the number that is in use on a node.
+    """
     pairs = [(total(node), used(node), node.state.is_in_service) for node in nodes]
     there, taken = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
     free = sum(has - uses for has, uses, is_in_service in pairs if is_in_service)
@@ -195,17 +201,17 @@ def gpus(nodes: Iterable[Node]) -> Usage:
 
 
 def count_running(jobs: Iterable[Job]) -> int:
-    """How many jobs have nodes: they run, start, end or are suspended."""
+    """The number of jobs with nodes: running, starting, completing or suspended."""
     return sum(not job.is_pending for job in jobs)
 
 
 def count_pending(jobs: Iterable[Job]) -> int:
-    """How many jobs wait, each task of an array counted."""
+    """The number of pending jobs; each task of an array counts."""
     return sum(job.tasks for job in jobs if job.is_pending)
 
 
 def count_jobs(name: str, jobs: Sequence[Job]) -> JobCount:
-    """The numbers of some jobs."""
+    """Count jobs, and the CPUs and GPUs of the running ones."""
     running = [job for job in jobs if not job.is_pending]
     return JobCount(
         name,
@@ -217,7 +223,7 @@ def count_jobs(name: str, jobs: Sequence[Job]) -> JobCount:
 
 
 def by_user(jobs: Iterable[Job]) -> tuple[JobCount, ...]:
-    """The jobs of each user, those with most GPUs and CPUs first."""
+    """Numbers of jobs by user, users with most GPUs and CPUs first."""
     found: dict[str, list[Job]] = {}
     for job in jobs:
         found.setdefault(job.user, []).append(job)
@@ -226,7 +232,7 @@ def by_user(jobs: Iterable[Job]) -> tuple[JobCount, ...]:
 
 
 def job_as_json(job: Job) -> dict[str, Any]:
-    """One job as JSON values."""
+    """A job as JSON values."""
     return {
         "id": job.id, "partitions": list(job.partitions), "name": job.name, "state": job.state, "tasks": job.tasks,
         "cpus": job.cpus, "gpus": job.gpus, "seconds": job.seconds, "cpu_seconds": job.seconds * job.cpus,

@@ -1,4 +1,4 @@
-"""What one user may use: accounts, qualities of service, and the limits that each of them sets."""
+"""The limits of one user: their accounts and QOS, with the limits of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from slurmfab.agent.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
+from slurmfab.agent.accounting.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
 
 _UNLIMITED = ("", "-1")
 
@@ -17,10 +17,10 @@ class Association:
 
     Args:
         account: its name.
-        partition: where alone it counts, empty for everywhere.
-        default_qos: what jobs get that name none, empty for Slurm's own choice.
-        qos: what jobs may ask for.
-        limits: by sacctmgr's names, those that are set here or above.
+        partition: the only partition it is for; empty for all.
+        default_qos: the QOS of jobs that name none; empty for Slurm's default.
+        qos: the QOS that jobs may request.
+        limits: limits by sacctmgr's names, set here or inherited from the accounts above.
     """
 
     account: str
@@ -32,7 +32,7 @@ class Association:
 
 @dataclass(frozen=True)
 class QosLimits:
-    """A quality of service, and the limits that it sets, by sacctmgr's names."""
+    """A quality of service with its limits, by sacctmgr's names."""
 
     name: str
     limits: Mapping[str, str] = field(default_factory=dict)
@@ -40,20 +40,20 @@ class QosLimits:
 
 @dataclass(frozen=True)
 class UserLimits:
-    """What a user may use; no associations for somebody without an account."""
+    """The associations and QOS of a user; empty for a user without an account."""
 
     associations: tuple[Association, ...] = ()
     qos: tuple[QosLimits, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The limits as JSON values."""
         return asdict(self)
 
 
 def limits_from(answer: Mapping[str, str]) -> UserLimits | None:
-    """The limits in an agent's answer; `None` where slurmdbd did not answer.
+    """The limits in an agent's answer; `None` if slurmdbd did not answer.
 
-    Only those QOS are told of that some account of the user has.
+    Contains only the QOS that the user may request.
     """
     if "associations" not in answer:
         return None
@@ -64,13 +64,13 @@ def limits_from(answer: Mapping[str, str]) -> UserLimits | None:
 
 
 def rows(text: str, fields: Sequence[str]) -> list[dict[str, str]]:
-    """The lines of a table of sacctmgr's by its fields."""
+    """The lines of a sacctmgr table, each as values by field."""
     parts = (line.split("|") for line in text.splitlines())
     return [dict(zip(fields, values, strict=True)) for values in parts if len(values) == len(fields)]
 
 
 def association_from(row: Mapping[str, str]) -> Association:
-    """One line about a user."""
+    """The association in one line of sacctmgr."""
     named = ("Account", "Partition", "DefaultQOS", "QOS")
     account, partition, default, qos = (row[name] for name in named)
     limits = set_limits({name: value for name, value in row.items() if name not in named})
@@ -78,21 +78,23 @@ def association_from(row: Mapping[str, str]) -> Association:
 
 
 def set_limits(row: Mapping[str, str]) -> dict[str, str]:
-    """Those that limit anything."""
+    """The limits that are set."""
     return {name: value for name, value in row.items() if value not in _UNLIMITED}
 
 
 def table_rows(limits: UserLimits) -> list[tuple[str, ...]]:
-    """A line for each account and each QOS: what it is, its name, which QOS, and the limits."""
-    accounts = [("account", place_of(one), ",".join(one.qos) or "-", words(one.limits)) for one in limits.associations]
-    return [*accounts, *(("qos", one.name, "-", words(one.limits)) for one in limits.qos)]
+    """One row for each account and each QOS: kind, name, QOS, limits."""
+    accounts = [
+        ("account", place_of(one), ",".join(one.qos) or "-", format_limits(one.limits)) for one in limits.associations
+    ]
+    return [*accounts, *(("qos", one.name, "-", format_limits(one.limits)) for one in limits.qos)]
 
 
 def place_of(association: Association) -> str:
-    """An account, with the partition where it counts there alone."""
+    """The account of an association, with its partition if it has one."""
     return f"{association.account} in {association.partition}" if association.partition else association.account
 
 
-def words(limits: Mapping[str, str]) -> str:
-    """Such as `MaxJobs=1 MaxWall=02:00:00`."""
+def format_limits(limits: Mapping[str, str]) -> str:
+    """Limits as text: `MaxJobs=1 MaxWall=02:00:00`, or `none`."""
     return " ".join(f"{name}={value}" for name, value in limits.items()) or "none"

@@ -1,4 +1,4 @@
-"""Slurm at one moment, as a controller tells it: nodes, partitions and jobs, from the texts of Slurm's commands."""
+"""A snapshot of Slurm: nodes, partitions and jobs, parsed from the output of Slurm's commands on a controller."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slurmfab.agent.node_states import NodeState, records, state_of
-from slurmfab.agent.slurm_reading import JOB_FIELDS, PARTS
+from slurmfab.agent.nodes.states import NodeState, records, state_of
+from slurmfab.agent.slurm.reading import JOB_FIELDS, SLURM_COMMANDS
 from slurmfab.errors import AgentFailed, HostError
 from slurmfab.hostlist import expand
+from slurmfab.program_name import FAB
 from slurmfab.ssh.transport import Transport
 from slurmfab.status.limits import UserLimits, limits_from
 
@@ -22,7 +23,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True)
 class Controller:
-    """One slurmctld: the host's name, `primary` or `backup`, and whether it answers."""
+    """One slurmctld: its host, its role (`primary` or `backup`), and whether it answers."""
 
     host: str
     role: str
@@ -31,7 +32,7 @@ class Controller:
 
 @dataclass(frozen=True)
 class Node:
-    """A compute node as slurmctld sees it; memory in MiB."""
+    """A compute node as slurmctld reports it; memory in MiB."""
 
     name: str
     state: NodeState
@@ -46,12 +47,12 @@ class Node:
 
     @property
     def is_free(self) -> bool:
-        """Whether it is given jobs and has none."""
+        """Whether it is in service and has no jobs."""
         return self.state.is_in_service and "IDLE" in self.state.flags and not self.cpus_used
 
     @property
     def is_empty(self) -> bool:
-        """Whether no job has anything of it, and none is ending there."""
+        """Whether no job uses it, and none is completing there."""
         return not self.cpus_used and "COMPLETING" not in self.state.flags
 
 
@@ -61,9 +62,9 @@ class Partition:
 
     Args:
         name: its name.
-        is_default: whether jobs go there that name none.
+        is_default: whether jobs without a partition run in it.
         state: `UP`, `DOWN`, `DRAIN` or `INACTIVE`.
-        max_time: as Slurm writes it, such as `7-00:00:00` or `UNLIMITED`.
+        max_time: MaxTime in Slurm's form, such as `7-00:00:00` or `UNLIMITED`.
     """
 
     name: str
@@ -74,22 +75,22 @@ class Partition:
 
 @dataclass(frozen=True)
 class Job:
-    """A job, or the tasks of an array that wait together.
+    """A job, or the pending tasks of a job array.
 
     Args:
-        id: as squeue shows it, such as `12` or `12_[1-20]`.
-        number: its own number, which a task of an array has besides.
-        user: whose it is.
-        partitions: where it runs, or may run.
+        id: the ID in squeue, such as `12` or `12_[1-20]`.
+        number: the job ID; a task of an array has its own.
+        user: the user's login name.
+        partitions: the partition in which it runs, or those in which it may run.
         state: `RUNNING`, `PENDING` and so on.
-        reason: why it waits, empty when it does not.
-        tasks: how many jobs it is: more than one only for tasks of an array.
-        cpus: of each.
-        gpus: of each.
-        seconds: how long it has run.
-        time_limit: as Slurm writes it.
-        node_list: where it runs, as a hostlist; empty while it waits.
-        name: what its user calls it.
+        reason: why it is pending; empty otherwise.
+        tasks: number of jobs: more than one only for tasks of an array.
+        cpus: number of CPUs of each task.
+        gpus: number of GPUs of each task.
+        seconds: run time in seconds.
+        time_limit: the time limit in Slurm's form.
+        node_list: its nodes as a hostlist; empty while it is pending.
+        name: the job's name.
     """
 
     id: str
@@ -108,26 +109,26 @@ class Job:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it waits."""
+        """Whether it is pending."""
         return self.state == "PENDING"
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Where it runs."""
+        """The names of its nodes; empty while it is pending."""
         return expand(self.node_list) if self.node_list and not self.is_pending else ()
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What Slurm said.
+    """The state of Slurm at one moment.
 
     Args:
-        controllers: all of them; empty when not even `scontrol ping` could tell.
+        controllers: all controllers; empty if `scontrol ping` failed.
         nodes: in the order of slurm.conf.
-        partitions: in that order.
-        jobs: all that wait or run.
-        limits: of the user who was asked about; `None` where nobody was, or slurmdbd does not answer.
-        trouble: why Slurm told nothing or not all, empty when it did.
+        partitions: in the order of slurm.conf.
+        jobs: all pending and running jobs.
+        limits: limits of the requested user; `None` if no user was requested, or slurmdbd does not answer.
+        trouble: why data is missing; empty if it is complete.
     """
 
     controllers: tuple[Controller, ...] = ()
@@ -148,44 +149,44 @@ class Snapshot:
         return {node.name: node for node in self.nodes}
 
 
-def ask(transport: Transport, host: str, parts: Iterable[str] = tuple(PARTS), user: str = "") -> Snapshot:
-    """Ask a controller, by one request.
+def ask(transport: Transport, host: str, parts: Iterable[str] = tuple(SLURM_COMMANDS), user: str = "") -> Snapshot:
+    """Read a snapshot from a controller, with one request.
 
     Args:
-        transport: the way to it.
-        host: its name.
-        parts: which of `nodes`, `partitions` and `jobs` to ask for.
-        user: whose limits to ask for, empty for nobody's.
+        transport: sends the request.
+        host: the controller's name.
+        parts: any of `nodes`, `partitions` and `jobs`.
+        user: the user whose limits to read; empty for none.
 
     Raises:
-        HostError: it does not answer.
+        HostError: the host does not answer.
     """
     for line in transport.call(host, {"op": "slurm", "parts": list(parts), "user": user}):
         if "slurm" in line:
             return from_answer(line["slurm"])
-    raise AgentFailed(host, "the agent answered without a word of Slurm's; please report this.")
+    raise AgentFailed(host, "the agent's answer contains no Slurm data. This is a bug; please report it.")
 
 
-def ask_up(transport: Transport, host: str, parts: Iterable[str] = tuple(PARTS)) -> Snapshot:
-    """The same, of a slurmctld that has to answer.
+def ask_up(transport: Transport, host: str, parts: Iterable[str] = tuple(SLURM_COMMANDS)) -> Snapshot:
+    """Read a snapshot from a controller whose slurmctld must answer; the arguments are those of `ask`.
 
     Raises:
         HostError: the host does not answer, or slurmctld does not.
     """
     snapshot = ask(transport, host, parts)
     if not snapshot.is_up or snapshot.trouble:
-        raise HostError(host, silence(snapshot))
+        raise HostError(host, no_answer(snapshot))
     return snapshot
 
 
-def silence(snapshot: Snapshot) -> str:
-    """In words, that slurmctld does not answer, and what to try."""
+def no_answer(snapshot: Snapshot) -> str:
+    """The message about a slurmctld that does not answer, with what to try."""
     why = f" ({snapshot.trouble.splitlines()[-1]})" if snapshot.trouble else ""
-    return f"slurmctld does not answer{why}. See `systemctl status slurmctld` there; fab deploy starts it."
+    return f"slurmctld does not answer{why}. See `systemctl status slurmctld` there; {FAB} deploy starts it."
 
 
 def from_answer(answer: Mapping[str, Any]) -> Snapshot:
-    """The snapshot in an agent's answer."""
+    """Parse the snapshot in an agent's answer."""
     return Snapshot(
         controllers=tuple(Controller(host, role, state == "UP") for role, host, state in _PING.findall(answer["ping"])),
         nodes=tuple(map(node_from, records(answer.get("nodes", "")))),
@@ -197,12 +198,12 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
 
 
 def fields_of(shown: str, start: str) -> list[dict[str, str]]:
-    """The fields of the lines that begin like this; none of their values holds a space."""
+    """The fields of the lines with this beginning; values contain no spaces."""
     return [dict(_FIELD.findall(line)) for line in shown.splitlines() if line.startswith(start)]
 
 
 def node_from(fields: Mapping[str, str]) -> Node:
-    """The node in the fields of a line of `scontrol show node`."""
+    """Make a node from the fields of a line of `scontrol show node`."""
     return Node(
         name=fields["NodeName"],
         state=state_of(dict(fields)),
@@ -218,53 +219,53 @@ def node_from(fields: Mapping[str, str]) -> Node:
 
 
 def partition_from(fields: Mapping[str, str]) -> Partition:
-    """The partition in the fields of a line of `scontrol show partition`."""
+    """Make a partition from the fields of a line of `scontrol show partition`."""
     return Partition(
         fields["PartitionName"], fields.get("Default") == "YES", fields.get("State", ""), fields.get("MaxTime", "")
     )
 
 
 def job_from(line: str) -> Job | None:
-    """The job in a line of squeue; `None` for what is none, as the rest of a name with a line break in it."""
+    """Parse the job in a line of squeue; `None` for another line, such as the rest of a job name with a line break."""
     values = line.split("|", len(JOB_FIELDS) - 1)
     if len(values) < len(JOB_FIELDS) or not values[0][:1].isdigit():
         return None
-    told = dict(zip(JOB_FIELDS, values, strict=True))
-    is_pending = told["State"] == "PENDING"
+    fields = dict(zip(JOB_FIELDS, values, strict=True))
+    is_pending = fields["State"] == "PENDING"
     return Job(
-        id=told["JobArrayID"],
-        number=told["JobID"],
-        user=told["UserName"],
-        partitions=tuple(told["Partition"].split(",")),
-        state=told["State"],
-        reason="" if told["Reason"] == "None" else told["Reason"],
-        tasks=array_tasks(told["JobArrayID"]) if is_pending else 1,
-        cpus=number(told["NumCPUs"]),
-        gpus=job_gpus(told),
-        seconds=seconds(told["TimeUsed"]),
-        time_limit=told["TimeLimit"],
-        node_list=told["NodeList"],
-        name=told["Name"].removesuffix("|"),
+        id=fields["JobArrayID"],
+        number=fields["JobID"],
+        user=fields["UserName"],
+        partitions=tuple(fields["Partition"].split(",")),
+        state=fields["State"],
+        reason="" if fields["Reason"] == "None" else fields["Reason"],
+        tasks=array_tasks(fields["JobArrayID"]) if is_pending else 1,
+        cpus=number(fields["NumCPUs"]),
+        gpus=job_gpus(fields),
+        seconds=seconds(fields["TimeUsed"]),
+        time_limit=fields["TimeLimit"],
+        node_list=fields["NodeList"],
+        name=fields["Name"].removesuffix("|"),
     )
 
 
-def job_gpus(told: Mapping[str, str]) -> int:
-    """How many GPUs a job has or asks for: what is allocated where Slurm counts that, else what it asked for.
+def job_gpus(fields: Mapping[str, str]) -> int:
+    """The number of GPUs of a job: the allocated ones if Slurm counts them, else the requested ones.
 
-    Slurm counts them per job only with AccountingStorageTRES=gres/gpu (slurm.conf(5)).
+    Slurm counts allocated GPUs only with AccountingStorageTRES=gres/gpu (slurm.conf(5)).
     """
     return (
-        gpu_count(told["tres-alloc"])
-        or gpu_count(told["tres-per-job"])
-        or gpu_count(told["tres-per-node"]) * number(told["NumNodes"])
-        or gpu_count(told["tres-per-task"]) * number(told["NumTasks"])
+        gpu_count(fields["tres-alloc"])
+        or gpu_count(fields["tres-per-job"])
+        or gpu_count(fields["tres-per-node"]) * number(fields["NumNodes"])
+        or gpu_count(fields["tres-per-task"]) * number(fields["NumTasks"])
     )
 
 
 def gpu_count(text: str) -> int:
-    """The GPUs in a list of generic resources, of whatever type: `gpu:a100:2(S:0),shard:8`, `gres/gpu=2`, `gres:gpu:1`.
+    """The number of GPUs of all types in a text such as `gpu:a100:2(S:0),shard:8`, `gres/gpu=2` or `gres:gpu:1`.
 
-    A total and counts by type side by side (`gres/gpu=4,gres/gpu:a100=4`) are not added up.
+    If the text has a total and counts by type (`gres/gpu=4,gres/gpu:a100=4`), they are not added.
     """
     if "gpu" not in text:
         return 0
@@ -278,7 +279,7 @@ def gpu_count(text: str) -> int:
 
 
 def array_tasks(job_id: str) -> int:
-    """How many tasks of an array a line stands for: 20 for `3_[1-20%2]`, 1 for what is no array."""
+    """The number of tasks in a job ID of squeue: 20 for `3_[1-20%2]`, 1 for a job without an array."""
     match = re.search(r"_\[([^]%]*)", job_id)
     if not match:
         return 1
@@ -287,7 +288,7 @@ def array_tasks(job_id: str) -> int:
 
 
 def seconds(text: str) -> int:
-    """A time as Slurm writes it (`2-01:27:11`, `27:11`) in seconds; 0 for what is none."""
+    """A time in Slurm's form (`2-01:27:11`, `27:11`) in seconds; 0 for another text."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if not match:
         return 0
@@ -295,6 +296,6 @@ def seconds(text: str) -> int:
 
 
 def number(text: str) -> int:
-    """The number that a text begins with; 0 when there is none."""
+    """The number at the beginning of a text; 0 if there is none."""
     match = re.match(r"\d+", text)
     return int(match[0]) if match else 0

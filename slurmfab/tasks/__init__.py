@@ -8,6 +8,7 @@ from slurmfab.tasks import (
     bundle,
     check,
     deploy,
+    help,
     history,
     lab,
     munge,
@@ -17,30 +18,22 @@ from slurmfab.tasks import (
     rollback,
 )
 
-namespace = Collection(
-    deploy.deploy,
-    deploy.plan,
-    deploy.add_node,
-    nodes.remove_node,
-    nodes.replace_node,
-    nodes.drain,
-    nodes.resume,
-    nodes.reboot,
-    people.add_user,
-    people.remove_user,
-    munge.rotate_munge_key,
-    nodes.status,
-    check.check_cluster,
-    check.check_gpus,
-    quickcheck.quickcheck,
-    accounts.accounts_export,
-    history.history,
-    rollback.rollback,
-    backup.backup,
-    backup.restore,
-    bundle.bundle,
-    lab.lab_up,
-    lab.lab_down,
-    lab.lab_status,
+GROUPS: tuple[help.Group, ...] = (
+    ("First contact and deployment", (deploy.deploy, deploy.plan, munge.rotate_munge_key, bundle.bundle)),
+    ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus)),
+    (
+        "Nodes",
+        (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),
+    ),
+    ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export)),
+    ("History and undo", (history.history, rollback.rollback)),
+    ("Backups", (backup.backup, backup.restore)),
+    ("Lab: hosts on this machine, to try slurmfab", (lab.lab_up, lab.lab_down, lab.lab_status)),
+    ("Help", (help.help,)),
 )
+"""All tasks, in the order in which they are shown."""
+
+namespace = Collection(*(task for _, tasks in GROUPS for task in tasks))
 """All tasks, for `fab` and for `slurmfab` alike."""
+
+namespace.default = "help"

@@ -1,84 +1,69 @@
-"""Tasks that save what a deployment could not make anew, and bring a cluster back from that: backup, restore."""
+"""Tasks that save what a deployment cannot make anew, and bring a cluster back from that: backup, restore."""
 
 from __future__ import annotations
 
-from invoke.context import Context
-
+from slurmfab.program_name import FAB
 from slurmfab.tasks.command import command
-from slurmfab.tasks.deploy import COMMON
+from slurmfab.tasks.options import Common
 
 
 @command(
+    common=("cluster", "verbose", "ask_sudo_password"),
     help={
-        **{name: COMMON[name] for name in ("cluster", "verbose", "ask_sudo_password")},
-        "to": "directory for the archive, or the archive itself (default: beside the cluster file)",
-        "list": "tell what the archives beside the cluster file hold, and whether they are whole; make none",
-    }
+        "to": "directory for the archive, or the archive's own path (default: beside the cluster file)",
+        "list": "list the archives beside the cluster file and check that they are complete; make no backup",
+    },
 )
-def backup(
-    _c: Context,
-    to: str = "",
-    list: bool = False,
-    cluster: str = "",
-    verbose: bool = False,
-    ask_sudo_password: bool = False,
-) -> int:
+def backup(common: Common, *, to: str = "", list: bool = False) -> int:
     """Save database, Slurm's state and keys in an archive.
 
-    In it are the accounting database, slurmctld's state, /etc/slurm, munge key, cluster file and lock.
-    Nothing is stopped for it: jobs, slurmctld and slurmdbd go on. The archive lies here, for its owner alone (0600),
-    and is whole or not there at all. It is not encrypted.
+    The archive holds the accounting database, slurmctld's state, /etc/slurm, the munge key, the cluster file and the
+    lock. Jobs, slurmctld and slurmdbd keep running. The archive is written on this machine, readable by its owner only
+    (0600); an interrupted backup leaves no archive. It is not encrypted.
 
     Examples:
         fab backup
         fab backup --to /srv/backups/
         fab backup --list
     """
-    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
-    from slurmfab.backup import saving  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.backup import saving
 
     if list:
-        return saving.listing(cluster)
-    return saving.backup(cluster, to, operations.Output(verbose=verbose, ask_password=ask_sudo_password))
+        return saving.list_backups(common.cluster)
+    return saving.backup(common.cluster, to, common.output)
 
 
 @command(
     positional=["file"],
     help={
-        **COMMON,
-        "file": "the archive that fab backup made",
-        "accept_new_host_keys": "believe new SSH host keys, also of reinstalled controllers",
-        "database": "another archive, whose accounting database is taken",
-        "overwrite": "forget the jobs that came after the backup",
-        "abandon_jobs": "accept that Slurm ends running jobs that the backup does not know",
+        "file": f"the archive that {FAB} backup made",
+        "accept_new_host_keys": "trust new SSH host keys, also those of reinstalled controllers",
+        "database": "another archive, from which the accounting database is taken",
+        "overwrite": "discard the jobs that were submitted after the backup",
+        "abandon_jobs": "let Slurm end running jobs that are not in the backup",
     },
 )
-def restore(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context,
+def restore(
+    common: Common,
     file: str,
+    *,
     database: str = "",
     accept_new_host_keys: bool = False,
     overwrite: bool = False,
     abandon_jobs: bool = False,
-    cluster: str = "",
-    verbose: bool = False,
-    json: str = "",
-    ask_sudo_password: bool = False,
 ) -> int:
     """Bring a cluster back from an archive of fab backup.
 
-    The hosts may be the same or reinstalled ones. The archive is verified first. Then they are deployed to, with munge
-    key, accounting database and slurmctld's state in their places before the daemons start, so that job history and
-    numbers go on. A live cluster with later jobs is left alone. Without a cluster file here, the archive's is used.
-    Exit codes: 0 done, 1 failed or refused, 2 wrong input, 3 done but for hosts that had to be left out.
+    The hosts may be the same or reinstalled ones. The archive is verified first. Then the hosts are deployed, with the
+    munge key, the accounting database and slurmctld's state in place before the daemons start, so that job history and
+    job numbers continue. A running cluster with later jobs is left alone. If there is no cluster file here, the one in
+    the archive is used. Exit codes: 0 done, 1 failed or refused, 2 wrong input, 3 done, but some hosts were left out.
 
     Examples:
         fab restore configs/cluster.backups/titanic-20261121T143200Z.tar
         fab restore titanic-20261121T143200Z.tar --accept-new-host-keys
     """
-    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
-    from slurmfab.backup import restoring  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.backup import restoring
 
-    output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    wish = restoring.Wish(accept_new_host_keys, overwrite, abandon_jobs, database)
-    return restoring.restore(cluster, file, wish, output)
+    options = restoring.RestoreOptions(accept_new_host_keys, overwrite, abandon_jobs, database)
+    return restoring.restore(common.cluster, file, options, common.output)

@@ -1,48 +1,36 @@
-"""Tasks about packages for hosts without a way to a mirror: bundle."""
+"""Tasks about packages for hosts that reach no package mirror: bundle."""
 
 from __future__ import annotations
 
-from invoke.context import Context
-
 from slurmfab.errors import InputError
 from slurmfab.tasks.command import command
-from slurmfab.tasks.deploy import COMMON
+from slurmfab.tasks.options import Common
 
 
 @command(
+    common=("cluster", "verbose", "ask_sudo_password"),
     help={
-        **{name: COMMON[name] for name in ("cluster", "verbose", "ask_sudo_password")},
-        "from": "host of the cluster that reaches its mirror (default: the primary controller)",
-        "to": "the file, or a directory for it (default: beside the cluster file)",
-        "list": "tell what the bundles of this cluster hold, and whether they are whole; make none",
-    }
+        "from": "a host of the cluster that reaches its mirror (default: the primary controller)",
+        "to": "path of the bundle, or a directory for it (default: beside the cluster file)",
+        "list": "list the packages in this cluster's bundles and check that they are complete; make no bundle",
+    },
 )
-def bundle(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context,
-    from_: str = "",
-    to: str = "",
-    list: bool = False,
-    cluster: str = "",
-    verbose: bool = False,
-    ask_sudo_password: bool = False,
-) -> int:
+def bundle(common: Common, *, from_: str = "", to: str = "", list: bool = False) -> int:
     """Collect the packages for hosts that reach no mirror.
 
-    One host of the cluster fetches them, and all that they need, from its own package sources, where apt verifies them;
-    nothing on it is changed. They become one file here. With that file under the key bundle of the cluster file,
-    deployments push packages over SSH to the hosts that lack them.
+    One host of the cluster downloads the packages and their dependencies from its own package sources, where apt
+    verifies them; nothing is installed or changed on it. The packages become one file on this machine. If the key
+    bundle of the cluster file names that file, deployments copy packages over SSH to the hosts that lack them.
 
     Examples:
         fab bundle
         fab bundle --from login01
         fab bundle --list
     """
-    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
-    from slurmfab.bundle import making  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.bundle import making
 
     if list:
         if from_ or to:
-            raise InputError("--list makes no bundle, so --from and --to say nothing with it.")
-        return making.listing(cluster)
-    output = operations.Output(verbose=verbose, ask_password=ask_sudo_password)
-    return making.make(cluster, from_, to, output)
+            raise InputError("--list makes no bundle; leave out --from and --to.")
+        return making.list_bundles(common.cluster)
+    return making.make(common.cluster, from_, to, common.output)

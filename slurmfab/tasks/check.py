@@ -1,41 +1,27 @@
-"""Tasks that ask whether a cluster works: check-cluster, check-gpus."""
+"""Tasks that test whether a cluster works: check-cluster, check-gpus."""
 
 from __future__ import annotations
 
-from invoke.context import Context
-
 from slurmfab.tasks.command import command, number
-from slurmfab.tasks.deploy import COMMON
+from slurmfab.tasks.options import Common
 
 
 @command(
     help={
-        **COMMON,
         "hosts": "only these hosts (default: all)",
-        "only": "groups of checks, or parts of checks' names, as in munge,jobs (default: all)",
+        "only": "only these groups of checks, or checks whose names contain this, as in munge,jobs (default: all)",
         "junit": "write the results as JUnit XML to this file",
-        "failover": "let the backup controller take over, and back, with jobs running; no other checks",
-        "json": "write the results as JSON to this file (- for standard output)",
-        "verbose": "tell each host's trouble for itself",
+        "failover": "only test that the backup controller takes over and gives back, while jobs run",
+        "verbose": "show failures host by host",
     }
 )
-def check_cluster(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context,
-    hosts: str = "",
-    cluster: str = "",
-    only: str = "",
-    junit: str = "",
-    json: str = "",
-    verbose: bool = False,
-    ask_sudo_password: bool = False,
-    failover: bool = False,
-) -> int:
-    """Ask the hosts whether the cluster works, up to real jobs.
+def check_cluster(common: Common, *, hosts: str = "", only: str = "", junit: str = "", failover: bool = False) -> int:
+    """Check that the cluster works, up to real jobs.
 
-    Nothing is changed. What fails is told with its host, its cause and its repair. Exit codes: 0 all is well,
-    1 a check failed, 2 wrong input, 3 nothing failed but that hosts could not be reached.
+    Nothing is changed. Each failure is shown with its host, its cause and its repair. Exit codes: 0 all checks passed,
+    1 a check failed, 2 wrong input, 3 nothing failed, but some hosts could not be reached.
 
-    With --failover slurmctld is stopped on the primary controller until the backup has proved itself; jobs go on.
+    With --failover slurmctld is stopped on the primary controller until the backup has taken over; jobs keep running.
 
     Examples:
         fab check-cluster
@@ -44,48 +30,38 @@ def check_cluster(  # noqa: PLR0917 - each argument is an option of the command 
         fab check-cluster --junit checks.xml --json -
         fab check-cluster --failover
     """
-    from slurmfab import operations, verify  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.checks import runner
 
-    output = operations.Output(verbose=verbose, json=json, ask_password=ask_sudo_password)
-    return verify.check(cluster, hosts, only, junit, output, with_failover=failover)
+    return runner.check(common.cluster, hosts, only, junit, common.output, with_failover=failover)
 
 
 @command(
+    common=("cluster", "json", "ask_sudo_password"),
     help={
-        **{name: COMMON[name] for name in ("cluster", "ask_sudo_password")},
         "hosts": "only these compute nodes (default: all with GPUs)",
         "wait": "minutes that a job waits for a busy node (default: 10)",
-        "no_drain": "measure only: no node goes out of service, and none comes back",
-        "history": "show what was measured before; measure nothing",
+        "no_drain": "only measure: drain and resume no node",
+        "history": "show earlier measurements; measure nothing",
         "json": "write the measurements as JSON to this file (- for standard output)",
-    }
+    },
 )
-def check_gpus(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context,
-    hosts: str = "",
-    wait: str = "",
-    no_drain: bool = False,
-    history: bool = False,
-    cluster: str = "",
-    json: str = "",
-    ask_sudo_password: bool = False,
+def check_gpus(
+    common: Common, *, hosts: str = "", wait: str = "", no_drain: bool = False, history: bool = False
 ) -> int:
     """Measure GPUs, and the network between nodes.
 
-    all_reduce_perf of nccl-tests runs on each node with GPUs, as the cluster file says under gpu_checks. The jobs wait
-    behind everybody's, and give way. A node that falls short twice is drained, with the figure in the reason; one that
-    was drained for that comes back when it is well again. Exit codes: 0 all are as wanted, 1 some fall short, 2 wrong
-    input, 3 none falls short but some could not be measured.
+    all_reduce_perf of nccl-tests runs on each node with GPUs, as the cluster file says under gpu_checks. The jobs have
+    the lowest priority and yield to users' jobs. A node that is too slow twice is drained, with the measured value in
+    the reason; a node that was drained for that is resumed when it is fast enough again. Exit codes: 0 all are fast
+    enough, 1 some are too slow, 2 wrong input, 3 none is too slow, but some could not be measured.
 
     Examples:
         fab check-gpus
         fab check-gpus --hosts n3 --no-drain
         fab check-gpus --history
     """
-    from slurmfab import operations  # noqa: PLC0415 - `fab --list` shall not pay for it
-    from slurmfab.gpu_checks import checking  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.gpu_checks import checking
 
-    output = operations.Output(json=json, ask_password=ask_sudo_password)
     if history:
-        return checking.show_history(cluster, hosts, output)
-    return checking.check(cluster, hosts, number(wait, "--wait"), output, drains=not no_drain)
+        return checking.show_history(common.cluster, hosts, common.output)
+    return checking.check(common.cluster, hosts, number(wait, "--wait"), common.output, drains=not no_drain)

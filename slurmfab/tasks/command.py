@@ -1,68 +1,117 @@
-"""What every task has in common: no letters for flags, one line for an error, and one call for all hosts."""
+"""What all tasks have in common: shared options, one line for an error, and one call for all hosts."""
 
 from __future__ import annotations
 
 import atexit
-import functools
 import gc
+import inspect
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from invoke.context import Context
 from invoke.exceptions import Exit
-from invoke.tasks import Task, task
+from invoke.parser.argument import Argument
+from invoke.tasks import Task
 
 from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.program_name import FAB
+from slurmfab.tasks.options import COMMON, Common
+from slurmfab.terminal import fit
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells count it: 128 and the signal's number."""
 
-SELDOM = 50_000
+GARBAGE_THRESHOLD = 50_000
 """How many more objects there have to be before Python looks for garbage; loading modules makes many, and none of it.
 
 Python's own 700 costs a tenth of the time that loading them takes.
 """
 
+ALL = tuple(COMMON)
+"""The names of all shared options."""
+
 
 class Command(Task):  # type: ignore[type-arg]
-    """A task whose only short flag is `-v`; Invoke's own way with letters takes `-h` from help."""
+    """A task whose only short flag is `-v`; Invoke would otherwise give `-h` to the first option with that letter."""
 
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
         """How one of the function's parameters becomes a flag."""
         options: dict[str, Any] = super().arg_opts(name, default, taken_names)
         if options["positional"]:
-            options.pop("default", None)  # Invoke leaves a parameter that has a value alone
+            options.pop("default", None)  # Invoke asks for no word where a positional parameter has a default
         return {**options, "names": (*options["names"], "v")} if name == "verbose" else options
 
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
+        """The task's flags; Invoke's own method uses up the help texts, so that they could be read only once."""
+        texts = dict(self.help)
+        arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
+        self.help = texts
+        return arguments
 
-def command(**options: Any) -> Callable[[Callable[..., int | None]], Any]:
-    """A task of slurmfab's; the function returns an exit code, or nothing for 0.
+
+def command(
+    *,
+    common: Iterable[str] = ALL,
+    help: Mapping[str, str] = {},
+    positional: Iterable[str] = (),
+    iterable: Iterable[str] = (),
+) -> Callable[[Callable[..., int | None]], Any]:
+    """Make a task of a function `f(common: Common, ...)` that returns an exit code, or nothing for 0.
+
+    The function's other parameters become options, and the shared ones that `common` names are added to them.
 
     Args:
-        options: of Invoke's `task`: `help`, `positional`, `iterable` and so on.
+        common: the shared options that the task has, of `COMMON`.
+        help: a text for each of the function's parameters, and for shared options that mean something special here.
+        positional: parameters that are given as words, without a flag.
+        iterable: parameters that may be given several times, and become a list.
+
+    Returns:
+        A decorator that makes Invoke's task of the function.
     """
+    shared = tuple(common)
+    texts = {**{name: COMMON[name] for name in shared}, **help}
 
     def decorate(function: Callable[..., int | None]) -> Any:
-        @functools.wraps(function)
-        def run(context: Context, *args: Any, **kwargs: Any) -> None:
+        def run(context: Context, **given: Any) -> None:
             refuse_core_hosts(context)
             refuse_core_dry(context)
-            code = told(function, context, *args, **kwargs)
+            values = Common(**{name: given.pop(name) for name in shared if name in given})
+            code = run_task(function, values, **given)
             if code:
                 raise Exit(code=code)
 
-        return task(klass=Command, auto_shortflags=False, **options)(run)
+        run.__name__, run.__module__ = function.__name__, function.__module__
+        run.__doc__ = with_program_name(function.__doc__ or "")
+        run.__signature__ = with_shared_options(inspect.signature(function), shared)  # type: ignore[attr-defined]
+        return Command(run, help=texts, positional=positional, iterable=iterable, auto_shortflags=False)
 
     return decorate
+
+
+def with_shared_options(signature: inspect.Signature, shared: Iterable[str]) -> inspect.Signature:
+    """A function's signature with the shared options behind its own, as Invoke reads flags from signatures."""
+    defaults = Common()
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name)) for name in shared
+    ]
+    return signature.replace(parameters=[*signature.parameters.values(), *options])
+
+
+def with_program_name(doc: str) -> str:
+    """A task's help, with the program's name as it was called in the examples, which are written for `fab`."""
+    return re.sub(r"\bfab (?=[a-z])", f"{FAB} ", doc)
 
 
 def word_after(task_name: str, parameter: str) -> list[str]:
     """The positional parameters of a task that takes one word or none: `fab history` and `fab history last`.
 
-    Invoke has no positional parameter that may be left out, so it is one only where a word comes right after the task.
+    Invoke has no optional positional parameters, so the parameter is positional only where a word comes right after
+    the task.
 
     Args:
         task_name: as on the command line.
@@ -80,21 +129,21 @@ def refuse_core_hosts(context: Context) -> None:
         Exit: it was used.
     """
     if type(context).__name__ == "Connection":
-        raise Exit("Give the hosts after the task's name: fab deploy --hosts n1,n[2-5].", code=2)
+        raise Exit(f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.", code=2)
 
 
 def refuse_core_dry(context: Context) -> None:
-    """Refuse Invoke's own `--dry`, which people take for a dry run and which would keep no task from changing hosts.
+    """Refuse Invoke's own `--dry`, which looks like a dry run and would keep no task from changing hosts.
 
     Raises:
         Exit: it was used.
     """
     if context.config.run.dry:
-        raise Exit("--dry (-R) is not for these tasks: fab plan shows what deploy would do.", code=2)
+        raise Exit(f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.", code=2)
 
 
-def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
-    """Call a task's function; its errors that are meant for people end as text and an exit code.
+def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
+    """Call a task's function; errors that are meant for people end as text and an exit code.
 
     Raises:
         Exit: with the error's text.
@@ -103,8 +152,9 @@ def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int 
     try:
         return function(*args, **kwargs)
     except SlurmfabError as error:
-        raise Exit(str(error), code=error.exit_code) from None
+        raise Exit(fit(str(error), sys.stderr), code=error.exit_code) from None
     except KeyboardInterrupt:
+        show_what_is_typed()
         say_interrupted()
         os._exit(INTERRUPTED)  # threads may still wait for hosts; their agents go when the connections close
     except BrokenPipeError:
@@ -115,26 +165,44 @@ def told(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int 
 def load_quickly() -> None:
     """Set Python up for a program that loads hundreds of modules, does one thing, and ends."""
     # Invoke switches this off, and then each run compiles our modules anew, which takes longer than all the rest.
-    # What root would write into somebody's checkout, however, they could not remove.
+    # Files that root writes into a user's checkout, however, that user could not remove.
     is_ours = Path(__file__).stat().st_uid == os.geteuid()
     sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode) or not is_ours
-    gc.set_threshold(SELDOM)
+    gc.set_threshold(GARBAGE_THRESHOLD)
     atexit.register(gc.freeze)  # what is left at the end goes with the process; to look through it takes 60 ms
+
+
+def show_what_is_typed() -> None:
+    """Switch the terminal's echo on again, which is off while a password is asked for and judged."""
+    from slurmfab.ssh.hidden_input import hidden_input
+
+    hidden_input.show()
 
 
 def say_interrupted() -> None:
     """Tell what an interruption means."""
-    print("\nInterrupted. Hosts finish what they were at; run the same command again to go on.", file=sys.stderr)  # noqa: T201
+    print(  # noqa: T201
+        "\nInterrupted. Hosts finish the step that they are at. Run the same command again to go on.", file=sys.stderr
+    )
 
 
 def number(text: str, flag: str) -> int | None:
     """A number that was given as text, `None` when it was not given.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not a number.
     """
     if not text:
         return None
     if not text.isdecimal():
         raise InputError(f"{flag} {text}: this is no number.")
     return int(text)
+
+
+def names(given: Iterable[str]) -> tuple[str, ...]:
+    """Names that were given with commas between them, or by giving an option several times.
+
+    >>> names(["gpu,long", "short"])
+    ('gpu', 'long', 'short')
+    """
+    return tuple(name.strip() for words in given for name in words.split(",") if name.strip())

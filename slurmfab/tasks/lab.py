@@ -1,4 +1,4 @@
-"""Tasks of the lab: real systemd hosts on this machine, to try a cluster before there is one."""
+"""Tasks of the lab: real systemd hosts on this machine, to try slurmfab without other machines."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.context import Context
-
 from slurmfab.errors import InputError
+from slurmfab.program_name import FAB
 from slurmfab.tasks.command import command
+from slurmfab.tasks.options import Common
 
 if TYPE_CHECKING:
     from slurmfab.lab import Lab
 
 
 @command(
+    common=(),
     help={
-        "name": "name of the lab: one to eight of a-z and 0-9, a letter first",
+        "name": "name of the lab: one to eight of a-z and 0-9, starting with a letter",
         "nodes": "number of compute nodes",
         "suite": "Debian release of the hosts: bookworm, trixie or sid",
         "gpus": "stand-in GPUs, HOSTS:COUNT[:MODEL] separated by spaces, as in 'n[1-2]:2 n3:4:A100-SXM4-40GB'",
         "no_python": "hosts without python3, as in n1,n[3-4]",
-        "user": "who logs in: root, or another user, who then has sudo",
+        "user": "login user: root, or another user with sudo",
         "sudo_password": "that user's sudo asks for a password",
-        "down": "hosts that the cluster file names but that stay switched off",
+        "down": "hosts that are in the cluster file but stay switched off",
         "hanging": "hosts whose port 22 accepts connections and then says nothing",
-        "unified": "hosts with control groups of version 2 alone, as in n2",
-        "offline": "hosts without a way to a package mirror",
+        "unified": "hosts with control groups of version 2 only, as in n2",
+        "offline": "hosts that reach no package mirror",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
 )
-def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
-    _c: Context,
+def lab_up(
+    _common: Common,
+    *,
     name: str = "lab",
     nodes: str = "2",
     suite: str = "trixie",
@@ -54,7 +56,7 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
         fab lab-up --nodes 4 --suite bookworm --gpus 'n[1-2]:2'
         fab lab-up --name rough --nodes 5 --user admin --sudo-password --no-python n1 --down n4 --hanging n5
     """
-    from slurmfab import lab  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import lab
 
     spec = lab.LabSpec(
         name=name,
@@ -69,28 +71,28 @@ def lab_up(  # noqa: PLR0917 - each argument is an option of the command line
         unified=_hosts(unified),
         offline=_hosts(offline),
     )
-    made = lab.up(spec, output=Path(output) if output else None, progress=lambda line: _say(f"lab {name}: {line}"))
-    _say(_summary(made))
+    _report(lab.up(spec, output=_path(output), progress=lambda line: _say(f"lab {name}: {line}")))
 
 
 @command(
+    common=(),
     help={
         "name": "name of the lab",
         "all": "every lab on this machine",
         "cache": "also the base trees that no lab uses; the next lab-up builds them again",
     },
 )
-def lab_down(_c: Context, name: str = "lab", all: bool = False, cache: bool = False) -> None:
+def lab_down(_common: Common, *, name: str = "lab", all: bool = False, cache: bool = False) -> None:
     """Remove a lab and everything that was made for it.
 
-    Works after a killed lab-up too, and says nothing worse than that there was no lab.
+    This works after a killed lab-up too. If there is no lab of that name, the task says so and succeeds.
 
     Examples:
         fab lab-down
         fab lab-down --name rough
         fab lab-down --all --cache
     """
-    from slurmfab import lab  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import lab
 
     known = lab.names()
     for one in known if all else (name,):
@@ -101,28 +103,38 @@ def lab_down(_c: Context, name: str = "lab", all: bool = False, cache: bool = Fa
         _say("base trees that no lab uses: removed")
 
 
-@command()
-def lab_status(_c: Context) -> None:
+@command(common=())
+def lab_status(_common: Common) -> None:
     """Show the labs on this machine.
 
-    Of each host: its address, and whether it answers on SSH.
+    For each host: its address, and whether it answers on SSH.
 
     Examples:
         fab lab-status
     """
-    from slurmfab import lab  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab import lab
 
     hosts = lab.status()
     for host in hosts:
         _say(f"{host.lab:8} {host.name:5} {host.address:15} {host.role:10} {host.state}")
     if not hosts:
-        _say("There is no lab on this machine. Start one with lab-up.")
+        _say(f"There is no lab on this machine. Start one: {FAB} lab-up.")
 
 
-def _summary(made: Lab) -> str:
-    """What the user wants to know when a lab is up."""
+def _report(made: Lab) -> None:
+    """Show how to use a lab that is up, and give `fab` a fabfile where its cluster file lies."""
+    from slurmfab.inventory import fabfile
+
+    written = fabfile.provide(made.cluster_file)
+    if written:
+        _say(written)
     login = f"ssh -F {made.directory / 'ssh_config'} {made.hosts[0].name}"
-    return f"lab {made.name}: up; cluster file {made.cluster_file}; to look around: {login}"
+    _say(f"lab {made.name}: up; cluster file {made.cluster_file}; to look around: {login}")
+
+
+def _path(text: str) -> Path | None:
+    """A path as typed; none when nothing was typed."""
+    return Path(text) if text else None
 
 
 def _number(text: str) -> int:
@@ -134,7 +146,7 @@ def _number(text: str) -> int:
 
 def _hosts(text: str) -> tuple[str, ...]:
     """Host names from a hostlist as typed; none when nothing was typed."""
-    from slurmfab.hostlist import expand  # noqa: PLC0415 - `fab --list` shall not pay for it
+    from slurmfab.hostlist import expand
 
     return expand(text) if text else ()
 

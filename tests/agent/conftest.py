@@ -1,4 +1,4 @@
-"""A scratch root to converge in, and agents."""
+"""A scratch root for resources, and local agents."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from local_agent import Agent
 
-from slurmfab.agent.resource import Context
+from slurmfab.agent.core.resource import Context
 
 
 @pytest.fixture
 def start_agent() -> Iterator[Callable[[], Agent]]:
-    """A maker of agents, which are ended after the test."""
+    """A function that starts agents, which are stopped after the test."""
     agents: list[Agent] = []
 
     def start() -> Agent:
@@ -34,7 +34,7 @@ def agent(start_agent: Callable[[], Agent]) -> Agent:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A scratch root whose users root, slurm and munge are all whoever runs the tests."""
+    """A scratch root whose users root, slurm and munge all have the UID of the user who runs the tests."""
     me = f"{os.getuid()}:{os.getgid()}"
     (tmp_path / "etc").mkdir()
     users = {"root": "/root", "slurm": "/var/lib/slurm", "munge": "/nonexistent"}

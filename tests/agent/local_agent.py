@@ -1,4 +1,4 @@
-"""An agent that runs as it does on a host, from memory and fed over stdin; and a look at all that it may not touch."""
+"""A local agent that runs from memory as on a host, and snapshots of directories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slurmfab.ssh.payload import BOOT_WITHOUT_TRACE, FLAGS, GREETING, payload
 
 
 class Agent:
-    """A local agent process, spoken to in frames."""
+    """A local agent process with input and output."""
 
     def __init__(self) -> None:
         argv = [sys.executable, *FLAGS, "-c", BOOT_WITHOUT_TRACE]
@@ -24,7 +24,7 @@ class Agent:
         self.stdin.write(b"%d\n%s" % (len(payload()), payload()))
 
     def send(self, request: object) -> None:
-        """Send one frame and do not wait."""
+        """Send one frame without waiting for the answer."""
         body = json.dumps(request).encode("ascii")
         self.stdin.write(b"%d\n%s" % (len(body), body))
         self.stdin.flush()
@@ -35,12 +35,12 @@ class Agent:
         return answer
 
     def ask(self, request: object) -> list[dict[str, Any]]:
-        """Send one frame and return its answer, without signs of life and without the last line."""
+        """Send one frame and return its answer, without heartbeats and without the last line."""
         self.send(request)
         lines: list[dict[str, Any]] = []
         while True:
             line = self.line()
-            assert line, "the agent ended before its answer did"
+            assert line, "the agent ended in the middle of its answer"
             if line.get("done"):
                 return lines
             if "alive" not in line:
@@ -52,7 +52,7 @@ class Agent:
         return [line.get("outcome", line) for line in self.ask(request)]
 
     def end(self) -> None:
-        """Kill it, if it is still there."""
+        """Kill the process, if it still runs."""
         self.process.kill()
         self.process.wait()
         self.stdout.close()

@@ -1,4 +1,4 @@
-"""What hosts keep of the agent from one run to the next: compiled modules, which count only for the same source."""
+"""The cache of compiled modules on hosts, which is valid only for the same source."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ OTHER = "VALUE = 2\n"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Where modules are kept; missing as on a host that was just started."""
+    """The path of the cache; it does not exist, as on a host that was just started."""
     return tmp_path / "kept"
 
 
 def value(place: str | Path, source: str, path: str = "slurmfab/agent/x.py") -> object:
-    """What a module's code says, which an agent of its own gets from the place."""
+    """The value that a module's code sets; a new agent gets the code from the cache."""
     space: dict[str, object] = {}
     exec(Compiled(str(place)).code(source, path), space)
     return space["VALUE"]
@@ -32,7 +32,7 @@ def files(place: Path) -> list[Path]:
 
 
 def planted(place: Path, source: str) -> None:
-    """Keep the code of another source as that of SOURCE, so that a test sees which of both is run."""
+    """Put code of another source into the cache as the code of SOURCE, so that a test sees which one runs."""
     value(place, SOURCE)
     (kept,) = files(place)
     head = kept.read_bytes()[:16]
@@ -45,12 +45,12 @@ def test_a_module_when_it_was_compiled_before_is_not_compiled_again(place: Path)
     assert value(place, SOURCE) == 2
 
 
-def test_a_module_when_its_source_is_another_one_is_compiled_and_takes_the_place_of_the_old_one(place: Path) -> None:
+def test_a_module_with_another_source_is_compiled_and_replaces_the_old_one(place: Path) -> None:
     assert [value(place, source) for source in (SOURCE, OTHER, OTHER, SOURCE)] == [1, 2, 2, 1]
     assert len(files(place)) == 1
 
 
-def test_what_is_kept_when_made_is_for_its_owner_alone_whatever_the_umask(place: Path) -> None:
+def test_the_cache_is_readable_by_its_owner_alone_whatever_the_umask(place: Path) -> None:
     before = os.umask(0)
     try:
         value(place, SOURCE)
@@ -60,21 +60,19 @@ def test_what_is_kept_when_made_is_for_its_owner_alone_whatever_the_umask(place:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701], ids=oct)
-def test_a_place_that_others_can_get_into_is_neither_believed_nor_used(place: Path, mode: int) -> None:
+def test_a_cache_that_other_users_can_enter_is_not_used(place: Path, mode: int) -> None:
     planted(place, OTHER)
     place.chmod(mode)
     assert value(place, SOURCE) == 1
 
 
-def test_a_place_that_is_somebody_elses_is_neither_believed_nor_used(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_of_another_user_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(place, OTHER)
     monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
     assert value(place, SOURCE) == 1
 
 
-def test_a_link_to_a_place_is_neither_believed_nor_followed(place: Path, tmp_path: Path) -> None:
+def test_a_link_to_a_cache_is_not_used(place: Path, tmp_path: Path) -> None:
     planted(place, OTHER)
     (tmp_path / "link").symlink_to(place)
     assert value(tmp_path / "link", SOURCE) == 1
@@ -83,7 +81,7 @@ def test_a_link_to_a_place_is_neither_believed_nor_followed(place: Path, tmp_pat
     assert not (tmp_path / "made").exists()
 
 
-def test_a_link_in_the_place_is_not_followed(place: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_cache_is_not_followed(place: Path, tmp_path: Path) -> None:
     planted(place, OTHER)
     (kept,) = files(place)
     kept.rename(tmp_path / "elsewhere")
@@ -92,7 +90,7 @@ def test_a_link_in_the_place_is_not_followed(place: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("left", [0, 10, 16, 20], ids=["nothing", "half-a-head", "head-alone", "half"])
-def test_a_file_that_was_cut_off_is_made_anew(place: Path, left: int) -> None:
+def test_an_incomplete_file_is_replaced(place: Path, left: int) -> None:
     planted(place, OTHER)
     (kept,) = files(place)
     kept.write_bytes(kept.read_bytes()[:left])
@@ -104,11 +102,11 @@ def test_a_file_that_was_cut_off_is_made_anew(place: Path, left: int) -> None:
 @pytest.mark.parametrize(
     "where", ["", "/proc/none/kept", "/dev/null"], ids=["nowhere", "no-such-parent", "no-directory"]
 )
-def test_a_host_where_nothing_can_be_kept_compiles(where: str) -> None:
+def test_a_host_without_a_cache_compiles(where: str) -> None:
     assert value(where, SOURCE) == 1
 
 
-def test_a_full_file_system_leaves_nothing_behind(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_file_system_leaves_no_temporary_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

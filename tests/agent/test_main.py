@@ -1,4 +1,4 @@
-"""The request loop, spoken to as the deployer does."""
+"""The request loop, with requests as the deployer sends them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from local_agent import Agent, snapshot
 
-from slurmfab.agent.host_lock import CUT_OFF
-from slurmfab.agent.lifeline import Alive, Answers, Lifeline
+from slurmfab.agent.core import lifeline
+from slurmfab.agent.core.host_lock import INTERRUPTED
+from slurmfab.agent.core.lifeline import Answers, KeepAlive, Lifeline
+from slurmfab.agent.core.resource import ResourceFailed
+from slurmfab.agent.main import Refused, Refusing
 from slurmfab.ssh.payload import BOOT, payload
 
 SECRET = "correct horse battery staple"
@@ -84,11 +87,22 @@ def test_a_dry_run_when_a_resource_fails_goes_on(agent: Agent, root: Path) -> No
         ([], "TypeError"),
     ],
 )
-def test_the_loop_when_a_request_crashes_says_so_and_survives(agent: Agent, request_: object, words: str) -> None:
+def test_the_loop_when_a_request_crashes_reports_it_and_continues(agent: Agent, request_: object, words: str) -> None:
     (line,) = agent.ask(request_)
     assert words in line["error"]
     assert "slurmfab/agent/main.py" in line["traceback"]
     assert "facts" in agent.ask({"op": "facts"})[0]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device", "/x"), ResourceFailed("no room")])
+def test_a_failure_that_is_expected_is_refused_with_advice(error: Exception) -> None:
+    with pytest.raises(Refused, match=r"^(No space left on device \(/x\); free some space on it|no room)$"), Refusing():
+        raise error
+
+
+def test_a_failure_that_is_not_expected_stays_as_it_is() -> None:
+    with pytest.raises(KeyError), Refusing():
+        raise KeyError
 
 
 def test_a_traceback_when_code_came_from_memory_shows_its_lines(agent: Agent) -> None:
@@ -117,13 +131,13 @@ def test_a_secret_when_its_file_changes_fails_or_crashes_is_in_no_answer(
     assert lines
 
 
-def test_the_deployer_when_it_goes_away_ends_the_agent(agent: Agent) -> None:
+def test_the_agent_ends_when_the_deployer_disconnects(agent: Agent) -> None:
     agent.ask({"op": "facts"})
     agent.stdin.close()
     assert agent.process.wait(10) == 0
 
 
-def test_the_deployer_when_it_goes_away_at_work_lets_the_resource_at_work_end_and_begins_no_other(
+def test_the_agent_when_the_deployer_disconnects_finishes_the_present_resource_and_starts_no_other(
     agent: Agent, root: Path
 ) -> None:
     # Looking at a user of this root reads its passwd: a pipe there holds the first resource until the test lets it go.
@@ -148,7 +162,7 @@ def test_the_deployer_when_it_goes_away_at_work_lets_the_resource_at_work_end_an
     assert [line["outcome"]["id"] for line in lines if "outcome" in line] == ["user:slurm"]
 
 
-def test_sigterm_when_idle_ends_the_agent_in_order(agent: Agent) -> None:
+def test_sigterm_ends_an_idle_agent_with_exit_code_0(agent: Agent) -> None:
     agent.ask({"op": "facts"})
     agent.process.send_signal(signal.SIGHUP)
     agent.ask({"op": "facts"})
@@ -156,20 +170,20 @@ def test_sigterm_when_idle_ends_the_agent_in_order(agent: Agent) -> None:
     assert agent.process.wait(10) == 0
 
 
-def test_a_second_run_when_one_is_at_work_is_refused_with_its_name(
+def test_a_second_run_is_refused_with_the_name_of_the_first(
     agent: Agent, start_agent: Callable[[], Agent], root: Path
 ) -> None:
     agent.apply(root, file("/etc/a"))
     other = start_agent()
     (line,) = other.apply(root, file("/etc/a"))
-    assert (line["error"], line["holder"]) == ("another run is at work here: a test", "a test")
+    assert (line["error"], line["holder"]) == ("another run is in progress here: a test", "a test")
     assert other.apply(root, file("/etc/a"), dry_run=True)[0]["status"] == "ok"
     agent.process.kill()
     agent.process.wait()
     assert other.apply(root, file("/etc/a"))[0]["status"] == "ok"
 
 
-def test_the_lock_when_it_is_taken_alone_tells_how_long_ago_another_run_had_it(
+def test_a_request_for_the_lock_alone_answers_when_another_run_released_it(
     agent: Agent, start_agent: Callable[[], Agent], root: Path
 ) -> None:
     assert agent.apply(root) == [{"lock": {"idle": None}}]
@@ -181,25 +195,52 @@ def test_the_lock_when_it_is_taken_alone_tells_how_long_ago_another_run_had_it(
     assert 1000 <= line["lock"]["idle"] < 1100
 
 
-def test_an_empty_frame_is_a_sign_of_life_and_gets_no_answer(agent: Agent) -> None:
+def test_an_empty_frame_is_a_heartbeat_and_gets_no_answer(agent: Agent) -> None:
     agent.stdin.write(b"0\n0\n")
     (line,) = agent.ask({"op": "facts"})
     assert "facts" in line
 
 
-def test_a_deployer_that_is_silent_for_too_long_counts_as_gone_and_one_that_gives_signs_of_life_does_not() -> None:
+class Clock:
+    """Time that passes only while somebody sleeps; at the end of that the deployer may send a heartbeat."""
+
+    def __init__(self, beats: Iterator[Callable[[], None]]) -> None:
+        self.now = 1000.0
+        self.beats = beats
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        next(self.beats, lambda: None)()
+
+
+def test_a_deployer_without_heartbeats_counts_as_disconnected_and_one_with_heartbeats_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read, write = os.pipe()
-    gone = threading.Event()
+    left: list[float] = []
     with os.fdopen(read, "rb") as reader, os.fdopen(write, "wb", buffering=0) as deployer:
-        Lifeline(reader, gone.set, 1.0).start()
-        begun = time.monotonic()
-        while time.monotonic() - begun < 1.5:
-            assert not gone.wait(0.1)
+
+        def beat() -> None:
             deployer.write(b"0\n")
-        assert gone.wait(10)
+            deadline = time.monotonic() + 30
+            while deployer_heard.heard != clock.now:
+                assert time.monotonic() < deadline, "the heartbeat is not noticed"
+
+        clock = Clock(iter([beat, beat]))
+        monkeypatch.setattr(lifeline, "time", clock)
+        deployer_heard = Lifeline(reader, lambda: left.append(clock.now), 60)
+        listens = threading.Thread(target=deployer_heard.listen)
+        listens.start()
+        deployer_heard.watch()
+        assert left == [1000 + 3 * 60]
+        deployer.close()
+        listens.join()
 
 
-def test_an_agent_whose_deployer_is_silent_for_too_long_lets_go_of_its_lock_and_ends(root: Path) -> None:
+def test_an_agent_whose_deployer_sends_no_heartbeats_releases_the_lock_and_ends(root: Path) -> None:
     silent = BOOT.replace('m["run"](s)', '__import__("slurmfab.agent.main").agent.main.serve(i,sys.stdout.buffer,0.5)')
     silent = silent.replace("os._exit(", 'sys.meta_path.insert(0,m["Sources"](s));os._exit(')
     process = subprocess.Popen(
@@ -211,14 +252,14 @@ def test_an_agent_whose_deployer_is_silent_for_too_long_lets_go_of_its_lock_and_
     process.stdin.write(b"%d\n%s%d\n%s" % (len(payload()), payload(), len(body), body))
     process.stdin.flush()
     assert process.wait(10) == 0
-    assert (root / "run/slurmfab.lock").read_text() == "a test" + CUT_OFF
+    assert (root / "run/slurmfab.lock").read_text() == "a test" + INTERRUPTED
     with (root / "run/slurmfab.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_an_agent_when_it_works_for_long_gives_signs_of_life() -> None:
+def test_an_agent_sends_heartbeats_during_a_long_request() -> None:
     read, write = os.pipe()
-    with os.fdopen(write, "wb") as stream, os.fdopen(read, "rb") as reader, Alive(Answers(stream), 0.01):
+    with os.fdopen(write, "wb") as stream, os.fdopen(read, "rb") as reader, KeepAlive(Answers(stream), 0.01):
         assert json.loads(reader.readline()) == {"alive": True}
         assert json.loads(reader.readline()) == {"alive": True}
 

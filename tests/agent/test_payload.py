@@ -1,4 +1,4 @@
-"""What travels to a host: small, and readable by the oldest Python that hosts run."""
+"""The payload that is sent to a host: small, and valid for the oldest Python that is supported."""
 
 from __future__ import annotations
 
@@ -21,8 +21,13 @@ from slurmfab.agent.main import OPERATIONS, READINGS
 from slurmfab.ssh import modules
 from slurmfab.ssh.payload import BOOT, FLAGS, payload
 
-MODULES = sorted(Path(slurmfab.agent.__file__).parent.glob("*.py"))
-PROGRAMS = sorted(Path(slurmfab.programs.__file__).parent.glob("*.py"))
+AGENT = Path(slurmfab.agent.__file__).parent
+MODULES = {
+    ".".join(path.relative_to(AGENT).with_suffix("").parts): path
+    for path in sorted(AGENT.rglob("*.py"))
+    if path.stem != "__init__"
+}
+PROGRAMS = sorted(Path(slurmfab.programs.__file__).parent.rglob("*.py"))
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -37,7 +42,7 @@ def imported(tree: ast.AST) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", [*MODULES, *PROGRAMS], ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", [*MODULES.values(), *PROGRAMS], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_module_when_parsed_by_python_3_9_is_valid_and_imports_the_standard_library_alone(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
     foreign = {
@@ -50,28 +55,27 @@ def test_a_module_when_parsed_by_python_3_9_is_valid_and_imports_the_standard_li
 
 
 def test_the_first_module_when_parsed_by_an_older_python_is_valid() -> None:
-    boot = next(path for path in MODULES if path.stem == "boot")
-    assert "slurmfab.agent.main" in imported(ast.parse(boot.read_text(), feature_version=(3, 6)))
+    assert "slurmfab.agent.main" in imported(ast.parse(MODULES["boot"].read_text(), feature_version=(3, 6)))
 
 
-def test_the_payload_when_unpacked_holds_every_module_but_the_package() -> None:
+def test_the_unpacked_payload_has_every_module_except_packages() -> None:
     sources = json.loads(zlib.decompress(payload()))
-    assert sources == {f"slurmfab.agent.{path.stem}": path.read_text() for path in MODULES if path.stem != "__init__"}
+    assert sources == {f"slurmfab.agent.{name}": path.read_text() for name, path in MODULES.items()}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_a_modules_imports_when_read_from_its_text_are_those_that_python_sees(path: Path) -> None:
+@pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
+def test_the_imports_found_in_a_modules_text_are_those_that_python_parses(path: Path) -> None:
     seen = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slurmfab.agent"):
             inside = (node.module or "").partition("slurmfab.agent.")[2]
-            seen |= {inside} if inside else {alias.name for alias in node.names}
+            seen |= {inside} if inside in MODULES else {f"{inside}.{alias.name}" for alias in node.names}
         assert not isinstance(node, ast.Import) or not any(one.name.startswith("slurmfab") for one in node.names)
     assert modules.imported(path.read_text()) == seen
 
 
-def test_modules_that_are_imported_by_a_name_made_at_run_time_are_those_of_kinds_and_readings() -> None:
-    by_name = {path.stem for path in MODULES if "import_module(" in path.read_text()}
+def test_only_kinds_and_main_import_modules_by_a_computed_name() -> None:
+    by_name = {name for name, path in MODULES.items() if "import_module(" in path.read_text()}
     assert by_name == {"kinds", "main"}
 
 
@@ -86,18 +90,30 @@ def compare(*kinds: str, dry_run: bool = True) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("request_", "needs", "needs_not"),
     [
-        (FACTS, {"boot", "main", "lifeline", "host_lock", "facts", "hardware"}, {"resource", "kinds", "packages"}),
-        (compare("service"), {"kinds", "resource", "service"}, {"facts", "packages", "kept"}),
-        (compare("service", dry_run=False), {"kinds", "resource", "service", "kept"}, {"facts", "packages"}),
-        (LOCK, {"kinds", "resource", "host_lock"}, {"packages", "facts"}),
-        ({"op": "node-jobs"}, {"node_jobs"}, {"kinds", "facts"}),
-        ({"op": "save"}, {"backup_stream"}, {"facts"}),
-        ({"op": "no such"}, {"boot", "main"}, {"facts", "kinds"}),
-        (compare("no such"), {"kinds", "resource"}, {"service"}),
+        (
+            FACTS,
+            {"boot", "main", "core.lifeline", "core.host_lock", "facts.facts", "facts.hardware"},
+            {"core.resource", "kinds", "packages.packages"},
+        ),
+        (
+            compare("service"),
+            {"kinds", "core.resource", "services.service"},
+            {"facts.facts", "packages.packages", "undo.undo_store"},
+        ),
+        (
+            compare("service", dry_run=False),
+            {"kinds", "core.resource", "services.service", "undo.undo_store"},
+            {"facts.facts", "packages.packages"},
+        ),
+        (LOCK, {"kinds", "core.resource", "core.host_lock"}, {"packages.packages", "facts.facts"}),
+        ({"op": "node-jobs"}, {"nodes.jobs"}, {"kinds", "facts.facts"}),
+        ({"op": "save"}, {"backup.stream"}, {"facts.facts"}),
+        ({"op": "no such"}, {"boot", "main"}, {"facts.facts", "kinds"}),
+        (compare("no such"), {"kinds", "core.resource"}, {"services.service"}),
     ],
     ids=["facts", "comparison", "change", "lock", "reading", "backup", "unknown-operation", "unknown-kind"],
 )
-def test_a_request_when_sent_brings_what_it_needs_and_little_else(
+def test_a_request_is_sent_with_the_modules_that_it_needs_and_few_others(
     request_: dict[str, Any], needs: set[str], needs_not: set[str]
 ) -> None:
     found = modules.needed(request_)
@@ -106,13 +122,13 @@ def test_a_request_when_sent_brings_what_it_needs_and_little_else(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_operation_when_asked_for_finds_the_modules_that_its_own_code_imports(operation: str) -> None:
+def test_an_operation_needs_the_modules_that_its_own_code_imports(operation: str) -> None:
     found = modules.needed({"op": operation})
     assert modules.imported(inspect.getsource(OPERATIONS[operation])) <= found
     assert READINGS.get(operation, "main") in found
 
 
-def test_every_kind_when_its_modules_alone_are_there_can_be_built_on_a_host() -> None:
+def test_every_kind_can_be_built_on_a_host_with_its_modules_alone() -> None:
     script = (
         "import sys, json, importlib\n"
         "wanted = json.load(sys.stdin)\n"
@@ -138,14 +154,14 @@ def test_every_kind_when_its_modules_alone_are_there_can_be_built_on_a_host() ->
     assert done.returncode == 0, done.stderr
 
 
-def test_the_same_modules_when_wanted_for_many_hosts_at_once_are_packed_once() -> None:
-    names = frozenset({"boot", "reading"})
+def test_the_same_modules_for_many_hosts_are_packed_once() -> None:
+    names = frozenset({"boot", "core.reading"})
     with ThreadPoolExecutor(16) as pool:
         packed = list(pool.map(lambda _: payload(names), range(64)))
     assert len(set(map(id, packed))) == 1
 
 
-def test_what_is_sent_at_once_when_packed_fits_the_first_window_of_an_ssh_channel(
+def test_the_payload_fits_the_first_window_of_an_ssh_channel(
     record_property: pytest.RecordProperty,
 ) -> None:
     sizes = {
@@ -161,18 +177,18 @@ def test_what_is_sent_at_once_when_packed_fits_the_first_window_of_an_ssh_channe
 
 NODE = ("group", "user", "block", "packages", "ssh-key", "file", "service", "directory", "slurm-files", "absent")
 CONTROLLER = (*NODE, "munge-key", "slurm-nodes", "program", "scripts", "sudo-rules", "timer", "slurmdbd-conf")
-DEAR = {
+SLOW_MODULES = {
     "argparse", "ast", "asyncio", "dataclasses", "datetime", "email", "glob", "hashlib", "inspect", "logging",
     "pathlib", "random", "shutil", "site", "subprocess", "tempfile", "unittest",
 }  # fmt: skip
-"""Modules that cost a host milliseconds each time that they are imported."""
+"""Modules of the standard library whose import takes a host milliseconds."""
 
 
 @pytest.mark.parametrize("kinds", [NODE, CONTROLLER], ids=["node", "controller"])
-def test_a_run_with_nothing_to_change_imports_no_dear_module_before_a_program_is_started(
+def test_a_run_with_nothing_to_change_imports_no_slow_module_before_a_program_is_started(
     kinds: tuple[str, ...],
 ) -> None:
-    wanted = ["facts", "lifeline", "kinds", *(KINDS[kind].partition(":")[0] for kind in kinds)]
+    wanted = ["facts.facts", "core.lifeline", "kinds", *(KINDS[kind].partition(":")[0] for kind in kinds)]
     names = modules.needed(FACTS) | modules.needed(compare(*kinds))
     script = (
         "import sys, json\n"
@@ -191,4 +207,4 @@ def test_a_run_with_nothing_to_change_imports_no_dear_module_before_a_program_is
         check=True,
         text=True,
     )
-    assert not DEAR & set(json.loads(done.stdout))
+    assert not SLOW_MODULES & set(json.loads(done.stdout))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slurmfab.clusterfile.private_tmp import PrivateTmp
 from slurmfab.facts import Cgroup, Gpu, Hardware
+from slurmfab.inventory.private_tmp import PrivateTmp
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.render import SlurmConf

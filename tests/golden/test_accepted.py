@@ -13,8 +13,8 @@ from slurm_tree import SlurmTree, install
 from slurmfab.errors import LabError
 from slurmfab.facts import Cgroup
 from slurmfab.lab.command import require_machine
+from slurmfab.slurm.job_submit_script import SCRIPT
 from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
-from slurmfab.slurm.refusals import SCRIPT
 from slurmfab.slurm.render import fill, render
 from slurmfab.slurm.versions import SlurmVersion
 

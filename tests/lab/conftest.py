@@ -1,11 +1,12 @@
-"""Labs for tests: started once for a suite of Debian, deployed once, and always taken down."""
+"""Labs for tests: most start from copies of disks with Slurm deployed, and all are removed at the end."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 
 import pytest
 from lab_cluster import DeployedLab
@@ -14,50 +15,174 @@ from slurmfab import lab
 from slurmfab.lab import LabSpec
 
 SUITES = ("bookworm", "trixie")
-"""Slurm 22.05 and 24.11: before and after `scontrol reconfigure` learned to add nodes."""
+"""Slurm 22.05 and 24.11: without and with the ability of `scontrol reconfigure` to add nodes."""
 
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-"""Which of the processes this is that share the test files among them: each has labs of its own."""
+PLACES = "0123456789abcdefghijklmnopqrstuvwxyz"
+"""Characters that tell the labs of test processes on one machine apart; each process takes one."""
 
-Start = Callable[[LabSpec], DeployedLab]
+
+@cache
+def place() -> str:
+    """A character for the names of this process's labs; no other test process on this machine uses it meanwhile."""
+    for letter in PLACES:
+        # The file stays open, and so locked, until the process ends.
+        descriptor = os.open(f"/run/slurmfab-tests-{letter}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+        else:
+            return letter
+    pytest.fail(f"{len(PLACES)} processes run lab tests on this machine.")
+
+
+NODES = 3
+"""Number of compute nodes on the kept disks; a lab can have fewer, or more, which are bare then."""
+
+FORGET = "systemctl stop slurmctld && find /var/lib/slurm/slurmctld -type f -delete"
+"""Stops slurmctld and deletes its state, so that it does not report nodes that boot from copies as rebooted."""
+
+DATABASE = (
+    "printf '#!/bin/sh\\nexit 101\\n' >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d"
+    " && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install"
+    " mariadb-server mariadb-client slurmdbd >/dev/null"
+    " && systemctl disable --quiet mariadb slurmdbd; rm /usr/sbin/policy-rc.d"
+)
+"""Installs the packages of the accounting database without starting their services."""
+
+
+class Stock:
+    """Kept disks of one pytest process, and the labs that start from them.
+
+    For each suite there are disks with a deployed cluster, and disks with the database's packages in addition; both are
+    made on first use. Copies have the addresses of the original, so only one lab of a suite can be up at a time. A lab
+    that test files share stays up until a test needs another lab of the suite.
+    """
+
+    def __init__(self, directories: pytest.TempPathFactory) -> None:
+        self.directories = directories
+        self.kept: list[str] = []
+        self.shared: dict[str, tuple[LabSpec, DeployedLab]] = {}
+
+    @staticmethod
+    def name(suite: str) -> str:
+        """Name of all labs of a suite and of their clusters."""
+        return f"w{place()}{suite[:1]}"
+
+    def spec(self, suite: str, nodes: int = NODES, **wanted: object) -> LabSpec:
+        """Specification of a lab that can start from these disks.
+
+        Args:
+            suite: Debian suite.
+            nodes: number of compute nodes.
+            wanted: further arguments of `LabSpec`.
+        """
+        return LabSpec(name=self.name(suite), suite=suite, nodes=nodes, **wanted)  # type: ignore[arg-type]
+
+    def disks(self, suite: str) -> str:
+        """Name of the suite's disks with Slurm deployed; makes them on first use."""
+        name = self.name(suite)
+        if name not in self.kept:
+            with self.running(self.spec(suite)) as made:
+                made.deploy()
+                made.on("ctl", FORGET)
+                self.keep(made, name)
+        return name
+
+    def disks_with_database(self, suite: str) -> str:
+        """Name of the disks that also have the database's packages on the controller; makes them on first use."""
+        name = f"{self.name(suite)}db"
+        if name not in self.kept:
+            with self.running(self.spec(suite), self.disks(suite)) as made:
+                made.on("ctl", f"{DATABASE} && {FORGET}")
+                self.keep(made, name)
+        return name
+
+    def keep(self, made: DeployedLab, name: str) -> None:
+        lab.keep_disks(made.lab, name)
+        self.kept.append(name)
+
+    @contextmanager
+    def running(self, spec: LabSpec, copied: str = "", bare: tuple[str, ...] = ()) -> Iterator[DeployedLab]:
+        """A lab that is removed at the end of the context.
+
+        Args:
+            spec: the lab's specification.
+            copied: name of kept disks to start from; empty for bare hosts.
+            bare: hosts that get no copy.
+        """
+        self.shared.pop(spec.suite, None)
+        lab.down(spec.name)
+        try:
+            made = lab.up(spec, self.directories.mktemp(spec.name), copied=copied, bare=bare)
+            yield DeployedLab(made, made.cluster_file)
+        finally:
+            lab.down(spec.name)
+
+    @contextmanager
+    def copy(
+        self, suite: str, *, database: bool = False, bare: tuple[str, ...] = (), **wanted: object
+    ) -> Iterator[DeployedLab]:
+        """A lab for one test file whose hosts have Slurm already, so that deployments are fast.
+
+        Args:
+            suite: Debian suite.
+            database: whether the controller has the database's packages.
+            bare: hosts that were never deployed to.
+            wanted: further arguments of `LabSpec`.
+        """
+        copied = self.disks_with_database(suite) if database else self.disks(suite)
+        with self.running(self.spec(suite, **wanted), copied, bare) as made:  # type: ignore[arg-type]
+            yield made
+
+    @contextmanager
+    def bare(self, suite: str, **wanted: object) -> Iterator[DeployedLab]:
+        """A lab for one test file whose hosts were never deployed to."""
+        with self.running(self.spec(suite, **wanted)) as made:  # type: ignore[arg-type]
+            yield made
+
+    def deployed(self, suite: str, **wanted: object) -> DeployedLab:
+        """A deployed lab that test files share and must leave intact; reuses the one that is up if its spec is equal.
+
+        Args:
+            suite: Debian suite.
+            wanted: further arguments of `LabSpec`.
+        """
+        spec = self.spec(suite, **wanted)  # type: ignore[arg-type]
+        if suite not in self.shared or self.shared[suite][0] != spec:
+            copied = self.disks(suite)
+            lab.down(spec.name)
+            made = lab.up(spec, self.directories.mktemp(spec.name), copied=copied)
+            self.shared[suite] = spec, DeployedLab(made, made.cluster_file)
+            self.shared[suite][1].deploy()
+        return self.shared[suite][1]
+
+    def clear(self) -> None:
+        """Remove all labs and kept disks; disks that are layered on others are removed first."""
+        for suite in SUITES:
+            lab.down(self.name(suite))
+            for name in (f"{self.name(suite)}db", self.name(suite)):
+                lab.remove_disks(name)
 
 
 @pytest.fixture(scope="session")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Starts a lab and deploys to it, or gives the one that is up since an earlier test file asked for it."""
-    labs: dict[str, DeployedLab] = {}
-    with ExitStack() as stack:
-
-        def started(spec: LabSpec) -> DeployedLab:
-            if spec.name not in labs:
-                directory = tmp_path_factory.mktemp(spec.name)
-                labs[spec.name] = stack.enter_context(contextmanager(deployed)(spec, directory))
-            return labs[spec.name]
-
-        yield started
-
-
-@pytest.fixture(scope="module", params=SUITES)
-def deployed_lab(request: pytest.FixtureRequest, start: Start) -> DeployedLab:
-    """A deployed cluster: a controller, three compute nodes, two of them with stand-in GPUs; tests leave it whole."""
-    suite = request.param
-    return start(LabSpec(name=f"q{WORKER}{suite[:1]}", suite=suite, nodes=3, gpus=("n1:2", "n2:2")))
-
-
-@pytest.fixture(scope="module", params=SUITES)
-def restarted_lab(request: pytest.FixtureRequest, start: Start) -> DeployedLab:
-    """A deployed cluster with a directory that all hosts share, for tests that restart hosts and daemons."""
-    suite = request.param
-    return start(LabSpec(name=f"b{WORKER}{suite[:1]}", suite=suite, nodes=3, shared=("/shared",)))
-
-
-def deployed(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
-    """Start a lab, deploy to it, and take it down in the end."""
-    lab.down(spec.name)
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
+    """Labs that start from copies of deployed disks."""
+    made = Stock(tmp_path_factory)
+    made.clear()
     try:
-        started = lab.up(spec, directory)
-        cluster = DeployedLab(started, started.cluster_file)
-        cluster.deploy()
-        yield cluster
+        yield made
     finally:
-        lab.down(spec.name)
+        made.clear()
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def deployed_lab(request: pytest.FixtureRequest, stock: Stock) -> DeployedLab:
+    """A deployed cluster: a controller and three compute nodes, two with stand-in GPUs; tests must leave it intact."""
+    return stock.deployed(request.param, gpus=("n1:2", "n2:2"))
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def restarted_lab(request: pytest.FixtureRequest, stock: Stock) -> DeployedLab:
+    """A deployed cluster whose hosts share a directory, for tests that restart hosts and daemons."""
+    return stock.deployed(request.param, shared=("/shared",))

@@ -32,7 +32,7 @@ INSTALLS = "pgrep -f '[d]pkg .*--(unpack|configure) ' >/dev/null && echo install
 LOCK_IS_FREE = "[ ! -e /run/slurmfab.lock ] || flock -n /run/slurmfab.lock true && echo free"
 LEFTOVERS = (
     "find / /run -xdev '(' -name '*slurmfab*' -o -path '/usr/sbin/*policy-rc.d*' ')'"
-    " ! -path /run/slurmfab.lock ! -path /run/slurmfab-agent ! -path '/var/lib/slurmfab*'"
+    " ! -path /run/slurmfab.lock ! -path '/run/slurmfab-agent*' ! -path '/var/lib/slurmfab*'"
 )
 """Temporary files and staging directories anywhere, and the policy that keeps daemons from starting; neither the lock
 nor what hosts keep in memory of the agent, and for a rollback."""

@@ -1,4 +1,4 @@
-"""A deployed lab as tests use it: the program as a user runs it, hosts that can be broken and looked at."""
+"""A lab for tests: runs slurmfab on it as a user does, and runs commands on its hosts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 from slurmfab import lab
@@ -22,53 +23,83 @@ PROGRAM = [sys.executable, "-m", "slurmfab"]
 
 @dataclass(frozen=True)
 class DeployedLab:
-    """A lab, its cluster file, and what one does with them.
+    """A lab with its cluster file, and the operations that tests need.
 
     Args:
         lab: the lab.
-        inventory_path: its cluster file.
+        inventory_path: path of its cluster file.
     """
 
     lab: Lab
     inventory_path: Path
 
     def slurmfab(self, *words: str, stdin: str = "", cluster: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run slurmfab as a user would, with this cluster's file."""
+        """Run slurmfab as a user does.
+
+        Args:
+            words: command-line arguments.
+            stdin: text for standard input.
+            cluster: whether to add `--cluster` with this cluster's file.
+        """
         options = ["--cluster", str(self.inventory_path)] if cluster else []
         return program(*words, *options, stdin=stdin, cwd=self.inventory_path.parent)
 
     def deploy(self, *words: str) -> dict[str, Any]:
-        """Deploy, which has to succeed, and return the report."""
+        """Run `deploy`, which must succeed, and return its JSON report."""
         return report(self.slurmfab("deploy", "--json", "-", *words))
 
     def on(self, host: str, script: str, *, check: bool = True) -> str:
-        """What a shell script prints on a host, where it is run as root without SSH."""
+        """Run a shell script as root on a host without SSH, and return its standard output, stripped.
+
+        Args:
+            host: the host's name.
+            script: text for `sh -c`.
+            check: whether the test fails if the exit code is not 0.
+        """
         done = lab.run(self.lab, host, ["sh", "-c", script])
         said = f"{decoded(done.stdout)}{decoded(done.stderr)}"
         assert done.returncode == 0 or not check, f"{host}: {script}: exit code {done.returncode}: {said}"
         return decoded(done.stdout).strip()
 
     def until(self, host: str, script: str, expected: str, patience: float = 60) -> None:
-        """Wait until a shell script on a host prints this."""
+        """Wait until a shell script on a host prints the expected text.
+
+        Args:
+            host: the host's name.
+            script: text for `sh -c`.
+            expected: its whole standard output, stripped.
+            patience: seconds until the test fails.
+        """
         eventually(lambda: self.on(host, script, check=False) == expected, f"{host}: {script}: {expected}", patience)
 
 
 def program(*words: str, stdin: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run slurmfab as a user would."""
+    """Run slurmfab as a user does, without this process's SLURMFAB* variables.
+
+    Args:
+        words: command-line arguments.
+        stdin: text for standard input.
+        cwd: working directory; `None` for the current one.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURMFAB")}
-    return subprocess.run([*PROGRAM, *words], input=stdin, capture_output=True, text=True, cwd=cwd, timeout=600,
-                          env=environment, check=False)  # fmt: skip
+    return forked.run(words, stdin=stdin, cwd=cwd, env=environment, timeout=600)
 
 
 def report(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The JSON report of a run that succeeded."""
+    """The JSON report of a run, which must have succeeded."""
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
 
 def eventually(condition: Callable[[], bool], what: str | Callable[[], str], patience: float = 60) -> None:
-    """Wait for a condition, and fail with its name, or with what is so in the end, when it does not come true."""
+    """Wait until a condition is true, or fail the test.
+
+    Args:
+        condition: polled ten times a second.
+        what: text for the failure, or a function that returns it then.
+        patience: seconds until the test fails.
+    """
     deadline = time.monotonic() + patience
     while not condition():
         if time.monotonic() > deadline:
@@ -77,5 +108,5 @@ def eventually(condition: Callable[[], bool], what: str | Callable[[], str], pat
 
 
 def decoded(output: str | bytes) -> str:
-    """Output as text."""
+    """Output of a program as text."""
     return output if isinstance(output, str) else output.decode(errors="replace")

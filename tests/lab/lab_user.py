@@ -1,14 +1,17 @@
-"""Somebody who uses slurmfab from a directory and a home of their own, and the hosts as they look from outside."""
+"""Users of slurmfab with their own home and working directories, and states of hosts for comparison."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import forked
 from lab_cluster import PROGRAM, DeployedLab
 
 from slurmfab import lab
@@ -18,25 +21,25 @@ SNAPSHOT = (
     "find /etc /usr/bin /usr/sbin /var/lib/dpkg /var/lib/slurm/home /home /root -xdev"
     " -printf '%p %T@ %C@ %m %U %G %s\\n' 2>/dev/null | sort | sha256sum"
 )
-"""Tells two states of a host apart: names, times, modes, owners and sizes of all that a deployment could touch."""
+"""Shell command: checksum of names, times, modes, owners and sizes of all files that a deployment can change."""
 
 HOLD_LOCK = (
     "import fcntl, os, time; lock = open('/var/lib/dpkg/lock-frontend', 'w'); fcntl.lockf(lock, fcntl.LOCK_EX);"
     " open('/tmp/held', 'w').close()\n"
     "while not os.path.exists('/tmp/release'): time.sleep(0.05)"
 )
-"""Holds dpkg's lock until somebody says to release it; lockf(3) is what dpkg uses."""
+"""Python program that holds dpkg's lock, with lockf(3) as dpkg does, until /tmp/release exists."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """A user of slurmfab, who has no agent and no ssh_config but their own.
+    """A user of slurmfab, who does not inherit the SSH agent or ssh_config of the user who runs the tests.
 
     Args:
-        home: their home directory.
-        directory: where they are.
-        variables: environment variables beyond the usual ones.
-        program: how they start slurmfab.
+        home: the user's home directory.
+        directory: the working directory.
+        variables: additional environment variables.
+        program: the command that starts slurmfab.
     """
 
     home: Path
@@ -46,7 +49,7 @@ class Person:
 
     @staticmethod
     def at(place: Path) -> Person:
-        """A new user with an empty home and an empty directory."""
+        """A new user with an empty home and an empty working directory below `place`."""
         home, directory = place / "home", place / "work"
         for folder in (home / ".ssh", directory):
             folder.mkdir(parents=True, mode=0o700)
@@ -54,19 +57,21 @@ class Person:
 
     @property
     def cluster_file(self) -> Path:
-        """Where slurmfab looks for the cluster file, and where first contact writes it."""
+        """Path at which slurmfab looks for the cluster file, and to which first contact writes it."""
         return self.directory / "configs" / "cluster.yaml"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of their programs."""
+        """Environment of the programs that the user runs."""
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("SLURMFAB", "SSH_", "PYTHONPATH"))
         }
         return {**kept, "HOME": str(self.home), **self.variables}
 
     def slurmfab(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Run slurmfab to its end."""
+        """Run slurmfab and wait until it ends."""
+        if self.program == tuple(PROGRAM):
+            return forked.run(words, stdin=stdin, cwd=self.directory, env=self.environment, timeout=400)
         return subprocess.run(
             [*self.program, *words],
             input=stdin,
@@ -79,9 +84,9 @@ class Person:
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start slurmfab with both outputs in one, and nothing to read.
+        """Start slurmfab without input, and with standard output and standard error in one pipe.
 
-        It can be interrupted even where the tests themselves cannot, as in the background of a shell.
+        SIGINT interrupts it even if the tests run with SIGINT ignored, for example in the background of a shell.
         """
         return subprocess.Popen(
             ["env", "--default-signal=INT", *self.program, *words],
@@ -99,7 +104,7 @@ class Person:
         self.cluster_file.write_text(text)
 
     def has_seen(self, made: Lab, *hosts: str) -> None:
-        """Have these hosts' keys in one's known_hosts, and nobody else's."""
+        """Write a known_hosts file with the keys of these hosts only."""
         lines = [
             f"{made.host(name).address} {kind} {key}\n"
             for name in hosts
@@ -108,9 +113,25 @@ class Person:
         (self.home / ".ssh" / "known_hosts").write_text("".join(lines))
 
 
+def said_when(process: subprocess.Popen[str], patience: float = 300) -> list[tuple[float, str]]:
+    """Read a program's output until it ends; kills the program after `patience` seconds.
+
+    Returns:
+        The lines, each with the seconds from this call until it came.
+    """
+    begun = time.monotonic()
+    limit = threading.Timer(patience, process.kill)
+    limit.start()
+    assert process.stdout
+    lines = [(time.monotonic() - begun, line) for line in process.stdout]
+    process.wait()
+    limit.cancel()
+    return lines
+
+
 @contextmanager
 def held_up(hosts: DeployedLab, *names: str) -> Iterator[None]:
-    """Hosts that lack a package, and on which its installation waits until this context ends, for dpkg is locked."""
+    """Remove a package of Slurm from hosts and lock dpkg, so that deployments wait there until the context ends."""
     for name in names:
         hosts.on(name, "rm -f /tmp/held /tmp/release; dpkg --force-depends --purge slurm-client")
         hosts.on(name, f'systemd-run --quiet python3 -c "{HOLD_LOCK}"')
@@ -123,14 +144,14 @@ def held_up(hosts: DeployedLab, *names: str) -> Iterator[None]:
 
 
 def wait_for_dpkg(hosts: DeployedLab, *names: str) -> None:
-    """Wait until the deployment has come to hosts that are held up."""
+    """Wait until apt-get runs on these hosts, which shows that a deployment is waiting for dpkg's lock."""
     for name in names:
         hosts.until(name, "pgrep -xc apt-get", "1")
 
 
 @contextmanager
 def running_lab(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
-    """A lab that nobody has deployed to yet, taken down in the end."""
+    """A lab of bare hosts, removed at the end of the context."""
     lab.down(spec.name)
     try:
         made = lab.up(spec, directory)
@@ -140,12 +161,12 @@ def running_lab(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
 
 
 def snapshots(hosts: DeployedLab, *names: str) -> dict[str, str]:
-    """The present state of hosts; two are equal when nothing was changed in between."""
+    """Checksums of hosts' files; equal checksums mean that nothing was changed in between."""
     return {name: hosts.on(name, SNAPSHOT) for name in names}
 
 
 def words_of(done: subprocess.CompletedProcess[str]) -> str:
-    """All that a program said, which never is a traceback."""
+    """Standard output and standard error of a program; fails the test if they contain a traceback."""
     said = done.stdout + done.stderr
     assert "Traceback" not in said, said
     return said

@@ -13,12 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from conftest import SUITES, WORKER
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab, eventually
-from lab_user import running_lab
 from test_check_cluster import checked
-
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -129,10 +126,8 @@ class Proof:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def proof(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proof]:
-    suite = request.param
-    spec = LabSpec(name=f"pr{WORKER}{suite[:1]}", suite=suite, nodes=1, gpus=("n1:4",))
-    with running_lab(spec, tmp_path_factory.mktemp(f"proof-{suite}")) as lab:
+def proof(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Proof]:
+    with stock.copy(request.param, database=True, nodes=1, gpus=("n1:4",)) as lab:
         head = lab.inventory_path.read_text().partition("partitions:")[0]
         lab.inventory_path.write_text(f"{head}{PARTITIONS}database: ctl\n{QOS}{PEOPLE}")
         lab.on("ctl", MAIL_SYSTEM)

@@ -9,11 +9,8 @@ from typing import Any
 
 import account_trees
 import pytest
-from conftest import SUITES, WORKER
+from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, eventually, report
-
-from slurmfab import lab
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -66,15 +63,9 @@ def in_tree(told: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def accounts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Accounts]:
-    """A cluster that got its whole tree in the first deployment, with a job of ada's running."""
-    suite = request.param
-    spec = LabSpec(name=f"wa{WORKER}{suite[:1]}", suite=suite, nodes=1, gpus=("n1:2",))
-    directory = tmp_path_factory.mktemp(f"accounts-{suite}")
-    lab.down(spec.name)
-    try:
-        started = lab.up(spec, directory)
-        cluster = DeployedLab(started, started.cluster_file)
+def accounts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Accounts]:
+    """A cluster that got its whole tree in the deployment that brought the database, with a job of ada's running."""
+    with stock.copy(request.param, database=True, nodes=1, gpus=("n1:2",)) as cluster:
         for host in ("ctl", "n1"):
             cluster.on(host, "useradd -u 3001 ada; useradd -u 3002 bob")
         head = cluster.inventory_path.read_text().partition("partitions:")[0]
@@ -82,8 +73,6 @@ def accounts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         tree.write()
         cluster.deploy()
         yield tree
-    finally:
-        lab.down(spec.name)
 
 
 def test_the_first_deployment_makes_the_whole_tree_and_the_second_nothing(accounts: Accounts) -> None:
@@ -167,7 +156,8 @@ def test_what_the_file_does_not_name_is_left_alone_until_it_may_go(accounts: Acc
     words = "user ada in biology, user zed, account older, account old, qos ancient"
     told = accounts.lab.slurmfab("deploy")
     assert told.returncode == 0
-    assert f"not in the cluster file, and left alone: {words}. To remove them: --prune." in told.stdout + told.stderr
+    left = f"not in the cluster file, left unchanged: {words}. To remove them: slurmfab deploy --prune."
+    assert left in told.stdout + told.stderr
     assert accounts.changes("--prune") == {"not in the cluster file": (words, "")}
     job = accounts.on(SUBMIT.format("zed", "-n1 --mem=50 -t 30"))
     accounts.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
@@ -201,11 +191,11 @@ def test_what_is_exported_and_deployed_changes_nothing(accounts: Accounts) -> No
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("parent: physics", "parent: physix", '"physix" is no account (did you mean physics?)'),
-        ("MaxJobsPU", "MaxJobsPerUsr", "Slurm knows no such limit here; did you mean MaxJobsPerUser?"),
-        ("name: low,", "name: low, Preempt: high,", "it goes in a circle: high preempts low preempts high"),
-        ("DefaultQOS: high", "DefaultQOS: hihg", '"hihg" is no QOS (did you mean high?)'),
-        ("gres/gpu=1", "gres/fpga=1", "slurmctld counts no gres/fpga"),
+        ("parent: physics", "parent: physix", '"physix" is not a known account (did you mean physics?)'),
+        ("MaxJobsPU", "MaxJobsPerUsr", "Slurm has no such limit here; did you mean MaxJobsPerUser?"),
+        ("name: low,", "name: low, Preempt: high,", "the QOS form a loop: high preempts low preempts high"),
+        ("DefaultQOS: high", "DefaultQOS: hihg", '"hihg" is not a known QOS (did you mean high?)'),
+        ("gres/gpu=1", "gres/fpga=1", "slurmctld does not count gres/fpga"),
         ("name: bob", "name: ghost", "ctl: users: ghost: no such user there"),
     ],
 )

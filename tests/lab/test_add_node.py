@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-from lab_user import Person, running_lab, snapshots, words_of
-
-from slurmfab.lab import LabSpec
+from lab_user import Person, snapshots, words_of
 
 pytestmark = pytest.mark.lab
 
 CLUSTER_FILE = """\
 # Our cluster. Ask Ada before you change it.
-cluster: grows
+cluster: {cluster}
 ssh: {{user: root, key: {key}}}   # the lab's key
 addresses: {{ctl: {ctl}, n1: {n1}, n2: {n2}}}
 controllers: [ctl]
@@ -57,13 +56,14 @@ class Growing:
         return {path.name: path.read_text() for path in found if path.is_file()}
 
 
-@pytest.fixture(scope="module", params=("bookworm", "trixie"))
-def growing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Growing]:
-    spec = LabSpec(name="hadd", suite=request.param, nodes=5, down=("n5",))
+@pytest.fixture(scope="module", params=SUITES)
+def growing(
+    request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Growing]:
     person = Person.at(tmp_path_factory.mktemp("add"))
-    with running_lab(spec, tmp_path_factory.mktemp("lab")) as hosts:
+    with stock.copy(request.param, nodes=5, down=("n5",), bare=("n3",)) as hosts:
         addresses = {name: hosts.lab.host(name).address for name in MEMBERS}
-        person.writes(CLUSTER_FILE.format(key=hosts.lab.ssh_key, **addresses))
+        person.writes(CLUSTER_FILE.format(cluster=hosts.lab.name, key=hosts.lab.ssh_key, **addresses))
         person.has_seen(hosts.lab, *MEMBERS)
         done = person.slurmfab("deploy")
         assert done.returncode == 0, words_of(done)
@@ -116,7 +116,7 @@ def test_a_newcomer_whose_name_does_not_resolve_when_added_then_nothing_is_writt
 @pytest.mark.parametrize("member", ["n1", "ctl"])
 def test_a_member_when_added_again_then_it_is_refused_by_name_and_by_address(growing: Growing, member: str) -> None:
     for words in (member, growing.address(member)):
-        assert f"{member}: in the cluster grows already" in refused(growing, words)
+        assert f"{member}: already in the cluster {growing.hosts.lab.name}" in refused(growing, words)
 
 
 def test_a_newcomer_whose_host_key_nobody_accepted_when_added_then_it_is_shown_and_refused(growing: Growing) -> None:
@@ -131,7 +131,11 @@ def test_a_newcomer_whose_host_key_nobody_accepted_when_added_then_it_is_shown_a
         (f"sed -i '{OTHER_RELEASE}' /etc/os-release", "", "n4: its Slurm is 2"),
         ("sed -i 's/^ID=.*/ID=fedora/' /etc/os-release", "", "n4: it runs fedora"),
         ("useradd --system --uid 64030 --no-user-group backup2", "userdel backup2", "64030"),
-        ("groupadd --system --gid 777 slurm", "groupdel slurm", "group slurm has GID 777 there, and 64030 is wanted"),
+        (
+            "groupadd --system --gid 777 slurm",
+            "groupdel slurm",
+            "group slurm has GID 777 there, but the cluster uses 64030",
+        ),
     ],
     ids=["other Slurm", "no Debian", "UID taken", "other GID"],
 )

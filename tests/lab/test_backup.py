@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, WORKER
+from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, program
-from lab_user import running_lab, words_of
+from lab_user import words_of
 
 from slurmfab import lab
 from slurmfab.backup import archive
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -84,10 +83,8 @@ class Story:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    suite = request.param
-    spec = LabSpec(name=f"wk{WORKER}{suite[:1]}", suite=suite, nodes=1)
-    with running_lab(spec, tmp_path_factory.mktemp(f"backup-{suite}")) as hosts:
+def story(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    with stock.copy(request.param, database=True, nodes=1) as hosts:
         with hosts.inventory_path.open("a") as file:
             file.write("database: ctl\n")
         hosts.deploy()
@@ -106,7 +103,7 @@ def test_a_backup_when_it_is_made_then_it_is_private_and_whole_and_the_daemons_a
     before = story.on("ctl", daemons)
     done = story.slurmfab("backup")
     assert done.returncode == 0, words_of(done)
-    assert f"{story.pending} is the last job, 2 not ended" in done.stdout
+    assert f"the last job is {story.pending}, 2 not ended" in done.stdout
     assert f"fab restore {story.newest}" in done.stdout
     assert story.on("ctl", daemons) == before
     assert story.on("ctl", f"squeue -h -j {story.running} -o %T") == "RUNNING"
@@ -157,7 +154,7 @@ def test_a_live_cluster_when_it_has_later_jobs_then_it_is_left_alone_and_they_ar
     refused = story.slurmfab("restore", str(story.newest))
     assert refused.returncode == 1
     assert f"jobs up to {later}" in words_of(refused)
-    assert f"The backup does not know job {later} on n1" in words_of(refused)
+    assert f"Not in the backup: job {later} on n1" in words_of(refused)
     refused = story.slurmfab("restore", str(story.newest), "--overwrite")
     assert (refused.returncode, "--abandon-jobs" in words_of(refused)) == (1, True)
     assert story.on("ctl", f"squeue -h -j {later} -o %T") == "RUNNING"

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, WORKER
+from conftest import SUITES, Stock
 from fingerprints import AT_WORK, INSTALLS
 from lab_cluster import DeployedLab
-from lab_user import Person, running_lab, snapshots, words_of
+from lab_user import Person, snapshots, words_of
 
 from slurmfab import lab
 from slurmfab.bundle import archive
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -55,11 +54,10 @@ class Dark:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def dark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dark]:
+def dark(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dark]:
     suite = request.param
-    spec = LabSpec(name=f"gf{WORKER}{suite[:1]}", suite=suite, nodes=2, offline=("n1", "n2"))
     person = Person.at(tmp_path_factory.mktemp("dark"))
-    with running_lab(spec, tmp_path_factory.mktemp("lab")) as hosts:
+    with stock.bare(suite, nodes=2, offline=("n1", "n2")) as hosts:
         addresses = {name: hosts.lab.host(name).address for name in ("ctl", "n1")}
         person.writes(CLUSTER_FILE.format(key=hosts.lab.ssh_key, **addresses))
         person.has_seen(hosts.lab, "ctl", "n1", "n2")
@@ -70,7 +68,7 @@ def test_a_host_without_a_mirror_when_there_is_no_bundle_then_it_is_left_out_and
     done = dark.person.slurmfab("deploy")
     assert done.returncode == 3, words_of(done)
     assert "n1: packages:munge," in words_of(done)
-    assert "A host without one gets its packages from a bundle: fab bundle" in words_of(done)
+    assert "Offline hosts get packages from a bundle: slurmfab bundle" in words_of(done)
 
 
 def test_a_bundle_when_it_is_made_then_it_is_whole_and_nothing_has_changed_where_it_was_collected(dark: Dark) -> None:

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conftest import SUITES, WORKER, deployed
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
 V1_AS_N1 = "systemd.unified_cgroup_hierarchy=0 on the kernel's command line"
 SHOWN = "scontrol show config | awk '$1 == \"{}\" {{print $3}}'"
 READ_ONLY, WRITABLE = (f"mount -o remount,bind,{mode} /sys/fs/cgroup/memory" for mode in ("ro", "rw"))
-OPEN = "a job that asked for one GPU can open /dev/nvidia0 and /dev/nvidia1 of the node's 2."
+OPEN = "a job that requested one GPU can open /dev/nvidia0 and /dev/nvidia1 of the node's 2."
 DAEMONS = "systemctl is-active slurmd"
 
 
@@ -56,10 +54,9 @@ class Mixed:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
-    suite = request.param
-    spec = LabSpec(name=f"cg{WORKER}{suite[:1]}", suite=suite, nodes=2, gpus=("n1:2",), unified=("n2",))
-    for lab in deployed(spec, tmp_path_factory.mktemp("cgroups")):
+def mixed(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Mixed]:
+    with stock.bare(request.param, nodes=2, gpus=("n1:2",), unified=("n2",)) as lab:
+        lab.deploy()
         yield Mixed(lab, lab.inventory_path.read_text())
 
 
@@ -83,7 +80,7 @@ def test_a_mixed_cluster_when_checked_then_the_node_that_differs_fails_with_the_
     assert found["node_has_usable_control_groups", "n1"]["outcome"] == "passed"
     n2 = found["node_has_usable_control_groups", "n2"]
     assert (n2["outcome"], n2["repair"].startswith(V1_AS_N1)) == ("failed", True)
-    assert "for its sake no node holds jobs" in n2["cause"]
+    assert "because of it, no node limits jobs" in n2["cause"]
 
 
 def test_jobs_on_a_mixed_cluster_have_a_tmp_of_their_own_all_the_same(mixed: Mixed) -> None:
@@ -103,7 +100,7 @@ def test_when_the_node_that_differs_has_left_then_the_limits_come_and_hold(mixed
     assert mixed.tracking() == "proctrack/cgroup"
     found = mixed.checks("cgroups", "limits", "gpus")
     assert {one["check"]: one["outcome"] for one in found.values() if one["outcome"] != "passed"} == {}
-    assert found["memory_is_limited", "n1"]["title"].startswith("a job that takes more memory")
+    assert found["memory_is_limited", "n1"]["title"].startswith("a job over its memory limit")
     assert ("gpus_are_kept_apart", "n1") in found
 
 
@@ -115,13 +112,13 @@ def test_limits_that_do_not_hold_on_one_node_are_found_there_with_the_numbers(mi
         check: one["cause"] for (check, host), one in found.items() if host == "n1" and one["outcome"] == "failed"
     }
     assert causes == {
-        "memory_is_limited": "a job that asked for 200 MiB got 400 MiB.",
+        "memory_is_limited": "a job that requested 200 MiB of memory could use 400 MiB.",
         "cores_are_limited": causes["cores_are_limited"],
         "job_has_the_gpu_that_it_asked_for": OPEN,
         "gpus_are_kept_apart": OPEN,
-        "job_without_gpus_has_none": "a job that asked for no GPU can open /dev/nvidia0 and /dev/nvidia1.",
+        "job_without_gpus_has_none": "a job that requested no GPU can open /dev/nvidia0 and /dev/nvidia1.",
     }
-    assert causes["cores_are_limited"].startswith("a job that asked for one CPU can use ")
+    assert causes["cores_are_limited"].startswith("a job that requested one CPU can use ")
     mixed.lab.deploy()
     assert not [one for one in mixed.checks("limits", "gpus").values() if one["outcome"] != "passed"]
 

@@ -92,14 +92,14 @@ BROKEN = [
         "n1",
         "head -c 128 /dev/urandom > /etc/munge/munge.key",
         "munge.key_is_the_controllers",
-        "its munge key is another one than ctl's",
+        "its munge key differs from ctl's",
         id="munge key edited",
     ),
     pytest.param(
         "n3",
         "head -c 128 /dev/urandom > /etc/munge/munge.key; systemctl restart munge",
         "munge.controller_believes_the_credential",
-        "a credential from n3 is not believed on ctl",
+        "ctl rejects a credential from n3",
         id="munge key edited and read",
     ),
     pytest.param(
@@ -120,14 +120,14 @@ BROKEN = [
         "ctl",
         "echo '# by hand' >> /etc/slurm/slurm.conf",
         "configuration.slurmctld_runs_with_this_file",
-        "not the one that slurmctld has read",
+        "not the one that slurmctld has loaded",
         id="slurm.conf edited on the controller",
     ),
     pytest.param(
         "n3",
         "sed -i 's/^[0-9.]* ctl$/10.255.255.1 ctl/' /etc/hosts",
         "identity.names_resolve",
-        "ctl leads to 10.255.255.1",
+        "ctl resolves to 10.255.255.1",
         id="name leads elsewhere",
     ),
     pytest.param(
@@ -194,7 +194,7 @@ def test_a_host_without_power_is_one_failure_and_exit_code_3(whole_again: Deploy
         lab.start_host(whole_again.lab, "n3")
     assert found.having("failed") == {("n3", "reachable.host_is_reachable")}
     left_out = [one for one in found.told["checks"] if one["host"] == "n3" and one["outcome"] == "not run"]
-    assert {one["cause"] for one in left_out} == {"n3 cannot be asked."}
+    assert {one["cause"] for one in left_out} == {"n3 is unreachable."}
     assert found.code == 3
 
 

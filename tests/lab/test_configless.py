@@ -123,7 +123,10 @@ def test_a_slurmd_that_cannot_take_the_new_files_is_named(running: Cluster) -> N
         f"cp -rL /run/slurm/conf/. /etc/slurm; mv {DROP_IN} /root/; systemctl daemon-reload; systemctl restart slurmd",
     )
     done = lab.slurmfab("deploy", "--hosts", "ctl")
-    reason = "these nodes have not taken them: n3 (another slurm.conf than slurmctld). Try: fab deploy --hosts n3"
+    reason = (
+        "these nodes have not loaded them: n3 (its slurm.conf differs from slurmctld's). "
+        "Try: slurmfab deploy --hosts n3"
+    )
     assert (done.returncode, reason in done.stderr) == (1, True), done.stderr
     lab.deploy("--hosts", "n3")
     assert lab.on("n3", OWN) == "0"
@@ -137,7 +140,7 @@ def test_the_checks_pass_and_find_a_file_that_hides_the_fetched_ones(running: Cl
     lab.on("n2", "cp /run/slurm/conf/slurm.conf /etc/slurm/slurm.conf")
     failed = [one for one in json.loads(lab.slurmfab(*words).stdout)["checks"] if one["outcome"] == "failed"]
     assert {one["host"] for one in failed} == {"n2"}
-    assert any("hides what slurmd has fetched" in one["cause"] for one in failed)
+    assert any("read it instead of the files" in one["cause"] for one in failed)
     assert [step["host"] for step in lab.deploy("--hosts", "n2")["steps"]] == ["n2"]
 
 

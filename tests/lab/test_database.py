@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conftest import SUITES, WORKER, deployed
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
 
-from slurmfab.lab import LabSpec
 from slurmfab.slurm.accounting import buffer_pool, redo_log
 
 pytestmark = pytest.mark.lab
@@ -69,10 +68,9 @@ class Joined:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def joined(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joined]:
-    suite = request.param
-    spec = LabSpec(name=f"d{WORKER}{suite[:1]}", suite=suite, nodes=1)
-    for lab in deployed(spec, tmp_path_factory.mktemp(f"database-{suite}")):
+def joined(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Joined]:
+    with stock.copy(request.param, nodes=1) as lab:
+        lab.deploy()
         submit = "cd /tmp && runuser -u slurm -- sbatch --parsable -o /dev/null --mem=50 --wrap 'sleep 3600'"
         job = lab.on("ctl", submit)
         lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")

@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, WORKER
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-
-from slurmfab import lab
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -67,20 +64,12 @@ class Elsewhere:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def elsewhere(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
-    suite = request.param
-    place = tmp_path_factory.mktemp(f"elsewhere-{suite}")
-    spec = LabSpec(name=f"x{WORKER}{suite[:1]}", suite=suite, nodes=2)
-    lab.down(spec.name)
-    try:
-        started = lab.up(spec, place)
-        cluster = DeployedLab(started, started.cluster_file)
+def elsewhere(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Elsewhere]:
+    with stock.bare(request.param, nodes=2) as cluster:
         cluster.on("n2", SERVER)
-        text = started.cluster_file.read_text().replace("hosts: n[1-2]", "hosts: n1")
-        address = next(host.address for host in started.hosts if host.name == "n2")
-        yield Elsewhere(cluster, text.replace(f", n2: {address}", ""), place / "password")
-    finally:
-        lab.down(spec.name)
+        text = cluster.inventory_path.read_text().replace("hosts: n[1-2]", "hosts: n1")
+        address = cluster.lab.host("n2").address
+        yield Elsewhere(cluster, text.replace(f", n2: {address}", ""), cluster.inventory_path.parent / "password")
 
 
 def no_slurm(elsewhere: Elsewhere) -> bool:
@@ -108,7 +97,7 @@ def test_a_wrong_password_ends_the_run_before_anything_relies_on_it(elsewhere: E
     elsewhere.knows(WRONG)
     done = elsewhere.deploy()
     assert done.returncode == 1
-    assert f"{elsewhere.address}:3306 does not let slurmdbd in" in done.stderr
+    assert f"{elsewhere.address}:3306 refuses slurmdbd's login" in done.stderr
     assert "is the password in the password_file right" in done.stderr
     assert WRONG not in done.stderr + done.stdout
     assert no_slurm(elsewhere)

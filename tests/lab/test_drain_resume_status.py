@@ -9,11 +9,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import SUITES, deployed
+from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab
 
 from slurmfab import lab
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -21,11 +20,11 @@ DRAINED_BY_US = r"slurmfab: new disks \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)"
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A deployed cluster of three compute nodes, two with stand-in GPUs; tests leave all nodes in service."""
-    suite = request.param
-    spec = LabSpec(name=f"s{suite[:1]}", suite=suite, nodes=3, gpus=("n1:2", "n2:2"))
-    yield from deployed(spec, tmp_path_factory.mktemp(suite))
+    with stock.copy(request.param, nodes=3, gpus=("n1:2", "n2:2")) as made:
+        made.deploy()
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +152,7 @@ def test_a_node_with_an_edited_slurm_conf_when_resumed_has_the_clusters(cluster:
     cluster.on("n3", "echo '# edited' >>/etc/slurm/slurm.conf && systemctl restart slurmd")
     done = cluster.slurmfab("resume", "n3")
     assert done.returncode == 0, done.stderr + done.stdout
-    assert "n3: its slurm.conf is not the cluster's." in done.stderr
+    assert "n3: its slurm.conf differs from the cluster's." in done.stderr
     assert cluster.on("n3", "scontrol show config | grep -c 'HASH_VAL.*Match'") == "1"
 
 
@@ -194,7 +193,7 @@ def test_a_node_with_processes_that_do_not_end_when_resumed_stays_out_and_names_
     cluster.on("n3", "systemctl stop left")
     done = cluster.slurmfab("resume", "n3")
     assert done.returncode == 0, done.stderr + done.stdout
-    assert "n3: processes of a job took too long to end, and are gone now." in done.stderr
+    assert "n3: processes of a job took too long to end; they have ended now." in done.stderr
 
 
 def test_a_node_that_is_off_when_resumed_is_told_and_cured_once_it_is_back(cluster: DeployedLab, job: str) -> None:
@@ -215,10 +214,10 @@ def test_a_node_that_is_off_when_resumed_is_told_and_cured_once_it_is_back(clust
     ("words", "expected"),
     [
         (("drain", "n9", "--reason", "x"), "n9: not in"),
-        (("drain", "ctl", "--reason", "x"), "ctl: no compute node (compute nodes: n[1-3])"),
-        (("drain", "n1"), "Say why"),
+        (("drain", "ctl", "--reason", "x"), "ctl: not a compute node (compute nodes: n[1-3])"),
+        (("drain", "n1"), "Add a reason"),
         (("drain", "n1", "--reason", "x", "--timeout", "soon"), "--timeout soon: this is no number"),
-        (("resume", "n[1-"), "no hostlist"),
+        (("resume", "n[1-"), "is not a hostlist"),
     ],
 )
 def test_wrong_words_when_given_change_nothing_and_say_why(

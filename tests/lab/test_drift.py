@@ -111,7 +111,7 @@ def test_a_plan_tells_the_four_kinds_apart_to_machines_and_to_people(drifted: St
         "service:slurmctld: would change (older file loaded)",
         "service:munge: would change (key not loaded)",
         "hardware: differs (other hardware)",
-        "and the lock has /dev/nvidia0",
+        "; the lock has /dev/nvidia0",
         "deploy does not change this: repair the node",
     ):
         assert words in drifted.plan_text
@@ -130,8 +130,8 @@ def test_checks_tell_the_four_kinds_apart_each_with_its_repair(drifted: Story) -
 
 def test_a_key_that_was_not_loaded_is_proved_by_a_credential_on_another_host(drifted: Story) -> None:
     causes = {one["check"]: one["cause"] for one in drifted.checked["checks"] if one["drift"] == "key not loaded"}
-    assert "ctl does not believe its credentials" in causes["munged_has_its_key"]
-    assert "the same key is on both disks" in causes["controller_believes_the_credential"]
+    assert "ctl rejects its credentials" in causes["munged_has_its_key"]
+    assert "both disks have the same key" in causes["controller_believes_the_credential"]
 
 
 def test_a_deployment_ends_three_of_them_and_leaves_the_hardware(drifted: Story) -> None:
@@ -156,5 +156,5 @@ def test_a_node_that_slurm_has_drained_for_its_memory_is_other_hardware(deployed
     finally:
         deployed_lab.on("ctl", "scontrol update NodeName=n1 State=RESUME")
     told = failed(json.loads(done.stdout))["n1", "other hardware"]
-    assert "less than slurm.conf promises" in told["cause"]
+    assert "less than slurm.conf says" in told["cause"]
     assert "fab replace-node n1 --accept-hardware" in told["repair"]

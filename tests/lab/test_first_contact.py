@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,10 +40,12 @@ def person(tmp_path: Path) -> Person:
 def met(bare: DeployedLab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Person, subprocess.CompletedProcess[str]]:
     """Whoever made a cluster of all hosts by one command, and what that command said."""
     founder = Person.at(tmp_path_factory.mktemp("met"))
-    return founder, contact(founder, bare, *UP, "n4", accept=True)
+    return founder, connection_options(founder, bare, *UP, "n4", accept=True)
 
 
-def contact(person: Person, hosts: DeployedLab, *names: str, accept: bool = False) -> subprocess.CompletedProcess[str]:
+def connection_options(
+    person: Person, hosts: DeployedLab, *names: str, accept: bool = False
+) -> subprocess.CompletedProcess[str]:
     """The command of first contact, with addresses alone."""
     addresses = ",".join(hosts.lab.host(name).address for name in names)
     words = ["deploy", "--hosts", addresses, "--user", "root", "--key", str(hosts.lab.ssh_key)]
@@ -57,7 +61,7 @@ def test_hosts_that_nobody_vouches_for_are_shown_with_fingerprints_and_nothing_i
     bare: DeployedLab, person: Person
 ) -> None:
     before = snapshots(bare, *UP)
-    done = contact(person, bare, *UP)
+    done = connection_options(person, bare, *UP)
     assert done.returncode == 2
     for name in UP:
         assert f"{bare.lab.host(name).address}: ssh-ed25519 {shown_key(bare, name)}" in words_of(done)
@@ -71,7 +75,7 @@ def test_hosts_of_which_some_are_in_known_hosts_when_met_then_only_the_others_ar
 ) -> None:
     person.has_seen(bare.lab, "ctl", "n2")
     before = snapshots(bare, *UP)
-    done = contact(person, bare, *UP)
+    done = connection_options(person, bare, *UP)
     assert done.returncode == 2
     assert shown_key(bare, "n1") in words_of(done)
     assert shown_key(bare, "ctl") not in done.stderr
@@ -84,7 +88,7 @@ def test_a_first_host_that_does_not_answer_when_met_then_nothing_is_written_or_t
     bare: DeployedLab, person: Person
 ) -> None:
     before = snapshots(bare, *UP)
-    done = contact(person, bare, "n4", *UP, accept=True)
+    done = connection_options(person, bare, "n4", *UP, accept=True)
     assert done.returncode == 1
     assert f"{bare.lab.host('n4').address} would be the controller, so nothing was written" in words_of(done)
     assert list(person.directory.iterdir()) == []
@@ -96,11 +100,11 @@ def test_two_hosts_of_one_name_when_met_then_both_are_named_and_nothing_is_writt
 ) -> None:
     bare.on("n3", "hostname n1")
     try:
-        done = contact(person, bare, "ctl", "n1", "n3", accept=True)
+        done = connection_options(person, bare, "ctl", "n1", "n3", accept=True)
     finally:
         bare.on("n3", "hostname n3")
     assert done.returncode == 2
-    both = f"{bare.lab.host('n1').address}, {bare.lab.host('n3').address}: these hosts are all called n1"
+    both = f"{bare.lab.host('n1').address}, {bare.lab.host('n3').address}: these hosts have the same name, n1"
     assert both in words_of(done)
     assert "hostnamectl set-hostname" in done.stderr
     assert list(person.directory.iterdir()) == []
@@ -115,6 +119,16 @@ def test_a_host_that_does_not_answer_when_met_then_it_is_named_and_left_out_and_
     assert f"{address}: " in words_of(done)
     assert f"fab add-node {address}" in done.stderr
     assert address not in founder.cluster_file.read_text()
+
+
+def test_the_directory_of_a_first_contact_then_has_a_fabfile_by_which_fab_works_there(
+    met: tuple[Person, subprocess.CompletedProcess[str]],
+) -> None:
+    founder, done = met
+    assert words_of(done).count("Wrote fabfile.py: `fab` works in that directory now.") == 1
+    assert len((founder.directory / "fabfile.py").read_text().splitlines()) == 2
+    listed = replace(founder, program=(str(Path(sys.executable).with_name("fab")),)).slurmfab("--list")
+    assert (listed.returncode, "check-cluster" in listed.stdout) == (0, True), words_of(listed)
 
 
 def test_hosts_that_were_met_then_have_a_cluster_file_and_a_lock_with_their_keys_and_hardware(
@@ -153,7 +167,7 @@ def test_a_cluster_when_somebody_who_knows_its_host_keys_meets_it_anew_then_noth
     assert met[0].cluster_file.exists()
     person.has_seen(bare.lab, *UP)
     before = snapshots(bare, *UP)
-    done = contact(person, bare, *UP)
+    done = connection_options(person, bare, *UP)
     assert done.returncode == 0, words_of(done)
     assert "nothing changed" in done.stdout
     assert "accepted its host key" not in done.stderr
@@ -177,7 +191,7 @@ def test_a_host_whose_key_has_changed_when_deployed_to_then_it_is_refused_and_th
         bare.on("n3", "mv /root/kept/* /etc/ssh/ && rmdir /root/kept && systemctl restart ssh")
     assert done.returncode == 3
     said = words_of(done)
-    assert f"n3: it shows another SSH host key ({changed})" in said
+    assert f"n3: its SSH host key ({changed}) differs from the pinned one (" in said
     assert shown_key(bare, "n3") in said
     assert "lock" in said
     assert founder.slurmfab("deploy").returncode == 0

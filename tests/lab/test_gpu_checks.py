@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SUITES, WORKER
+from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, eventually
-from lab_user import running_lab, words_of
-
-from slurmfab.lab import LabSpec
+from lab_user import words_of
 
 pytestmark = pytest.mark.lab
 
@@ -69,10 +67,8 @@ class Bench:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def lab_of_suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    suite = request.param
-    spec = LabSpec(name=f"gk{WORKER}{suite[:1]}", suite=suite, nodes=2, gpus=("n1:2", "n2:2"))
-    with running_lab(spec, tmp_path_factory.mktemp(f"gpu-checks-{suite}")) as hosts:
+def lab_of_suite(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Bench]:
+    with stock.copy(request.param, nodes=2, gpus=("n1:2", "n2:2")) as hosts:
         with Path(hosts.inventory_path).open("a") as file:
             file.write(KEY)
         hosts.deploy()
@@ -150,7 +146,7 @@ def test_a_pair_when_it_falls_short_and_nobody_knows_by_whom_then_it_is_told_and
     found = bench.measured(code=1)
     assert found["n1"]["outcome"] == found["n2"]["outcome"] == "passed"
     assert found["n1-n2"]["why"] == "all_reduce 40.1 GB/s, wanted 80"
-    assert found["n1-n2"]["remark"] == "which of them it is cannot be told"
+    assert found["n1-n2"]["remark"] == "it is unknown which node is the cause"
     assert bench.hosts.on("ctl", REASON) == ""
 
 
@@ -172,7 +168,7 @@ def test_a_check_when_a_job_comes_to_wait_for_its_node_then_it_gives_way(bench: 
     bench.hosts.until("ctl", RUNNING, "RUNNING slurmfab-gpu-check-n2")
     job = bench.hosts.on("ctl", UNTIL_TOLD)
     said, _ = check.communicate(timeout=60)
-    assert (check.returncode, f"not measured; gave way to job {job} of root" in said) == (3, True), said
+    assert (check.returncode, f"not measured; stopped for job {job} of root" in said) == (3, True), said
     bench.hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
 
     found = bench.measured("--hosts", "n2", "--wait", "0", code=3)["n2"]
@@ -198,7 +194,7 @@ def test_a_check_when_it_is_interrupted_or_killed_then_its_jobs_are_gone_at_once
         lambda: "RUNNING slurmfab-gpu-check-n2" in bench.hosts.on("ctl", RUNNING), "the timer's check measures n2"
     )
     refused = bench.hosts.slurmfab("check-gpus")
-    assert (refused.returncode, "another check is at work" in words_of(refused)) == (1, True)
+    assert (refused.returncode, "another check is running" in words_of(refused)) == (1, True)
     bench.hosts.on("ctl", "systemctl kill --signal=KILL slurmfab-gpu-check")
     bench.hosts.until("ctl", "systemctl is-active slurmfab-gpu-check", "failed")
     assert "slurmfab-gpu-check-n2" in bench.hosts.on("ctl", RUNNING)
@@ -217,4 +213,4 @@ def test_the_key_when_it_is_taken_out_then_program_and_units_go_and_the_history_
     assert "nothing changed" in words_of(bench.hosts.slurmfab("deploy"))
     file.write_text(file.read_text() + KEY.replace('"-b 2G -e 8G -f 2"', '"-b 4G -e 8G -f 2"'))
     first = bench.hosts.slurmfab("check-gpus")
-    assert (first.returncode, "First: fab deploy" in words_of(first)) == (2, True)
+    assert (first.returncode, "First: slurmfab deploy" in words_of(first)) == (2, True)

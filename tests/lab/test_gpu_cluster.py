@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import SUITES, WORKER, deployed
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -32,12 +30,11 @@ SEEN = "squeue -h -j {} -o '%T %r'"
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """Deployed once as a first contact leaves it, and then with all keys for GPUs."""
-    suite = request.param
     gpus = ("n1:2:A100-SXM4-40GB", "n2:2:Tesla_V100-SXM2-16GB")
-    spec = LabSpec(name=f"u{WORKER}{suite[:1]}", suite=suite, nodes=2, gpus=gpus)
-    for lab in deployed(spec, tmp_path_factory.mktemp(spec.name)):
+    with stock.copy(request.param, nodes=2, gpus=gpus) as lab:
+        lab.deploy()
         text = lab.inventory_path.read_text()
         lab.inventory_path.write_text(text.replace("  - hosts: n[1-2]\n", GROUPS) + MORE)
         lab.deploy()
@@ -147,15 +144,15 @@ def test_all_nodes_busy_is_not_run_and_ends_by_itself(cluster: DeployedLab) -> N
     cluster.until("ctl", "squeue -h", "")
     assert code == 3, shown
     assert {line["outcome"] for some in lines.values() for line in some} == {"not run"}
-    assert lines["allocation"][0]["words"] == "other jobs have all of n[1-2]."
+    assert lines["allocation"][0]["words"] == "other jobs use all of n[1-2]."
 
 
 MISTAKES = [
     pytest.param(
-        f"gpu:{V100}:2", f"gpu:{V100}:3", "n2: the cluster file gives it 3 GPUs, and the lock knows 2", id="gpus"
+        f"gpu:{V100}:2", f"gpu:{V100}:3", "n2: the cluster file gives it 3 GPUs, and the lock has 2", id="gpus"
     ),
-    pytest.param(f"gpu:{V100}:2", f"gpu:{V100}:two", "is no Gres; write NAME:COUNT or NAME:TYPE:COUNT", id="count"),
-    pytest.param("localtmp:800G", "localtmp:800 GB", "is no Gres; write NAME:COUNT or NAME:TYPE:COUNT", id="unit"),
+    pytest.param(f"gpu:{V100}:2", f"gpu:{V100}:two", "is not a Gres; write NAME:COUNT or NAME:TYPE:COUNT", id="count"),
+    pytest.param("localtmp:800G", "localtmp:800 GB", "is not a Gres; write NAME:COUNT or NAME:TYPE:COUNT", id="unit"),
     pytest.param("comsol: 2", "comsol: 0", "licenses.comsol: it must be at least 1", id="licence"),
 ]
 
@@ -182,7 +179,7 @@ def test_a_gpu_that_is_gone_is_named_and_nothing_of_the_configuration_changes(cl
     try:
         code, lines, shown = quickchecked(cluster, "--hosts", "n2", "--only", "gpus,nccl")
         assert (code, [line["outcome"] for line in lines["nccl"]]) == (1, ["not run"]), shown
-        assert "(/dev/nvidia1) is gone, and Slurm still counts it." in lines["gpus"][0]["words"], shown
+        assert "(/dev/nvidia1) is gone, but Slurm still counts it." in lines["gpus"][0]["words"], shown
         assert "dmesg" in lines["gpus"][0]["repair"]
         causes = failed(cluster.slurmfab("check-cluster", "--only", "gpus", "--json", "-"))
         assert "/dev/nvidia1" in causes[("n2", "gpus_are_there")]

@@ -9,10 +9,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from conftest import SUITES, WORKER, Start
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -27,9 +25,11 @@ NODES = "  - hosts: n[1-2]\n"
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def cluster(request: pytest.FixtureRequest, start: Start) -> DeployedLab:
+def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A deployed cluster with two A100 on one node, a V100 and an L4 on the other."""
-    return start(LabSpec(name=f"gr{WORKER}{request.param[:1]}", suite=request.param, nodes=2, gpus=GPUS))
+    with stock.copy(request.param, nodes=2, gpus=GPUS) as made:
+        made.deploy()
+        yield made
 
 
 @pytest.fixture
@@ -91,11 +91,11 @@ def test_shards_are_dealt_over_the_gpus_and_a_job_gets_one(cluster: DeployedLab,
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ("Gres: 'gpu:a100:4'", "n1: the cluster file gives it 4 GPUs, and the lock knows 2"),
-        ("Gres: 'gpu:a100:2,shard:7'", "shard:7 cannot be dealt evenly over 2 GPUs"),
+        ("Gres: 'gpu:a100:4'", "n1: the cluster file gives it 4 GPUs, and the lock has 2"),
+        ("Gres: 'gpu:a100:2,shard:7'", "shard:7 cannot be divided evenly among 2 GPUs"),
         ("AutoDetect: nvml", "n1: AutoDetect: nvml needs Slurm's plugin gpu_nvml.so"),
-        ("File: /dev/accel0", "n1: the cluster file names /dev/accel0 (File), and there was never such a device"),
-        ("Gres: 'gpu:a100:2', File: '/dev/nvidia[0'", '"/dev/nvidia[0" is no device file'),
+        ("File: /dev/accel0", "n1: the cluster file names /dev/accel0 (File), and the lock has no such device"),
+        ("Gres: 'gpu:a100:2', File: '/dev/nvidia[0'", '"/dev/nvidia[0" is not a device file'),
     ],
     ids=["too-many", "uneven", "no-plugin", "no-device", "no-list"],
 )
@@ -134,7 +134,7 @@ def test_a_gpu_that_falls_off_its_bus_is_a_failed_check_that_names_its_slot(clus
     finally:
         cluster.on("n1", "mv /dev/gone /dev/nvidia0")
     assert "the GPU in slot 0000:01:00.0 (/dev/nvidia0) is gone (it was a100-sxm4-40gb)" in found
-    assert "/dev/nvidia1 a100-sxm4-40gb in slot 0000:02:00.0, and the lock has" in done.stdout
+    assert "/dev/nvidia1 a100-sxm4-40gb in slot 0000:02:00.0; the lock has" in done.stdout
     assert failed_checks(cluster, "n1") == []
 
 

@@ -116,15 +116,15 @@ def test_a_run_whose_deployer_is_killed_is_in_the_history_as_cut_off_with_what_i
     try:
         eventually(lambda: any(path not in before for path in records.glob("*.json")), "a record of the run")
         process.send_signal(signal.SIGSTOP)
-        assert history(deployed_lab)[-1]["outcome"] == "at work"
+        assert history(deployed_lab)[-1]["outcome"] == "running"
     finally:
         process.kill()
         process.communicate()
     for host in ALL:
         deployed_lab.until(host, "pgrep -fc '[p]ython3 -I -B' || true", "0", 120)
     cut_off = history(deployed_lab, "last")
-    assert (cut_off["outcome"], cut_off["ended"]) == ("cut off", None)
+    assert (cut_off["outcome"], cut_off["ended"]) == ("interrupted", None)
     assert setting.replace("=", ": ") in cut_off["cluster_file"]
-    assert "cut off" in deployed_lab.slurmfab("history").stdout
+    assert "interrupted" in deployed_lab.slurmfab("history").stdout
     deployed_lab.deploy()
-    assert [one["outcome"] for one in history(deployed_lab)][-2:] == ["cut off", "done"]
+    assert [one["outcome"] for one in history(deployed_lab)][-2:] == ["interrupted", "done"]

@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from conftest import SUITES
+from conftest import SUITES, Stock
 from fingerprints import CLUSTER, KEY, PACKAGE_KEY, at_rest, looks, now, seen, watch
 from lab_cluster import DeployedLab
-from lab_user import Person, running_lab, words_of
-
-from slurmfab.lab import LabSpec
+from lab_user import Person, words_of
 
 pytestmark = pytest.mark.lab
 
@@ -51,8 +49,8 @@ class Undisturbed:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def spec(request: pytest.FixtureRequest) -> LabSpec:
-    return LabSpec(name=f"hk{request.param[:1]}", suite=request.param, nodes=2)
+def suite(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +59,17 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Person:
 
 
 @pytest.fixture(scope="module")
-def left_alone(spec: LabSpec, person: Person, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+def left_alone(suite: str, person: Person, stock: Stock) -> Undisturbed:
     """A first deployment without any trouble, to hosts that are gone afterwards."""
-    with running_lab(spec, tmp_path_factory.mktemp("alone")) as hosts:
+    with stock.bare(suite, nodes=2) as hosts:
         return undisturbed(hosts, person)
 
 
 @pytest.fixture(scope="module")
-def hosts(spec: LabSpec, left_alone: Undisturbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
+def hosts(suite: str, left_alone: Undisturbed, stock: Stock) -> Iterator[DeployedLab]:
     """Bare hosts of the same names and addresses, on which nobody has deployed yet; their files are watched."""
     assert left_alone.seconds
-    with running_lab(spec, tmp_path_factory.mktemp("killed")) as made:
+    with stock.bare(suite, nodes=2) as made:
         watch(made, *ALL)
         yield made
 

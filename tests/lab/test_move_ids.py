@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import SUITES
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-from lab_user import Person, running_lab, snapshots, words_of
-
-from slurmfab.lab import LabSpec
+from lab_user import Person, snapshots, words_of
 
 pytestmark = pytest.mark.lab
 
@@ -56,9 +54,8 @@ AGENTS = "pgrep -f '[p]ython3 -I -B' || true"
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
-    spec = LabSpec(name=f"i{request.param[:1]}", suite=request.param, nodes=2)
-    with running_lab(spec, tmp_path_factory.mktemp(f"move-{request.param}")) as made:
+def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
+    with stock.bare(request.param, nodes=2) as made:
         made.on("ctl", CONTROLLER)
         made.on("n1", OLDER_INSTALLATION)
         yield made
@@ -82,7 +79,7 @@ def test_users_with_other_numbers_when_deployed_plainly_are_refused_with_both_wa
     done = hosts.slurmfab("deploy")
     said = words_of(done)
     assert done.returncode == 1
-    assert f"n1: user slurm has UID {SLURM} there, and {FIRST} is wanted everywhere." in said
+    assert f"n1: user slurm has UID {SLURM} there, but the cluster uses {FIRST}." in said
     assert f"    n1: munge: uid {MUNGE} -> {WANTED_MUNGE}, gid {MUNGE} -> {WANTED_MUNGE}" in said
     assert "--move-ids" in said
     assert "ids: {slurm: NUMBER" in said

@@ -1,4 +1,4 @@
-"""What changes of slurm.conf need and whom they hurt, on real Slurm of each suite: the tables of slurmfab.promises.
+"""What changes of slurm.conf need and whom they hurt, on real Slurm of each suite: the tables of slurmfab.impact.
 
 One job runs through all of it, and has to be there at the end, under the daemons' control. The changes add up.
 """
@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from conftest import SUITES, deployed
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab, report
-
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -102,12 +100,11 @@ class Changing:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def changing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
+def changing(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Changing]:
     suite = request.param
-    name = f"e{suite[:1]}"
-    spec = LabSpec(name=name, suite=suite, nodes=2, gpus=("n2:2",))
-    for lab in deployed(spec, tmp_path_factory.mktemp(f"needs-{suite}")):
-        running = Changing(lab, suite, lab.inventory_path.read_text(), cluster=name)
+    with stock.copy(suite, nodes=2, gpus=("n2:2",)) as lab:
+        lab.deploy()
+        running = Changing(lab, suite, lab.inventory_path.read_text(), cluster=lab.lab.name)
         running.job = running.submit("-n1", "sleep 3600")
         lab.until("n2", PROCESSES, "1")
         running.begun = running.seen(running.job)
@@ -152,7 +149,7 @@ def test_another_port_of_slurmctld_is_refused_while_jobs_run(changing: Changing)
     before = {host: changing.on(host, FILES) for host in HOSTS}
     refused = changing.deploy()
     assert refused.returncode == 1
-    assert "SlurmctldPort: 6817 -> 6827: srun and salloc that run" in refused.stderr
+    assert "SlurmctldPort: 6817 -> 6827: Running srun and salloc" in refused.stderr
     assert f"job {changing.job} of root, on n2" in refused.stderr
     assert "--drain-first or --allow SlurmctldPort" in refused.stderr
     assert {host: changing.on(host, FILES) for host in HOSTS} == before

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-from lab_user import Person, running_lab, words_of
-
-from slurmfab.lab import LabSpec
+from lab_user import Person, words_of
 
 pytestmark = pytest.mark.lab
 
 CLUSTER_FILE = """\
-cluster: rack
+cluster: {cluster}
 ssh: {{user: root, key: {key}}}
 addresses: {{ctl: {ctl}, n1: {n1}, n2: {n2}}}
 controllers: [ctl]
@@ -47,13 +46,12 @@ class Rack:
         return self.person.cluster_file.parent / "cluster.lock.json"
 
 
-@pytest.fixture(scope="module", params=("bookworm", "trixie"))
-def rack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
-    spec = LabSpec(name=f"m{request.param[0]}", suite=request.param, nodes=5)
+@pytest.fixture(scope="module", params=SUITES)
+def rack(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
     person = Person.at(tmp_path_factory.mktemp("rack"))
-    with running_lab(spec, tmp_path_factory.mktemp("lab")) as hosts:
+    with stock.copy(request.param, nodes=5, bare=("n3",)) as hosts:
         addresses = {name: hosts.lab.host(name).address for name in ("ctl", "n1", "n2")}
-        person.writes(CLUSTER_FILE.format(key=hosts.lab.ssh_key, **addresses))
+        person.writes(CLUSTER_FILE.format(cluster=hosts.lab.name, key=hosts.lab.ssh_key, **addresses))
         person.has_seen(hosts.lab, "ctl", "n1", "n2")
         done = person.slurmfab("deploy")
         assert done.returncode == 0, words_of(done)

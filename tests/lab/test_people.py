@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, WORKER
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-from lab_user import running_lab, words_of
+from lab_user import words_of
 
 from slurmfab import lab
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -88,12 +87,11 @@ class Peopled:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def peopled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peopled]:
-    suite = request.param
-    directory = tmp_path_factory.mktemp(f"people-{suite}")
-    spec = LabSpec(name=f"pp{WORKER}{suite[:1]}", suite=suite, nodes=2, shared=("/shared",))
-    with running_lab(spec, directory) as hosts:
-        people = Peopled(hosts, directory)
+def peopled(
+    request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Peopled]:
+    with stock.copy(request.param, nodes=2, shared=("/shared",)) as hosts:
+        people = Peopled(hosts, tmp_path_factory.mktemp("people"))
         people.write(people.text + USERS.format(ann=people.make_key("ann"), bob=people.make_key("bob")))
         hosts.deploy()
         yield people
@@ -165,7 +163,7 @@ def test_somebody_who_is_added_can_log_in_and_run_jobs(peopled: Peopled) -> None
     before, key = peopled.text, peopled.make_key("eve")
     added = peopled.hosts.slurmfab("add-user", "eve", "--key", "-", "--groups", "ml", stdin=f"# eve\n{key}\n")
     assert added.returncode == 0, words_of(added)
-    assert "eve is in it now, with UID 2002" in added.stderr
+    assert "added eve, with UID 2002" in added.stderr
     assert peopled.text.startswith(before)
     assert peopled.same("id eve") == "uid=2002(eve) gid=2002(eve) groups=2002(eve),2001(ml)"
     assert peopled.says("eve", "n1", "srun --chdir=/tmp -w n2 id -un") == "eve"
@@ -175,7 +173,7 @@ def test_somebody_who_is_added_can_log_in_and_run_jobs(peopled: Peopled) -> None
 def test_somebody_who_is_added_twice_gets_what_is_new_and_nothing_else(peopled: Peopled) -> None:
     again = peopled.hosts.slurmfab("add-user", "eve", "--key", str(peopled.directory / "eve.pub"))
     assert again.returncode == 0
-    assert "says all of that of eve already" in again.stderr
+    assert "has all of this for eve already" in again.stderr
     assert "nothing changed" in again.stdout
     peopled.make_key("eve2")
     more = peopled.hosts.slurmfab("add-user", "eve", "--key", str(peopled.directory / "eve2.pub"), "--sudo")
@@ -251,7 +249,7 @@ def test_somebody_who_was_taken_out_by_hand_stays_until_that_is_wanted(peopled: 
     peopled.write(peopled.text.replace("  - name: hal\n", ""))
     told = peopled.hosts.slurmfab("deploy")
     assert told.returncode == 0
-    assert "ctl,n[1-2]: hal is not in the cluster file any more and was left as a user." in told.stderr
+    assert "ctl,n[1-2]: hal is not in the cluster file any more; the user was not removed." in told.stderr
     assert peopled.same("id -u hal") == "2004"
     peopled.hosts.deploy("--prune")
     assert peopled.same("id -u hal 2>/dev/null; stat -c %u /home/hal") == "2004"
@@ -261,10 +259,10 @@ def test_a_home_that_is_somebody_elses_is_told_of_and_left(peopled: Peopled) -> 
     peopled.hosts.on("n1", "chown root /home/ann")
     told = peopled.hosts.slurmfab("deploy")
     assert told.returncode == 0
-    assert "n1: /home/ann belongs to UID 0 and not to ann (UID 2000); it was left as it is." in told.stderr
+    assert "n1: /home/ann belongs to UID 0 and not to ann (UID 2000); it was not changed." in told.stderr
     found = peopled.hosts.slurmfab("check-cluster", "--only", "people")
     assert found.returncode == 1
-    assert "/home/ann belongs to UID 0 and not to ann" in found.stdout
+    assert "/home/ann belongs to UID 0 instead of ann" in found.stdout
     peopled.hosts.on("n1", "chown ann /home/ann")
     assert peopled.hosts.slurmfab("check-cluster", "--only", "people").returncode == 0
 

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from conftest import SUITES, WORKER, deployed
+from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
-
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -45,18 +43,17 @@ class Private:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def private(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Private]:
-    suite = request.param
-    spec = LabSpec(name=f"jt{WORKER}{suite[:1]}", suite=suite, nodes=1)
-    for lab in deployed(spec, tmp_path_factory.mktemp("private")):
-        yield Private(lab, lab.inventory_path.read_text(), suite == "bookworm")
+def private(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Private]:
+    with stock.copy(request.param, nodes=1) as lab:
+        lab.deploy()
+        yield Private(lab, lab.inventory_path.read_text(), request.param == "bookworm")
 
 
 def test_jobs_when_the_file_says_so_then_have_directories_of_their_own(private: Private) -> None:
     code, said = private.deploy("private_tmp: true\n")
     assert code == 0, said
     assert private.lab.deploy()["steps"] == []
-    assert private.check() == "two jobs at once have each a /tmp of its own, which is gone after them"
+    assert private.check() == "two jobs have separate /tmp directories, removed at their end"
     assert private.lab.on("n1", "stat -c '%U %a' /var/lib/slurm/private") == "root 755"
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, eventually, report
-from lab_user import running_lab, words_of
-
-from slurmfab.lab import LabSpec
+from lab_user import words_of
 
 pytestmark = pytest.mark.lab
 
@@ -98,10 +97,9 @@ class Cluster:
         return process, said
 
 
-@pytest.fixture(scope="module", params=("bookworm", "trixie"))
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    spec = LabSpec(name=f"j{request.param[0]}", suite=request.param, nodes=2)
-    with running_lab(spec, tmp_path_factory.mktemp("promises")) as hosts:
+@pytest.fixture(scope="module", params=SUITES)
+def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Cluster]:
+    with stock.copy(request.param, nodes=2) as hosts:
         text = hosts.inventory_path.read_text().partition("partitions:")[0] + PARTITIONS
         hosts.inventory_path.write_text(text)
         hosts.deploy()
@@ -207,12 +205,12 @@ def test_draining_first_when_cut_off_then_it_is_told_and_the_next_goes_on_and_an
     assert f"{lasting} (slurm) on n[1-2]" in said
     process.kill()
     process.wait()
-    assert made.node("n1").startswith("drng slurmfab: a change of SelectType needs it empty (")
+    assert made.node("n1").startswith("drng slurmfab: drained by a deployment for a change of SelectType (")
 
     eventually(lambda: "another run" not in words_of(made.run("deploy")), "the killed run has let go")
     done = made.run("deploy")
     assert done.returncode == 1
-    assert "n1: still drained for a change, by a deployment" in words_of(done)
+    assert "n1: still drained by a deployment that was interrupted" in words_of(done)
     assert f"job {lasting} of slurm, on n1" in words_of(done)
 
     process, _ = made.started("deploy", "--drain-first", "--allow", "SelectType", until="Waiting for")
@@ -233,7 +231,7 @@ def test_draining_first_when_cut_off_then_it_is_told_and_the_next_goes_on_and_an
 def test_nodes_left_drained_after_the_change_when_deployed_then_they_are_told_until_draining_first_is_said(
     made: Cluster,
 ) -> None:
-    mark = "slurmfab: a change of SelectType needs it empty (ann@laptop 2026-11-21T09:00)"
+    mark = "slurmfab: drained by a deployment for a change of SelectType (ann@laptop 2026-11-21T09:00)"
     made.on("ctl", f"scontrol update NodeName=n1 State=DRAIN Reason='{mark}'")
     for words in (["plan"], ["deploy"]):
         done = made.run(*words)
@@ -250,6 +248,6 @@ def test_a_danger_that_is_allowed_by_name_then_goes_through_and_the_jobs_that_it
     done = made.run("deploy", "--allow", "partition-removed")
     assert done.returncode == 0, words_of(done)
     assert "Jobs: 1 ran before, 1 runs now." in words_of(done)
-    assert f"Lost, as was accepted: job {waiting} (slurm)" in words_of(done)
+    assert f"Lost (allowed): job {waiting} (slurm)" in words_of(done)
     assert made.state(lasting) == "RUNNING"
     made.end(lasting, "n1")

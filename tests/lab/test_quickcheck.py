@@ -85,7 +85,7 @@ def test_a_node_whose_slurmd_has_died_is_told_before_slurmctld_knows(deployed_la
     try:
         code, lines, shown = quickchecked(deployed_lab, "--hosts", "n3")
         assert code == 1
-        assert lines["allocation"]["words"].endswith("does not get on: slurmd is inactive."), shown
+        assert lines["allocation"]["words"].endswith("makes no progress: slurmd is inactive."), shown
         assert {line["outcome"] for check, line in lines.items() if check != "allocation"} == {"not run"}
     finally:
         deployed_lab.on("n3", "systemctl start slurmd")
@@ -99,5 +99,5 @@ def test_without_slurmctld_it_says_so_at_once(deployed_lab: DeployedLab) -> None
     finally:
         deployed_lab.on("ctl", "systemctl start slurmctld")
     assert done.returncode == 1
-    assert "slurmctld does not answer on ctl, so no job can be sent." in done.stderr
+    assert "slurmctld does not answer on ctl, so no job can be submitted." in done.stderr
     deployed_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle", patience=180)

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import SUITES, deployed
+from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab
 from lab_user import words_of
 
 from slurmfab import lab
-from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
@@ -30,9 +29,11 @@ PARTITION = "\n  - {PartitionName: extra, Nodes: n1}"
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
-    suite = request.param
-    yield from deployed(LabSpec(name=f"u{suite[:1]}", suite=suite, nodes=2), tmp_path_factory.mktemp(suite))
+def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
+    """A cluster whose first deployment is told in its history."""
+    with stock.bare(request.param, nodes=2) as made:
+        made.deploy()
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_a_change_that_is_rolled_back_leaves_files_daemons_jobs_and_the_cluster_
     assert shown.returncode == 4, words_of(shown)
     assert "-SlurmdTimeout=345" in shown.stdout
     assert "+SlurmdTimeout=300" in shown.stdout
-    assert f"{hosts.inventory_path} would be put back:" in shown.stdout
+    assert f"{hosts.inventory_path} would be changed back:" in shown.stdout
     assert sums(hosts) == changed
     assert last(hosts) == run
 
@@ -197,7 +198,7 @@ def test_a_node_that_is_down_is_named_and_brought_back_by_the_same_command_later
     lab.kill_host(hosts.lab, "n2")
     done = hosts.slurmfab("rollback")
     assert done.returncode == 3, words_of(done)
-    assert f"To go on with n2 later: fab rollback {run}" in done.stderr
+    assert f"To continue with n2 later: slurmfab rollback {run}" in done.stderr
     assert sums(hosts, "ctl", "n1") == {"ctl": before["ctl"], "n1": before["n1"]}
 
     lab.start_host(hosts.lab, "n2")
@@ -210,7 +211,7 @@ def test_a_drain_changed_nothing_that_could_be_rolled_back(hosts: DeployedLab) -
     assert hosts.slurmfab("drain", "n1", "--reason", "test").returncode == 0
     done = hosts.slurmfab("rollback", last(hosts))
     assert done.returncode == 0, words_of(done)
-    assert "changed no file and no service, and neither did any run since; fab resume n1 takes it back." in done.stderr
+    assert "changed no file and no service, and neither did any run since; slurmfab resume n1 undoes it." in done.stderr
 
 
 def test_the_first_deployment_goes_only_when_it_is_named_and_when_no_job_is_hurt(hosts: DeployedLab, job: str) -> None:

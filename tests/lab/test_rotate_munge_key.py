@@ -137,8 +137,8 @@ def test_a_rotation_when_a_host_cannot_be_reached_then_names_it_and_a_deployment
         hosts.on("n3", "systemctl start ssh")
     said = words_of(done)
     assert done.returncode == 3, said
-    assert "It holds the old munge key. When it is back: fab deploy gives it the new one." in said
-    assert f"scancel those that have ended: {job} (root)" in said
+    assert "It holds the old munge key. When it is back: slurmfab deploy gives it the new one." in said
+    assert f"scancel jobs that have ended: {job} (root)" in said
     assert sums(hosts, "n3") == old
     assert len(sums(hosts, "ctl", "n1", "n2") - old) == 1
     assert hosts.deploy()["exit_code"] == 0
@@ -161,7 +161,7 @@ def test_a_rotation_when_the_key_cannot_be_staged_on_one_host_then_changes_nothi
         hosts.on("n2", "umount /etc/munge; rm -r /tmp/munge")
     assert done.returncode == 1
     assert "n2: staged-munge-key:/etc/munge/munge.key: No space left on device" in words_of(done)
-    assert "All hosts keep the munge key that they have." in words_of(done)
+    assert "The munge key was not changed on any host." in words_of(done)
     assert after == before
 
 

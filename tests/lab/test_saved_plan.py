@@ -38,7 +38,7 @@ def saved(cluster: DeployedLab, path: Path) -> dict[str, Any]:
     """Save a plan in which there is something to do, and return what it showed."""
     done = cluster.slurmfab("plan", "--save", str(path), "--json", "-")
     assert done.returncode == 4, words_of(done)
-    assert f"Saved in {path}. To do just that: fab deploy --plan {path}" in done.stderr
+    assert f"Saved in {path}.\nNext: slurmfab deploy --plan {path} --cluster " in done.stderr
     assert path.stat().st_mode & 0o777 == 0o600
     told: dict[str, Any] = json.loads(done.stdout)
     return told
@@ -65,7 +65,9 @@ def test_a_plan_is_refused_for_each_change_in_between_and_then_done_to_the_lette
     whole_again.on("n1", EDIT)
     refused = applied(path)
     assert refused.returncode == 1
-    assert f"n1: block:{KNOWN_HOSTS}#host keys: it was right, and has been edited since." in words_of(refused)
+    assert f"n1: block:{KNOWN_HOSTS}#host keys: it was correct, but was edited after the plan was saved." in words_of(
+        refused
+    )
     assert "Nothing was changed on any host." in refused.stderr
     whole_again.on("n1", UNDO_EDIT)
 
@@ -76,7 +78,7 @@ def test_a_plan_is_refused_for_each_change_in_between_and_then_done_to_the_lette
 
     again = applied(path)
     assert again.returncode == 1
-    assert "n2: block:/etc/hosts#hosts: it was to gain 1 line, and now nothing differs." in words_of(again)
+    assert "n2: block:/etc/hosts#hosts: the plan adds 1 line; now nothing differs." in words_of(again)
 
 
 def test_a_secret_that_changes_in_between_is_noticed_and_shown_nowhere(
@@ -90,7 +92,7 @@ def test_a_secret_that_changes_in_between_is_noticed_and_shown_nowhere(
     whole_again.on("n3", OTHER_KEY)
     refused = applied(path)
     assert refused.returncode == 1
-    assert "n3: file:/etc/munge/munge.key: it has been edited since." in words_of(refused)
+    assert "n3: file:/etc/munge/munge.key: it was edited after the plan was saved." in words_of(refused)
 
 
 def test_a_plan_without_anything_to_do_does_nothing_and_says_so(deployed_lab: DeployedLab, tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_a_first_deployment_by_a_saved_plan_does_what_was_shown_once_all_of_its_
     refused = applied(path)
     lab.start_host(bare.lab, "n2")
     assert refused.returncode == 1
-    assert "n2: it was to take part, and cannot now: " in words_of(refused)
+    assert "n2: it was part of the plan but is excluded now: " in words_of(refused)
     assert bare.inventory_path.with_suffix(".lock.json").read_bytes() == lock
     assert bare.on("n1", "getent passwd slurm || echo nobody") == "nobody"
 

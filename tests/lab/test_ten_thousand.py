@@ -10,9 +10,10 @@ import pytest
 from lab_cluster import DeployedLab
 
 from benchmarks import plan_10000
-from slurmfab import inventory, lab
-from slurmfab.lock import Lock
-from slurmfab.situation import Situation, pin
+from slurmfab import lab
+from slurmfab.inventory import loading
+from slurmfab.inventory.lock import Lock
+from slurmfab.plan.plan_input import PlanInput, pin
 
 pytestmark = pytest.mark.lab
 
@@ -34,12 +35,12 @@ HERE = {
 
 def rendered(suite: str, version: str) -> dict[str, str]:
     """Slurm's files for made-up hosts that have the Slurm of a suite."""
-    cluster = inventory.parse(plan_10000.text_of(NODES, after=True), "huge.yaml")
+    cluster = loading.parse(plan_10000.text_of(NODES, after=True), "huge.yaml")
     facts = {
         host: replace(fact, codename=suite, packages={**fact.packages, "slurm-client": version})
         for host, fact in plan_10000.facts_of(cluster, "").items()
     }
-    return dict(Situation(cluster, pin(cluster, Lock(), facts), facts).files)
+    return dict(PlanInput(cluster, pin(cluster, Lock(), facts), facts).files)
 
 
 def at_home(slurm_conf: str) -> str:

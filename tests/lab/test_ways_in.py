@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from lab_cluster import DeployedLab, eventually
 from lab_user import Person, running_lab, words_of
 
 from slurmfab import lab
+from slurmfab.hostlist import fold
 from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
@@ -118,14 +120,26 @@ def test_sudo_with_a_password_when_there_is_a_terminal_then_asks_there_once_for_
     hosts: DeployedLab, person: Person
 ) -> None:
     writes(person, hosts, by_key(hosts))
-    code, said = at_a_terminal(person, "plan", answer=password(hosts))
+    code, said = at_a_terminal(person, "plan", answers=[password(hosts)])
     assert code == SOMETHING_TO_DO, said
     assert said.count("sudo password: ") == 1
     assert password(hosts).strip() not in said
 
 
-def at_a_terminal(person: Person, *words: str, answer: str) -> tuple[int, str]:
-    """Run slurmfab at a terminal, and answer the first question that it asks."""
+def test_sudo_with_a_wrong_password_when_there_is_a_terminal_then_asks_again_and_shows_neither(
+    hosts: DeployedLab, person: Person
+) -> None:
+    writes(person, hosts, by_key(hosts))
+    code, said = at_a_terminal(person, "plan", answers=["not-the-password\n", password(hosts)])
+    assert code == SOMETHING_TO_DO, said
+    assert said.count("sudo password: ") == 2
+    assert "sudo does not accept this password. Try again." in said
+    assert "not-the-password" not in said
+    assert password(hosts).strip() not in said
+
+
+def at_a_terminal(person: Person, *words: str, answers: Sequence[str]) -> tuple[int, str]:
+    """Run slurmfab at a terminal, and answer the questions that it asks, in their order."""
     ours, theirs = pty.openpty()
     argv = [*person.program, *words]
     process = subprocess.Popen(
@@ -133,13 +147,12 @@ def at_a_terminal(person: Person, *words: str, answer: str) -> tuple[int, str]:
         cwd=person.directory, env=person.environment, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
-    said, answered = b"", False
+    said, left = b"", list(answers)
     with contextlib.suppress(OSError):  # what Linux gives for a terminal that everybody has left
         while data := os.read(ours, 4096):
             said += data
-            if b"password: " in said and not answered:
-                os.write(ours, answer.encode())
-                answered = True
+            if left and said.count(b"password: ") > len(answers) - len(left):
+                os.write(ours, left.pop(0).encode())
     os.close(ours)
     return process.wait(60), said.decode(errors="replace")
 
@@ -150,19 +163,17 @@ def test_sudo_with_a_wrong_password_when_planned_then_each_host_says_so_in_one_l
     writes(person, hosts, by_key(hosts))
     done = person.slurmfab("plan", "--ask-sudo-password", stdin="not-the-password\n")
     assert done.returncode == 1
-    for host in ALL:
-        assert words_of(done).count(f"{host}: sudo does not accept the password.") == 1
+    assert words_of(done).count(f"{fold(ALL)}: sudo does not accept the password.") == 1
     assert "not-the-password" not in words_of(done)
 
 
-def test_sudo_with_a_password_when_nobody_can_be_asked_then_each_host_says_what_to_try(
+def test_sudo_with_a_password_when_nobody_can_be_asked_then_it_is_told_on_which_hosts_and_what_to_try(
     hosts: DeployedLab, person: Person
 ) -> None:
     writes(person, hosts, by_key(hosts))
     done = person.slurmfab("plan")
     assert done.returncode == 1
-    for host in ALL:
-        assert words_of(done).count(f"{host}: sudo asks for a password; give it with --ask-sudo-password.") == 1
+    assert words_of(done).count(f"{fold(ALL)}: sudo asks for a password; give it with --ask-sudo-password.") == 1
 
 
 def test_a_user_who_may_not_use_sudo_when_planned_then_sudos_own_words_are_told(
@@ -174,7 +185,7 @@ def test_a_user_who_may_not_use_sudo_when_planned_then_sudos_own_words_are_told(
         done = person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts))
     finally:
         hosts.on("n1", "mv /root/lab.sudoers /etc/sudoers.d/lab")
-    assert "n1: sudo refuses: admin is not in the sudoers file" in words_of(done)
+    assert "n1: failed: sudo refused: admin is not in the sudoers file" in words_of(done)
 
 
 def test_a_login_that_is_not_root_when_sudo_was_not_asked_for_then_that_is_said(
@@ -196,16 +207,16 @@ def test_a_key_with_a_passphrase_when_named_then_an_agent_is_recommended_and_no_
     writes(person, hosts, f"{{user: admin, key: {key}, become: sudo}}")
     done = person.slurmfab("plan")
     assert done.returncode == 2
-    assert f"The private key {key} has a passphrase. Add it to an agent (ssh-add {key})" in words_of(done)
+    assert f"The private key {key} has a passphrase. Add it to an SSH agent (ssh-add {key})" in words_of(done)
 
 
 def test_a_key_that_is_missing_when_named_then_that_is_said(hosts: DeployedLab, person: Person) -> None:
     writes(person, hosts, "{user: admin, key: /nowhere/id, become: sudo}")
     done = person.slurmfab("plan")
-    assert (done.returncode, "There is no private key /nowhere/id" in words_of(done)) == (2, True)
+    assert (done.returncode, "The private key /nowhere/id does not exist" in words_of(done)) == (2, True)
 
 
-def test_a_key_that_hosts_do_not_know_when_used_then_each_refuses_in_one_line(
+def test_a_key_that_hosts_do_not_know_when_used_then_all_that_refuse_are_one_line(
     hosts: DeployedLab, person: Person
 ) -> None:
     key = person.home / "stranger"
@@ -213,9 +224,9 @@ def test_a_key_that_hosts_do_not_know_when_used_then_each_refuses_in_one_line(
     writes(person, hosts, f"{{user: admin, key: {key}, become: sudo}}")
     done = person.slurmfab("plan")
     assert done.returncode == 1
-    for host in ALL:
-        said = f"{host}: {hosts.lab.host(host).address} port 22 does not let admin in with the key {key}"
-        assert words_of(done).count(said) == 1
+    addresses = fold(hosts.lab.host(host).address for host in ALL)
+    said = f"{fold(ALL)}: {addresses} port 22 refused the login of admin with the key {key}"
+    assert words_of(done).count(said) == 1
 
 
 def test_a_key_in_an_agent_when_no_key_is_named_then_it_is_used(
@@ -269,7 +280,9 @@ def test_a_gateway_that_forwards_nothing_when_used_then_its_setting_is_named(
         done = person.slurmfab("plan")
     finally:
         hosts.on("ctl", "rm /etc/ssh/sshd_config.d/no.conf && systemctl restart ssh")
-    assert "n1: its jump host makes no connection to" in words_of(done)
+    # Both hosts are one line where sshd's answer is the same for both; a busy one may not answer in time.
+    for host in ("1", "2"):
+        assert re.search(rf"n({host}|\[1-2\]): (unreachable: )?its jump host cannot connect to", words_of(done)), host
     assert "AllowTcpForwarding" in done.stdout
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slurm_output_files import text as recorded
-from support import cluster, facts_of, prepared, situation
+from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.account_tree import AccountTree
-from slurmfab.agent.resource import Context
-from slurmfab.phases import accounts
+from slurmfab.agent.accounting.tree import AccountTree
+from slurmfab.agent.core.resource import Context
+from slurmfab.plan.phases import accounts
 
 HEAD = """\
 cluster: lab
@@ -67,5 +67,5 @@ class Recorded(Context):
 def tree(text: str = TREE, version: str = "24.11", kind: type[AccountTree] = AccountTree, **more: Any) -> AccountTree:
     """The resource that a cluster file ends in, on hosts with a version of Slurm."""
     known = cluster(HEAD + text)
-    now = situation(known, facts_of(known, prepared, slurm=f"{version}.1"))
+    now = plan_input(known, facts_of(known, prepared, slurm=f"{version}.1"))
     return kind(**{**accounts.tree(now), "conf": ""}, **more)

@@ -9,8 +9,8 @@ from typing import Any
 from slurm_output_files import answer
 from support import FakeHosts
 
-from slurmfab.agent.node_states import NodeState, flags, our_reason
-from slurmfab.agent.slurm_nodes import LEFT_DRAINED
+from slurmfab.agent.nodes.registered import LEFT_DRAINED
+from slurmfab.agent.nodes.states import NodeState, flags, our_reason
 from slurmfab.ssh.session import Line
 
 UP = "Slurmctld(primary) at c1 is UP\n"

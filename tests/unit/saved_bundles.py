@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slurmfab.agent.backup_archive import Archive
-from slurmfab.agent.bundle_place import INDEX
+from slurmfab.agent.backup.archive import Archive
+from slurmfab.agent.packages.bundle_place import INDEX
 from slurmfab.bundle.archive import KIND
 
 ABOUT = {
-    "kind": KIND,
+    "kind": KIND.name,
     "suite": "trixie",
     "architecture": "amd64",
     "slurm": "24.11.5-4+deb13u1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slurmfab.agent.node_states import NodeState, record, state_of
+from slurmfab.agent.nodes.states import NodeState, record, state_of
 from slurmfab.status.snapshot import Snapshot, from_answer
 
 VERSIONS = ("22.05", "24.11")

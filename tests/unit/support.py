@@ -6,20 +6,23 @@ import dataclasses
 import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from slurmfab import inventory
 from slurmfab.agent.kinds import build
-from slurmfab.cluster import Cluster
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.report import Step
+from slurmfab.engine.run import Run, RunHooks, RunOptions
 from slurmfab.errors import AgentFailed, HostError, PythonMissing, Unreachable
 from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
-from slurmfab.progress import Progress
-from slurmfab.run import Run
-from slurmfab.situation import Situation, pin
+from slurmfab.inventory import loading
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.ssh.session import Line
+from slurmfab.ssh.transport import Transport
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 USABLE = Cgroup("v2", ("cpuset", "devices", "memory"), swap=True)
@@ -35,7 +38,7 @@ nodes: [{hosts: "n[1-2]"}]
 
 def cluster(text: str = THREE_HOSTS) -> Cluster:
     """The cluster that the text of a cluster file describes."""
-    return inventory.parse(text, "cluster.yaml")
+    return loading.parse(text, "cluster.yaml")
 
 
 def host_facts(name: str, **differing: Any) -> HostFacts:
@@ -76,9 +79,9 @@ def facts_of(cluster: Cluster, make: Callable[..., HostFacts] = host_facts, **di
     return {host: make(host, **differing) for host in cluster.hosts}
 
 
-def situation(
+def plan_input(
     cluster: Cluster, facts: Mapping[str, HostFacts], known: Mapping[str, HostFacts] | None = None
-) -> Situation:
+) -> PlanInput:
     """What a plan is made from.
 
     Args:
@@ -86,7 +89,7 @@ def situation(
         facts: of the hosts that answer this time.
         known: of the hosts that have answered before; those that answer now where left out.
     """
-    return Situation(cluster, pin(cluster, pin(cluster, Lock(), known or facts), facts), facts)
+    return PlanInput(cluster, pin(cluster, pin(cluster, Lock(), known or facts), facts), facts)
 
 
 def as_answer(facts: HostFacts) -> dict[str, Any]:
@@ -185,12 +188,30 @@ class FakeHosts:
 
 
 def run_over(
-    hosts: FakeHosts, cluster: Cluster, chosen: Iterable[str] = (), lock: Lock | None = None, **more: Any
+    hosts: Transport,
+    cluster: Cluster,
+    chosen: Iterable[str] = (),
+    lock: Lock | None = None,
+    *,
+    path: Path = Path("cluster.yaml"),
+    progress: Progress | None = None,
+    hooks: RunHooks | None = None,
+    write_record: Callable[[Run], None] = lambda _: None,
+    started: datetime | None = None,
+    steps: Iterable[Step] = (),
+    failed_hosts: Mapping[str, HostError] | None = None,
+    **options: Any,
 ) -> Run:
-    """A run over a cluster's hosts, told to nobody."""
-    known = Inventory(cluster, lock or Lock(), Path("cluster.yaml"))
-    quiet = Progress(io.StringIO(), quiet=True)
-    return Run("deploy", known, hosts, quiet, tuple(chosen) or cluster.hosts, **more)
+    """A run over a cluster's hosts, which shows nothing; the options are those of `RunOptions`."""
+    known = Inventory(cluster, lock or Lock(), path)
+    quiet = progress or Progress(io.StringIO(), quiet=True)
+    names = tuple(chosen) or cluster.hosts
+    asked = RunOptions(**{"command": "deploy", **options})
+    run = Run(asked, known, names, hosts, quiet, hooks=hooks, write_record=write_record, started=started)
+    run.record_steps(*steps)
+    for host, error in (failed_hosts or {}).items():
+        run.exclude(host, error)
+    return run
 
 
 def lost_words(lost: Mapping[str, HostError]) -> dict[str, str]:

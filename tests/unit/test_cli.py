@@ -110,7 +110,7 @@ def test_the_list_shows_every_task_on_a_line_of_its_own(place: Place, program: s
 def test_help_for_a_task_shows_its_examples(place: Place, task: str) -> None:
     helped = place.slurmfab("--help", task)
     assert helped.code == 0
-    assert f"fab {task}" in helped.out
+    assert f"\n      slurmfab {task}" in helped.out
 
 
 def test_the_version_is_told(place: Place) -> None:
@@ -124,7 +124,7 @@ def test_the_version_is_told(place: Place) -> None:
         (["deploy", "--no-such-flag"], "--no-such-flag"),
         (["--no-such-flag"], "--no-such-flag"),
         (["--hosts"], "hosts"),
-        (["add-node"], "hosts"),
+        (["add-node"], "HOSTS"),
         (["deploy"], "There is no cluster file configs/cluster.yaml"),
         (["plan"], "There is no cluster file configs/cluster.yaml"),
         (["add-node", "n3"], "There is no cluster file configs/cluster.yaml"),
@@ -136,7 +136,7 @@ def test_the_version_is_told(place: Place) -> None:
         (["deploy", "--hosts", "n1", "--gateway", "n[1-2]"], "n[1-2]"),
         (["deploy", "--hosts", "n[1-"], "n[1-"),
         (["deploy", "--hosts", "n1,n1"], "more than once"),
-        (["deploy", "--hosts", "n1,n2", "--key", "missing"], "There is no private key missing"),
+        (["deploy", "--hosts", "n1,n2", "--key", "missing"], "The private key missing does not exist"),
         (["lab-up", "--nodes", "many"], "many"),
     ],
 )
@@ -153,7 +153,46 @@ def test_fab_refuses_its_own_hosts_with_exit_code_2(place: Place) -> None:
 
 def test_fab_and_slurmfab_tell_the_same_of_a_missing_cluster_file(place: Place) -> None:
     by_fab, by_us = place.call("fab", "deploy"), place.slurmfab("deploy")
-    assert (by_fab.code, by_fab.err) == (by_us.code, by_us.err)
+    assert (by_fab.code, by_fab.err.replace("`fab ", "`slurmfab ")) == (by_us.code, by_us.err)
+
+
+@pytest.mark.parametrize("program", ["fab", "slurmfab"])
+def test_the_program_alone_shows_what_it_is_and_its_tasks_in_groups(place: Place, program: str) -> None:
+    shown = place.call(program)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("slurmfab turns bare machines into a working Slurm cluster over SSH")
+    assert f"\nHelp for one task: {program} help TASK" in shown.out
+    assert "--pty" not in shown.out
+
+
+def test_help_without_a_task_shows_our_tasks_and_none_of_invokes_options(place: Place) -> None:
+    shown = place.slurmfab("--help")
+    assert (shown.code, "--pty" in shown.out, "Nodes:\n  add-node" in shown.out) == (0, False, True)
+
+
+@pytest.mark.parametrize("program", ["fab", "slurmfab"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["deplyo"], "Did you mean deploy? All tasks: {} help."),
+        (["deploy", "--acept-new-host-keys"], "Did you mean --accept-new-host-keys? See: {} deploy --help."),
+        (["add-node"], "add-node needs HOSTS: hostlist of the new compute nodes. See: {} add-node --help."),
+        (["help", "deplyo"], "Did you mean deploy? All tasks: {} help."),
+    ],
+)
+def test_a_misspelt_command_line_is_told_with_what_was_meant(
+    place: Place, program: str, words: list[str], told: str
+) -> None:
+    ended = place.call(program, *words)
+    assert (ended.code, told.format(program) in ended.err) == (2, True), ended.said
+
+
+@pytest.mark.parametrize("program", ["fab", "slurmfab"])
+@pytest.mark.parametrize("words", [["add-node", "--help"], ["help", "add-node"], ["add-node", "n3", "--help"]])
+def test_a_task_shows_its_help_where_it_takes_a_word(place: Place, program: str, words: list[str]) -> None:
+    helped = place.call(program, *words)
+    assert (helped.code, helped.err) == (0, "")
+    assert helped.out.startswith(f"Usage: {program} add-node HOSTS [OPTIONS]\n")
 
 
 def test_slurmfab_takes_hosts_in_front_of_the_task_as_well(place: Place) -> None:
@@ -191,7 +230,7 @@ def test_a_host_that_the_cluster_file_does_not_know_is_told_with_the_way_in(plac
 def test_a_member_cannot_be_added(place: Place) -> None:
     place.write("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n")
     ended = place.slurmfab("add-node", "n1")
-    assert (ended.code, "n1: in the cluster lab already" in ended.err) == (2, True)
+    assert (ended.code, "n1: already in the cluster lab" in ended.err) == (2, True)
 
 
 def test_at_first_contact_a_controller_that_is_off_is_told_and_nothing_is_written(
@@ -212,7 +251,7 @@ def test_a_controller_that_is_off_ends_a_run_with_exit_code_1(place: Place, clos
     )
     ended = place.slurmfab(task)
     assert ended.code == 1
-    assert f"c1: nothing listens at 127.0.0.1 port {closed_port}" in ended.err
+    assert f"c1,n1: nothing listens at 127.0.0.[1-2] port {closed_port}" in ended.err
     assert "c1 is the controller, so nothing else was started." in ended.err
 
 

@@ -1,14 +1,22 @@
 """Hostlists: what they expand to, how names fold, and what is refused with which words."""
 
 import random
-import re
-from pathlib import Path
 
 import pytest
 
-from slurmfab import hostlist
 from slurmfab.errors import HostlistError
-from slurmfab.hostlist import Endpoint, expand, expand_endpoints, extend, fold, zip_fold, zip_hostlists
+from slurmfab.hostlist import (
+    Endpoint,
+    expand,
+    expand_endpoints,
+    expand_files,
+    extend,
+    fold,
+    fold_in_order,
+    natural,
+    zip_fold,
+    zip_hostlists,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,33 +51,34 @@ def test_expand_when_a_range_outgrows_its_zeros_then_it_counts_on_as_slurm_does(
     ("text", "reason"),
     [
         ("", "it is empty"),
-        ("n1,,n2", "nothing before or after a comma"),
-        ("n1,", "nothing before or after a comma"),
-        ("n1 n2", "write commas between hosts"),
+        ("n1,,n2", "a name is missing before or after a comma"),
+        ("n1,", "a name is missing before or after a comma"),
+        ("n1 n2", "separate hosts by commas"),
         ("n[1", "a closing bracket is missing"),
         ("n1]", "brackets do not match"),
         ("n[[1]]", "brackets do not match"),
-        ("n[]", "no number and no range"),
-        ("n[a-b]", "no number and no range"),
-        ("n[-3]", "no number and no range"),
-        ("n[3-1]", "does not count upwards"),
-        ("n[9-010]", "does not count upwards"),
-        ("n[01-1]", "does not count upwards"),
+        ("n[]", "neither a number nor a range"),
+        ("n[a-b]", "neither a number nor a range"),
+        ("n[-3]", "neither a number nor a range"),
+        ("n[3-1]", "does not count up"),
+        ("n[9-010]", "does not count up"),
+        ("n[01-1]", "does not count up"),
         ("n[1-9/2]", "no steps (/)"),
-        ("@all", "groups of hosts (@)"),
+        ("@all", "host groups (@)"),
         ("n[1-3]!n2", "excluded with !"),
         ("n[1-3]&n2", "intersected with &"),
         ("n[1-3]^n2", "combined with ^"),
-        ("n*", "no wildcards (*)"),
-        ("-n1", "no host name"),
-        ("n1;reboot", "no host name"),
-        ("n$HOME", "no host name"),
+        ("n*", "wildcards (*) are not supported"),
+        ("-n1", "is not a host name"),
+        ("n1;reboot", "is not a host name"),
+        ("n$HOME", "is not a host name"),
         ("n1,n[1-2]", "names n1 more than once"),
         ("n[1-65537]", "at most 65536 nodes"),
+        ("n[1-65536,70000]", "at most 65536 nodes"),
         ("n[0-999][0-999]", "at most 65536 nodes"),
-        ("n[1-99999999999999999999]", "no number and no range"),
-        ("n\u0663", "no host name"),
-        ("n[\u0661-\u0663]", "no number and no range"),
+        ("n[1-99999999999999999999]", "neither a number nor a range"),
+        ("n\u0663", "is not a host name"),
+        ("n[\u0661-\u0663]", "neither a number nor a range"),
     ],
 )
 def test_expand_when_slurm_would_not_understand_then_it_says_why(text, reason):
@@ -99,14 +108,14 @@ def test_expand_endpoints_when_given_users_and_ports_then_they_are_told_apart(te
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("me@corp@n1", '"me@corp" before the @ is no user name'),
-        ("-oProxyCommand=x@n1", "is no user name"),
-        ("@n1", "is no user name"),
-        ("n1:", '"" is no port'),
-        ("n1:0", '"0" is no port'),
+        ("me@corp@n1", '"me@corp" before the @ is not a user name'),
+        ("-oProxyCommand=x@n1", "is not a user name"),
+        ("@n1", "is not a user name"),
+        ("n1:", '"" is not a port'),
+        ("n1:0", '"0" is not a port'),
         ("n1:65536", "a number from 1 to 65535"),
-        ("n1:ssh", '"ssh" is no port'),
-        ("fe80::zz", '"fe80::zz" is no IPv6 address'),
+        ("n1:ssh", '"ssh" is not a port'),
+        ("fe80::zz", '"fe80::zz" is not an IPv6 address'),
         ("[fe80::1:22", "a closing bracket is missing"),
         ("n1,root@n1", "names n1 more than once"),
         ("n[1-2]:[22-23]", "names n1, n2 more than once"),
@@ -176,7 +185,7 @@ def test_zip_hostlists_when_equally_long_then_they_pair_in_order():
 @pytest.mark.parametrize(
     ("names", "addresses", "reason"),
     [
-        ("n[1-3]", "10.0.0.[1-2]", '"n[1-3]" is 3 hosts, but "10.0.0.[1-2]" is 2 addresses'),
+        ("n[1-3]", "10.0.0.[1-2]", '"n[1-3]" has 3 hosts, but "10.0.0.[1-2]" has 2 addresses'),
         ("n1", "10.0.0.[1-2]", "1 host,"),
         ("n[1-2]", "10.0.0.[1-2", "a closing bracket is missing"),
     ],
@@ -204,9 +213,105 @@ def test_zip_fold_when_the_order_fits_then_it_folds_and_else_it_leaves_pairs(pai
     )
 
 
-def test_clustershell_when_looked_for_then_only_this_module_knows_it():
-    package = Path(hostlist.__file__).parent
+# Names, and what `scontrol show hostlist` of Slurm 22.05 makes of them.
+IN_ORDER = [
+    (["n1"], "n1"),
+    (["n1", "n2", "n10", "n9"], "n[1-2,10,9]"),
+    (["n9", "n10", "n11"], "n[9-11]"),
+    (["n08", "n09", "n10"], "n[08-10]"),
+    (["n01", "n02", "n99", "n100"], "n[01-02,99-100]"),
+    (["n98", "n99", "n100", "n101"], "n[98-101]"),
+    (["n099", "n100"], "n[099-100]"),
+    (["n9", "n010"], "n[9,010]"),
+    (["n1", "n01", "n001", "n2", "n02"], "n[1,01,001,2,02]"),
+    (["n3", "n1", "n2"], "n[3,1-2]"),
+    (["n3", "n2", "n1"], "n[3,2,1]"),
+    (["a1", "b1", "a2"], "a1,b1,a2"),
+    (["a1b1", "a1b2", "a2b1", "a2b2"], "a1b[1-2],a2b[1-2]"),
+    (["r2n1", "r2n2", "r10n1", "r1n1"], "r2n[1-2],r10n1,r1n1"),
+    (["n1-ib", "n2-ib"], "n1-ib,n2-ib"),
+    (["10.0.0.1", "10.0.0.2"], "10.0.0.[1-2]"),
+    (["gate", "gate1"], "gate,gate1"),
+    (["gate", "gate1", "gate2", "gate"], "gate,gate[1-2],gate"),
+]
 
-    knowing = [path.name for path in package.rglob("*.py") if re.search("(import|from) ClusterShell", path.read_text())]
 
-    assert knowing == ["hostlist.py"]
+@pytest.mark.parametrize(("names", "folded"), IN_ORDER)
+def test_fold_in_order_when_given_names_then_writes_what_slurm_writes(names, folded):
+    assert fold_in_order(names) == folded
+
+
+@pytest.mark.parametrize(
+    ("names", "folded"),
+    [
+        ([], ""),
+        (["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia3"], "/dev/nvidia[0-1,3]"),
+        (["fd00::9", "fd00::a", "fd00::10"], "fd00::9,fd00::a,fd00::10"),
+        (["x12345678901", "x12345678902"], "x12[345678901-345678902]"),
+        (["10.0.0.9", "10.0.0.9", "10.0.0.10"], "10.0.0.[9,9-10]"),
+    ],
+)
+def test_fold_in_order_when_names_are_odd_then_none_is_lost(names, folded):
+    assert fold_in_order(names) == folded
+
+
+@pytest.mark.parametrize(
+    ("names", "folded"),
+    [
+        (["r10n1", "r2n1", "r2n2", "r1n1"], "r1n1,r2n[1-2],r10n1"),
+        ([f"n{number:02}" for number in range(101)], "n[00-100]"),
+        (["n02", "n2", "n01", "n1"], "n[1-2,01-02]"),
+        (["x12345678901", "x12345678902"], "x12[345678901-345678902]"),
+        (["a1b1", "a2b1", "a1b2", "a2b2"], "a1b[1-2],a2b[1-2]"),
+    ],
+)
+def test_fold_when_names_have_several_numbers_or_widths_then_they_are_in_the_order_of_the_numbers(names, folded):
+    assert fold(names) == folded
+    assert sorted(expand(folded)) == sorted(names)
+
+
+def test_natural_when_names_are_sorted_by_it_then_each_number_counts_as_one():
+    names = ["r10n01x", "r2", "r10n1", "r1n10", "r1n2"]
+
+    assert sorted(names, key=natural) == ["r1n2", "r1n10", "r2", "r10n1", "r10n01x"]
+
+
+@pytest.mark.parametrize(
+    ("files", "each"),
+    [
+        ("", ()),
+        ("/dev/nvidia0", ("/dev/nvidia0",)),
+        ("/dev/nvidia[0-1,3]", ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia3")),
+        ("/dev/nvidia3,/dev/nvidia[0-1]", ("/dev/nvidia3", "/dev/nvidia0", "/dev/nvidia1")),
+        ("/dev/dri/renderD[128-129]", ("/dev/dri/renderD128", "/dev/dri/renderD129")),
+        ("/dev/a[08-10], /dev/b", ("/dev/a08", "/dev/a09", "/dev/a10", "/dev/b")),
+        ("/dev/nvidia[0-", ("/dev/nvidia[0-",)),
+        ("/dev/nvidia[a-b]", ("/dev/nvidia[a-b]",)),
+    ],
+)
+def test_expand_files_when_given_a_file_of_gres_conf_then_it_stands_for_these_paths(files, each):
+    assert expand_files(files) == each
+
+
+def some_names(dice):
+    """Names with runs, gaps, several widths and several numbers, each once."""
+    stems = dice.sample(["cn", "gpu", "r1n", "r2n", "r10n", "10.0.0.", "x-", "n1-", "rack1-2.", "n99999999"], 3)
+    names = []
+    for _ in range(dice.randrange(1, 8)):
+        stem, width, low = dice.choice(stems), dice.choice([1, 1, 2, 3, 4]), dice.choice([0, 1, 7, 8, 9, 95, 99, 998])
+        names += [f"{stem}{number:0{width}d}" for number in range(low, low + dice.randrange(1, 12))]
+        names += dice.choice([[], ["login"], ["n1-ib", "n2-ib"]])
+    if dice.random() < 0.3:
+        dice.shuffle(names)
+    return list(dict.fromkeys(names))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_names_when_folded_and_expanded_then_are_the_same_in_the_same_order(seed):
+    dice = random.Random(seed)
+    for _ in range(100):
+        names = some_names(dice)
+        assert list(expand(fold_in_order(names))) == names
+        assert sorted(expand(fold(names))) == sorted(names)
+        assert fold(reversed(names)) == fold(names)
+        assert len(fold(names)) <= len(",".join(names))

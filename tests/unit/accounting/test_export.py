@@ -1,4 +1,4 @@
-"""What slurmdbd knows as sections of a cluster file: valid, the same each time, and no more than says something."""
+"""Content of slurmdbd as sections of a cluster file: valid, reproducible and minimal."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ import pytest
 from account_trees import HEAD, TREE, Recorded, tree
 from slurm_output_files import VERSIONS
 
-from slurmfab import inventory
 from slurmfab.accounting import export as accounts_export
-from slurmfab.agent.accounting_reading import read
-from slurmfab.agent.resource import compare
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
+from slurmfab.agent.accounting.reading import read
+from slurmfab.agent.core.resource import compare
+from slurmfab.inventory import loading
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 
 
 def known(text: str) -> Inventory:
-    return Inventory(inventory.parse(HEAD + text, "c.yaml"), Lock(), Path("c.yaml"))
+    return Inventory(loading.parse(HEAD + text, "c.yaml"), Lock(), Path("c.yaml"))
 
 
 def found(version: str = "24.11", **other: str) -> dict[str, Any]:
-    """What the agent tells of the recorded database."""
+    """The agent's answer about the recorded database."""
     fields = tree(version=version)
     request = {"cluster": "lab", "conf": "", "qos_keys": fields.qos_keys, "keys": fields.keys}
     return read(request, Recorded(version=version, other=other))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_exported_differs_in_nothing_when_it_is_deployed(version: str) -> None:
+def test_deploying_the_exported_sections_changes_nothing(version: str) -> None:
     exported = accounts_export.text(known(""), found(version))
     assert compare(tree(exported, version=version), Recorded(version=version)) == ()
 
 
-def test_the_sections_hold_what_differs_from_slurms_defaults_and_no_more() -> None:
+def test_the_sections_have_only_values_that_differ_from_slurms_defaults() -> None:
     assert (
         accounts_export.text(known(""), found())
         == """\
-# What slurmdbd knows of lab; only what differs from Slurm's defaults.
-unix_users: false     # the hosts know these people already
+# QOS, accounts and users of lab in slurmdbd, without Slurm's default values.
+unix_users: false     # these users exist on the hosts already
 qos:
   - name: high
     Priority: 1000
@@ -69,7 +69,7 @@ users:
     )
 
 
-def test_users_that_slurmfab_makes_keep_what_the_file_says_of_them() -> None:
+def test_users_that_slurmfab_makes_keep_their_properties_in_the_file() -> None:
     people = TREE.replace("{name: bob, ", "{name: bob, uid: 4001, sudo: yes, ")
     exported = accounts_export.text(known(people), found())
     assert "unix_users" not in exported
@@ -84,13 +84,13 @@ def test_limits_of_the_whole_cluster_are_those_of_the_account_root() -> None:
     assert [change.name for change in changes if change.name.startswith("account root")] == []
 
 
-def test_what_a_cluster_file_cannot_say_is_left_out_with_a_comment() -> None:
+def test_entries_that_a_cluster_file_cannot_have_are_left_out_with_a_comment() -> None:
     rows = "root||||1||||||||||||||||normal|\n" + "".join(
         f"{row}{'|' * 17}\n" for row in ("a b|||root|1", "bio|||root|1", "bio|J.Doe|||1", "bio|ann|gpu||1")
     )
     exported = accounts_export.text(known(""), found(assoc=rows))
     assert exported.endswith(
-        "# Left out, since a cluster file takes no such name: a b\n"
-        "# Left out, since a cluster file takes no such name: J.Doe\n"
+        "# Left out, because such a name is not valid in a cluster file: a b\n"
+        "# Left out, because such a name is not valid in a cluster file: J.Doe\n"
         "# Left out: ann in bio, for the partition gpu alone\n"
     )

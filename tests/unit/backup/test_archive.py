@@ -1,4 +1,4 @@
-"""Archives on the deployer: whole or refused, whatever somebody has done to them."""
+"""Archives on the deployer: valid or refused, whatever was changed in them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from saved_archives import ABOUT, PARTS, archive, compressed_tar
 
-from slurmfab.agent.backup_archive import BLOCK, DATABASE, KEY, MANIFEST, NEW, STATE, Archive, header, sweep
-from slurmfab.backup.archive import all_in, described, joined, make_directory, verified
+from slurmfab.agent.backup.archive import BLOCK, DATABASE, KEY, MANIFEST, STATE, UNFINISHED, Archive, header, sweep
+from slurmfab.backup.archive import all_in, description, joined, make_directory, verified
 from slurmfab.errors import InputError
 
 
@@ -24,7 +24,7 @@ def member(name: str, **more: object) -> tarfile.TarInfo:
     return info
 
 
-def test_a_backup_that_is_whole_when_verified_then_tells_what_its_manifest_says(tmp_path: Path) -> None:
+def test_a_valid_backup_has_the_values_of_its_manifest(tmp_path: Path) -> None:
     backup = verified(archive(tmp_path))
     assert (backup.cluster, backup.slurm, backup.next_job_id) == ("lab", "24.11.5", 18)
     assert backup.jobs == {16, 17}
@@ -32,7 +32,7 @@ def test_a_backup_that_is_whole_when_verified_then_tells_what_its_manifest_says(
     assert all(backup.read(name) == content for name, content in PARTS.items())
 
 
-def test_an_archive_when_other_programs_read_it_then_it_is_a_plain_tar(tmp_path: Path) -> None:
+def test_an_archive_is_a_plain_tar_for_other_programs(tmp_path: Path) -> None:
     with tarfile.open(archive(tmp_path)) as tar:
         assert tar.getnames() == [*PARTS, MANIFEST]
         key = tar.extractfile(KEY)
@@ -40,26 +40,26 @@ def test_an_archive_when_other_programs_read_it_then_it_is_a_plain_tar(tmp_path:
         assert key.read() == PARTS[KEY]
 
 
-def test_an_archive_when_any_of_its_bytes_differs_then_it_is_refused(tmp_path: Path) -> None:
+def test_an_archive_with_a_changed_byte_is_refused(tmp_path: Path) -> None:
     path = archive(tmp_path)
     whole = path.read_bytes()
     with tarfile.open(path) as tar:
         places = [one.offset_data + one.size // 2 for one in tar if one.name != MANIFEST]
     for place in places:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(InputError, match="not as the manifest says"):
+        with pytest.raises(InputError, match="content does not match the manifest: "):
             verified(path)
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK, 3 * BLOCK + 7])
-def test_an_archive_when_it_was_cut_off_then_it_is_refused(tmp_path: Path, size: int) -> None:
+def test_an_incomplete_archive_is_refused(tmp_path: Path, size: int) -> None:
     path = archive(tmp_path)
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(InputError, match="Nothing was changed; take another backup"):
         verified(path)
 
 
-def test_an_archive_when_its_manifest_is_missing_then_it_is_refused(tmp_path: Path) -> None:
+def test_an_archive_without_a_manifest_is_refused(tmp_path: Path) -> None:
     path = archive(tmp_path)
     whole = path.read_bytes()
     with tarfile.open(path) as tar:
@@ -83,16 +83,14 @@ def test_an_archive_when_its_manifest_is_missing_then_it_is_refused(tmp_path: Pa
     ],
     ids=lambda info: info.name,
 )
-def test_an_archive_when_a_part_holds_what_would_lead_elsewhere_then_it_is_refused(
-    tmp_path: Path, info: tarfile.TarInfo
-) -> None:
+def test_an_archive_with_links_devices_or_outside_paths_is_refused(tmp_path: Path, info: tarfile.TarInfo) -> None:
     path = archive(tmp_path, {**PARTS, STATE: compressed_tar({"job_state": b"jobs"}, info)})
     with pytest.raises(InputError, match="which is not restored"):
         verified(path)
 
 
 @pytest.mark.parametrize("name", ["other", "../munge.key", KEY])
-def test_an_archive_when_it_holds_something_else_then_it_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_archive_with_unexpected_parts_is_refused(tmp_path: Path, name: str) -> None:
     made = Archive(str(tmp_path), "lab")
     for part, content in PARTS.items():
         made.add(part, content)
@@ -102,7 +100,7 @@ def test_an_archive_when_it_holds_something_else_then_it_is_refused(tmp_path: Pa
         verified(Path(made.finish(ABOUT)))
 
 
-def test_an_archive_of_a_newer_format_when_verified_then_the_remedy_is_told(tmp_path: Path) -> None:
+def test_an_archive_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.tar"
     text = json.dumps({**ABOUT, "format": 2, "parts": {}}).encode()
     info = tarfile.TarInfo(MANIFEST)
@@ -113,39 +111,39 @@ def test_an_archive_of_a_newer_format_when_verified_then_the_remedy_is_told(tmp_
         verified(path)
 
 
-def test_a_file_that_is_no_archive_or_not_there_when_verified_then_no_traceback_comes(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_not_an_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no tar\n" * 1000)
     for name in ("text", "missing", "."):
         with pytest.raises(InputError):
             verified(tmp_path / name)
 
 
-def test_an_archive_while_it_is_written_then_only_its_owner_may_read_it_and_it_has_another_name(tmp_path: Path) -> None:
+def test_an_unfinished_archive_is_private_and_has_a_temporary_name(tmp_path: Path) -> None:
     made = Archive(str(tmp_path), "lab")
     made.begin()
     made.write(b"secret")
     (there,) = tmp_path.iterdir()
-    assert there.name.startswith(NEW)
+    assert there.name.startswith(UNFINISHED)
     assert there.stat().st_mode & 0o777 == 0o600
     assert all_in(tmp_path) == ()
     made.abandon()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_archives_of_one_name_when_both_end_then_both_are_there(tmp_path: Path) -> None:
+def test_two_archives_with_the_same_name_are_both_kept(tmp_path: Path) -> None:
     assert [archive(tmp_path).name for _ in range(2)] == ["lab-20261121T143200Z.tar", "lab-20261121T143200Z-2.tar"]
     assert len(all_in(tmp_path)) == 2
 
 
-def test_what_a_killed_writer_left_when_swept_then_it_goes_and_what_is_being_written_stays(tmp_path: Path) -> None:
-    (tmp_path / f"{NEW}old").write_bytes(b"half")
+def test_files_of_killed_writers_are_removed_and_unfinished_archives_are_kept(tmp_path: Path) -> None:
+    (tmp_path / f"{UNFINISHED}old").write_bytes(b"half")
     made = Archive(str(tmp_path), "lab")
     sweep(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == [Path(made.new).name]
     made.abandon()
 
 
-def test_a_part_that_was_dropped_when_the_archive_ends_then_nothing_of_it_is_in_it(tmp_path: Path) -> None:
+def test_a_dropped_part_is_not_in_the_archive(tmp_path: Path) -> None:
     made = Archive(str(tmp_path), "lab")
     made.add(KEY, PARTS[KEY])
     made.begin()
@@ -154,27 +152,27 @@ def test_a_part_that_was_dropped_when_the_archive_ends_then_nothing_of_it_is_in_
     assert set(verified(Path(made.finish(ABOUT))).parts) == {KEY}
 
 
-def test_the_header_of_a_part_of_many_gigabytes_is_one_block_as_well() -> None:
+def test_the_header_of_a_part_of_many_gigabytes_is_one_block() -> None:
     block = header("database.sql.gz", 70 * 2**30, 0)
     assert len(block) == BLOCK
     assert tarfile.TarInfo.frombuf(block, "utf-8", "strict").size == 70 * 2**30
 
 
-def test_the_directory_for_backups_when_it_was_open_to_others_then_it_is_closed(tmp_path: Path) -> None:
+def test_the_directory_for_backups_is_closed_to_others(tmp_path: Path) -> None:
     (tmp_path / "cluster.backups").mkdir(mode=0o755)
     assert make_directory(tmp_path / "cluster.yaml").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_description_says_what_is_in_it_and_what_is_not(tmp_path: Path) -> None:
+def test_a_description_lists_parts_and_missing_parts(tmp_path: Path) -> None:
     parts = {name: content for name, content in PARTS.items() if name != "database.sql.gz"}
     path = archive(tmp_path, parts, left_out={"database.sql.gz": "it is on db.example.org"})
-    told = described(verified(path))
-    assert "17 is the last job, 2 not ended" in told
+    told = description(verified(path))
+    assert "the last job is 17, 2 not ended" in told
     assert "munge key (128 bytes)" in told
     assert "not in it: accounting database: it is on db.example.org" in told
 
 
-def test_the_archives_of_two_hosts_when_joined_then_the_database_is_the_other_ones(tmp_path: Path) -> None:
+def test_joined_archives_have_the_database_of_the_second(tmp_path: Path) -> None:
     state = {name: content for name, content in PARTS.items() if name != DATABASE}
     one = verified(archive(tmp_path, state))
     two = verified(archive(tmp_path, {DATABASE: b"tables"}))
@@ -186,12 +184,12 @@ def test_the_archives_of_two_hosts_when_joined_then_the_database_is_the_other_on
 @pytest.mark.parametrize(
     ("differing", "words"),
     [
-        ({"cluster": "other"}, "are of other clusters: lab and other"),
-        ({"slurm": "25.05.1"}, "are of other versions of Slurm: 24.11.5 and 25.05.1"),
+        ({"cluster": "other"}, "are of different clusters: lab and other"),
+        ({"slurm": "25.05.1"}, "are of different versions of Slurm: 24.11.5 and 25.05.1"),
         ({"parts": {KEY: b"k"}}, "holds no accounting database"),
     ],
 )
-def test_archives_that_do_not_belong_together_when_joined_then_they_are_refused(
+def test_archives_of_different_clusters_or_versions_are_not_joined(
     tmp_path: Path, differing: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InputError, match=words):

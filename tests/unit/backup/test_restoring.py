@@ -1,4 +1,4 @@
-"""Which cluster a backup is restored to, before anybody is asked."""
+"""The cluster that a backup is restored to, decided before any host is contacted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
 
-from slurmfab.agent.backup_archive import CLUSTER_FILE, STATE
+from slurmfab.agent.backup.archive import CLUSTER_FILE, STATE
 from slurmfab.backup.archive import Backup, verified
-from slurmfab.backup.restoring import belonging
+from slurmfab.backup.restoring import inventory_for
 from slurmfab.errors import InputError
 
 
@@ -18,37 +18,33 @@ def backup(tmp_path: Path) -> Backup:
     return verified(archive(tmp_path))
 
 
-def test_an_empty_directory_when_a_backup_is_restored_then_the_backups_files_count(
-    tmp_path: Path, backup: Backup
-) -> None:
-    known = belonging(backup, tmp_path / "configs/cluster.yaml")
+def test_without_a_cluster_file_the_backups_files_are_used(tmp_path: Path, backup: Backup) -> None:
+    known = inventory_for(backup, tmp_path / "configs/cluster.yaml")
     assert (known.cluster.controller, known.lock.slurm) == ("c1", "24.11.5")
     assert not (tmp_path / "configs").exists()
 
 
-def test_a_cluster_file_that_is_there_when_a_backup_is_restored_then_it_counts(tmp_path: Path, backup: Backup) -> None:
+def test_an_existing_cluster_file_is_used(tmp_path: Path, backup: Backup) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(CLUSTER_TEXT.replace("[c1]", "[c2]").replace("c1: 10", "c2: 10").replace(": c1", ": c2"))
-    known = belonging(backup, path)
+    known = inventory_for(backup, path)
     assert known.cluster.controller == "c2"
     assert known.lock.slurm == "24.11.5"
     (tmp_path / "cluster.lock.json").write_text(LOCK_TEXT.replace("24.11.5", "24.11.6"))
-    assert belonging(backup, path).lock.slurm == "24.11.6"
+    assert inventory_for(backup, path).lock.slurm == "24.11.6"
 
 
-def test_another_clusters_backup_when_restored_then_it_is_refused(tmp_path: Path, backup: Backup) -> None:
+def test_a_backup_of_another_cluster_is_refused(tmp_path: Path, backup: Backup) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(CLUSTER_TEXT.replace("cluster: lab", "cluster: other"))
-    with pytest.raises(InputError, match=r"a backup of the cluster lab, and .* is about other"):
-        belonging(backup, path)
+    with pytest.raises(InputError, match=r"a backup of the cluster lab, and .* describes other"):
+        inventory_for(backup, path)
 
 
 @pytest.mark.parametrize(
-    ("missing", "words"), [(CLUSTER_FILE, "There is no cluster file"), (STATE, "holds no state of slurmctld's")]
+    ("missing", "words"), [(CLUSTER_FILE, "There is no cluster file"), (STATE, "holds no state of slurmctld, so")]
 )
-def test_a_backup_that_lacks_what_is_needed_when_restored_then_it_is_refused(
-    tmp_path: Path, missing: str, words: str
-) -> None:
+def test_a_backup_without_a_necessary_part_is_refused(tmp_path: Path, missing: str, words: str) -> None:
     parts = {name: content for name, content in PARTS.items() if name != missing}
     with pytest.raises(InputError, match=words):
-        belonging(verified(archive(tmp_path, parts)), tmp_path / "configs/cluster.yaml")
+        inventory_for(verified(archive(tmp_path, parts)), tmp_path / "configs/cluster.yaml")

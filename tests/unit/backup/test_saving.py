@@ -1,4 +1,4 @@
-"""A backup on its way to the deployer: whole, private, or nothing."""
+"""Making a backup: complete and private, or no file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from saved_archives import CLUSTER_TEXT, PARTS, archive
 from support import FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.agent.backup_archive import DATABASE, DATABASE_FILES, FILES, STATE, SUFFIX
+from slurmfab.agent.backup.archive import DATABASE, DATABASE_FILES, FILES, STATE, SUFFIX
 from slurmfab.backup import saving
 from slurmfab.backup.archive import Backup, all_in, directory, verified
+from slurmfab.engine.run import Run
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, InputError, SlurmfabError
-from slurmfab.run import Run
 from slurmfab.ssh.session import Line
 
 CONTENT = {"state": PARTS[STATE], "files": PARTS[FILES], "database": PARTS[DATABASE]}
@@ -27,7 +27,7 @@ EXTERNAL = CLUSTER_TEXT.replace("database: c1", "database: {host: c1, external: 
 
 @dataclass
 class SavingHosts(FakeHosts):
-    """Hosts that have something to save.
+    """Hosts with data to back up.
 
     Args:
         breaking: by part, what happens in the middle of it.
@@ -60,21 +60,19 @@ def begun(place: Path, text: str = CLUSTER_TEXT, **breaking: HostError) -> tuple
     known = cluster(text)
     facts = facts_of(known, prepared, slurm_conf="ClusterName=lab\nStateSaveLocation=/moved\n", munge_key="a2tr" * 30)
     hosts = SavingHosts(facts, breaking=breaking)
-    run = run_over(hosts, known)
-    run.inventory = replace(run.inventory, path=path)
-    return run, hosts
+    return run_over(hosts, known, path=path), hosts
 
 
 def saved(run: Run, to: str = "") -> Backup:
     """The backup that a run makes."""
-    made = saving.begun(run, to)
+    made = saving.new_archive(run, to)
     try:
         return verified(saving.save(run, made))
     finally:
         made.abandon()
 
 
-def test_a_backup_when_made_lies_beside_the_cluster_file_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_backup_is_written_beside_the_cluster_file_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     run, _ = begun(tmp_path)
     backup = saved(run)
     assert backup.path.parent == directory(run.inventory.path)
@@ -86,7 +84,7 @@ def test_a_backup_when_made_lies_beside_the_cluster_file_for_its_owner_alone(tmp
     assert (backup.next_job_id, backup.jobs) == (18, {16, 17})
 
 
-def test_the_state_is_saved_from_where_slurmctld_has_it_and_before_the_database(tmp_path: Path) -> None:
+def test_slurmctlds_state_is_saved_from_its_own_directory_before_the_database(tmp_path: Path) -> None:
     run, hosts = begun(tmp_path)
     saved(run)
     assert [(host, request["part"]) for host, request in hosts.saved] == [
@@ -98,7 +96,7 @@ def test_the_state_is_saved_from_where_slurmctld_has_it_and_before_the_database(
     assert hosts.saved[2][1]["name"] == "slurm_acct_db"
 
 
-def test_slurmdbds_own_host_is_asked_for_the_database_and_its_files(tmp_path: Path) -> None:
+def test_the_slurmdbd_host_is_asked_for_the_database_and_its_files(tmp_path: Path) -> None:
     run, hosts = begun(tmp_path, APART)
     assert {DATABASE, DATABASE_FILES, FILES} <= set(saved(run).parts)
     assert [(host, request["part"]) for host, request in hosts.saved if host == "d1"] == [
@@ -107,12 +105,12 @@ def test_slurmdbds_own_host_is_asked_for_the_database_and_its_files(tmp_path: Pa
     ]
 
 
-def test_a_cluster_without_a_database_when_saved_then_that_is_told(tmp_path: Path) -> None:
+def test_the_backup_of_a_cluster_without_a_database_has_that_reason(tmp_path: Path) -> None:
     run, _ = begun(tmp_path, CLUSTER_TEXT.replace("database: c1\n", ""))
     assert saved(run).left_out == {DATABASE: "the cluster file has no database"}
 
 
-def test_a_database_elsewhere_when_it_cannot_be_read_then_the_rest_is_saved_and_why_is_told(tmp_path: Path) -> None:
+def test_an_external_database_that_cannot_be_read_is_left_out_with_the_reason(tmp_path: Path) -> None:
     error = AgentFailed("c1", "mariadb-dump is not installed; its package is mariadb-client.")
     run, hosts = begun(tmp_path, EXTERNAL, database=error)
     backup = saved(run)
@@ -123,53 +121,51 @@ def test_a_database_elsewhere_when_it_cannot_be_read_then_the_rest_is_saved_and_
 
 @pytest.mark.parametrize("part", ["files", "state", "database"])
 @pytest.mark.parametrize("error", [AgentFailed("c1", "the disk is broken."), ConnectionLost("c1", "it is gone.")])
-def test_a_backup_when_a_part_fails_halfway_then_nothing_is_left(tmp_path: Path, part: str, error: HostError) -> None:
+def test_a_backup_with_a_failed_part_leaves_no_file(tmp_path: Path, part: str, error: HostError) -> None:
     run, _ = begun(tmp_path, **{part: error})
     with pytest.raises(SlurmfabError):
         saved(run)
     assert list(directory(run.inventory.path).iterdir()) == []
 
 
-def test_hosts_that_nobody_has_deployed_to_when_saved_then_there_is_nothing_to_save(tmp_path: Path) -> None:
+def test_a_backup_before_the_first_deployment_is_refused(tmp_path: Path) -> None:
     run, hosts = begun(tmp_path)
     hosts.facts["c1"] = replace(hosts.facts["c1"], slurm_conf="")
     with pytest.raises(SlurmfabError, match="First: fab deploy"):
         saved(run)
 
 
-def test_a_databases_host_that_cannot_be_reached_when_saved_then_no_half_of_a_backup_is_made(tmp_path: Path) -> None:
+def test_no_incomplete_backup_is_made_if_the_database_host_is_unreachable(tmp_path: Path) -> None:
     run, hosts = begun(tmp_path, APART)
     del hosts.facts["d1"]
-    with pytest.raises(SlurmfabError, match="would not be whole"):
+    with pytest.raises(SlurmfabError, match="would be incomplete"):
         saved(run)
 
 
-def test_a_file_that_is_there_when_named_then_it_is_not_overwritten(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "old.tar").write_text("precious")
     run, _ = begun(tmp_path)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         saved(run, str(tmp_path / "old.tar"))
     assert (tmp_path / "old.tar").read_text() == "precious"
 
 
-def test_a_file_or_a_directory_when_named_then_the_backup_is_there(tmp_path: Path) -> None:
+def test_a_backup_can_be_written_to_a_named_file_or_directory(tmp_path: Path) -> None:
     run, _ = begun(tmp_path)
     assert saved(run, str(tmp_path / "mine")).path == tmp_path / "mine"
     assert saved(run, f"{tmp_path}/new/").path.parent == tmp_path / "new"
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_listing_tells_of_whole_backups_and_of_damaged_ones(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_list_shows_valid_and_damaged_backups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "cluster.backups"
-    assert saving.listing(str(tmp_path / "cluster.yaml")) == 0
+    assert saving.list_backups(str(tmp_path / "cluster.yaml")) == 0
     assert "There are no backups" in capsys.readouterr().out
     place.mkdir()
     archive(place)
     (place / "broken.tar").write_bytes(os.urandom(5000))
-    assert saving.listing(str(tmp_path / "cluster.yaml")) == 1
+    assert saving.list_backups(str(tmp_path / "cluster.yaml")) == 1
     told = capsys.readouterr().out
-    assert "17 is the last job" in told
-    assert "broken.tar: it is no backup of slurmfab's" in told
+    assert "the last job is 17" in told
+    assert "broken.tar: it is not a backup made by slurmfab" in told
     assert len(all_in(place)) == 2

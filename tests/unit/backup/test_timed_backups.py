@@ -1,4 +1,4 @@
-"""Backups that hosts make by themselves: the key of the cluster file, and what a deployment does for it."""
+"""Timed backups on hosts: the key of the cluster file, and the resources of a deployment."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 
 import pytest
 from saved_archives import CLUSTER_TEXT
-from support import cluster, facts_of, prepared, situation
+from support import cluster, facts_of, plan_input, prepared
 
-from slurmfab.agent.file import File
-from slurmfab.agent.resource import Resource
-from slurmfab.clusterfile.backups import Backup
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.file import File
 from slurmfab.errors import ClusterFileError
-from slurmfab.phases.backups import SETTINGS, resources
+from slurmfab.inventory.backups import Backup
+from slurmfab.paths import BACKUP_SETTINGS
+from slurmfab.plan.phases.backups import resources
 
 BACKUP = "backup: {directory: /srv/saved, when: Sun 03:30, keep: 3}\n"
 APART = CLUSTER_TEXT.replace("database: c1", "database: d1")
@@ -20,12 +21,12 @@ APART = CLUSTER_TEXT.replace("database: c1", "database: d1")
 
 def planned(text: str, host: str, **facts: object) -> tuple[Resource, ...]:
     known = cluster(text)
-    return resources(situation(known, facts_of(known, prepared, **facts)), host)
+    return resources(plan_input(known, facts_of(known, prepared, **facts)), host)
 
 
 def settings(text: str, host: str) -> dict[str, object]:
     """What the program on a host is told."""
-    (file,) = (one for one in planned(text, host) if one.id == f"file:{SETTINGS}")
+    (file,) = (one for one in planned(text, host) if one.id == f"file:{BACKUP_SETTINGS}")
     assert isinstance(file, File)
     told: dict[str, object] = json.loads(file.content)
     return told
@@ -41,7 +42,7 @@ def settings(text: str, host: str) -> dict[str, object]:
         ("Sun 23:59", "Sun *-*-* 23:59:00", 337),
     ],
 )
-def test_when_backups_are_made_is_told_in_systemds_words(when: str, calendar: str, hours: int) -> None:
+def test_the_schedule_is_written_as_a_systemd_calendar_event(when: str, calendar: str, hours: int) -> None:
     backup = Backup(directory="/srv/saved", when=when)
     assert (backup.calendar, backup.oldest) == (calendar, hours * 3600)
 
@@ -49,26 +50,26 @@ def test_when_backups_are_made_is_told_in_systemds_words(when: str, calendar: st
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{directory: /srv/saved, when: 25:00}", '"25:00" is none of hourly, daily, weekly, nor a time'),
-        ("{directory: /srv/saved, when: sometimes}", "is none of"),
-        ("{directory: saved}", "is no absolute path"),
-        ("{directory: /srv/../etc}", "is no absolute path"),
+        ("{directory: /srv/saved, when: 25:00}", '"25:00" is neither one of hourly, daily, weekly nor a time'),
+        ("{directory: /srv/saved, when: sometimes}", "is neither one of"),
+        ("{directory: saved}", "is not an absolute path"),
+        ("{directory: /srv/../etc}", "is not an absolute path"),
         ("{when: daily}", "directory"),
         ("{directory: /srv/saved, keep: 0}", "keep"),
         ("{directory: /srv/saved, often: yes}", "often"),
-        ("{directory: /var/lib/slurm/slurmctld/saved}", "which is saved, lie in each other"),
-        ("{directory: /var/lib/slurm}", "which is saved, lie in each other"),
-        ("{directory: /etc/slurm}", "which is saved, lie in each other"),
+        ("{directory: /var/lib/slurm/slurmctld/saved}", "which is backed up"),
+        ("{directory: /var/lib/slurm}", "which is backed up"),
+        ("{directory: /etc/slurm}", "which is backed up"),
     ],
 )
-def test_a_backup_section_that_cannot_be_meant_is_refused_with_its_line(text: str, words: str) -> None:
+def test_an_invalid_backup_section_is_refused_with_its_line(text: str, words: str) -> None:
     with pytest.raises(ClusterFileError) as refused:
         cluster(f"{CLUSTER_TEXT}backup: {text}\n")
     assert words in str(refused.value)
     assert str(refused.value).startswith("cluster.yaml:6:")
 
 
-def test_the_controller_and_the_databases_host_make_backups_and_nobody_else() -> None:
+def test_only_the_controller_and_the_database_host_make_backups() -> None:
     assert [one.id for one in planned(APART + BACKUP, "c1")] == [
         "directory:/srv/saved",
         "program:/usr/local/lib/slurmfab/backup",
@@ -90,7 +91,7 @@ def test_each_host_saves_what_it_has() -> None:
     assert "login" not in both
 
 
-def test_a_database_elsewhere_is_read_with_slurmdbds_own_login() -> None:
+def test_an_external_database_is_read_with_slurmdbds_login() -> None:
     text = CLUSTER_TEXT.replace("database: c1", "database: {host: c1, external: db.example.org, password_file: pw}")
     assert settings(text + BACKUP, "c1")["login"] == "/etc/slurm/slurmdbd.conf"
 
@@ -101,7 +102,7 @@ def test_the_timer_has_the_time_and_the_service_the_directory() -> None:
     assert "RequiresMountsFor=/srv/saved\n" in files["/etc/systemd/system/slurmfab-backup.service"]
 
 
-def test_without_the_key_the_timer_goes_and_where_there_is_none_nothing_is_asked() -> None:
+def test_without_the_key_the_timer_is_removed_where_there_is_one() -> None:
     left = planned(CLUSTER_TEXT, "c1", services={"slurmfab-backup.timer": "active"})
     assert [one.id for one in left] == [
         "service:slurmfab-backup.timer",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from ruamel.yaml import YAML
+import yaml
 
 from benchmarks.access import SSH_PORT, Access, Place
 from benchmarks.clusters import Cluster, with_endpoints
@@ -19,7 +19,7 @@ from benchmarks.peers.peer import HERE, Job
 from benchmarks.peers.tools import installed, prepare
 from benchmarks.scenarios.add_node import write_members
 from benchmarks.scenarios.first_deployment import LEAN, PLAIN, SPARING, install
-from slurmfab import inventory
+from slurmfab.inventory import loading
 from slurmfab.lab import Lab, LabHost, LabSpec, clusterfile
 from slurmfab.ssh import route
 
@@ -56,7 +56,7 @@ def test_a_cluster_behind_proxies_when_read_then_differs_in_nothing_but_where_ss
     cluster: Cluster, tmp_path: Path
 ) -> None:
     far = with_endpoints(cluster, through_proxies(cluster.access, tmp_path / "far"), tmp_path / "far.yaml")
-    near_file, far_file = inventory.load(cluster.file), inventory.load(far.file)
+    near_file, far_file = loading.load(cluster.file), loading.load(far.file)
     assert far_file.cluster.addresses == near_file.cluster.addresses == ADDRESSES
     assert far_file.lock == near_file.lock
     ways = route.to_hosts(far_file.cluster)
@@ -69,18 +69,18 @@ def test_a_value_when_changed_twice_then_stands_in_the_cluster_file_once(cluster
     for value in (301, 302):
         cluster.change("SlurmdTimeout", value)
     assert cluster.file.read_text().count("SlurmdTimeout") == 1
-    assert dict(inventory.load(cluster.file).cluster.slurm_conf.items())["SlurmdTimeout"] == "302"
+    assert dict(loading.load(cluster.file).cluster.slurm_conf.items())["SlurmdTimeout"] == "302"
 
 
 def test_a_growing_cluster_when_written_then_knows_its_first_members_alone(cluster: Cluster) -> None:
     write_members(cluster, 2)
-    known = inventory.load(cluster.file)
+    known = loading.load(cluster.file)
     assert known.cluster.hosts == ("ctl", "n1", "n2")
     assert set(known.lock.hosts) == set(known.cluster.addresses) == {"ctl", "n1", "n2"}
 
 
 def test_lightweight_hosts_when_their_file_is_read_then_are_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    known = inventory.load(cluster_file(through_proxies(cluster.access, tmp_path / "far"), tmp_path))
+    known = loading.load(cluster_file(through_proxies(cluster.access, tmp_path / "far"), tmp_path))
     assert known.cluster.hosts == NAMES
     assert known.cluster.addresses == ADDRESSES
     assert dict(known.lock.hosts["n3"].host_keys) == KEYS
@@ -140,7 +140,7 @@ def test_the_files_of_both_peers_when_rendered_then_are_the_same_slurm_conf() ->
 
 
 def test_the_files_of_the_peers_when_parsed_then_are_well_formed() -> None:
-    plays = YAML(typ="safe").load(HERE / "ansible/site.yml")
+    plays = yaml.safe_load((HERE / "ansible/site.yml").read_text())
     assert [play["hosts"] for play in plays] == ["all", "controller", "compute", "controller"]
     ast.parse((HERE / "pyinfra/deploy.py").read_text())
     assert "pipelining = True" in (HERE / "ansible/ansible.cfg").read_text()

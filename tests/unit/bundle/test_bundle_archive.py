@@ -1,4 +1,4 @@
-"""A bundle that lies here: read only if it is whole, and told in words if it is not."""
+"""Bundles on the deployer: read if they are valid, refused with the reason otherwise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from support import THREE_HOSTS, cluster
 
 from slurmfab.bundle import archive
 from slurmfab.errors import InputError
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 
 
-def test_a_bundle_when_it_is_whole_then_it_says_for_whom_it_is_and_gives_its_files(tmp_path: Path) -> None:
+def test_a_valid_bundle_has_the_values_of_its_manifest_and_its_files(tmp_path: Path) -> None:
     bundle = archive.verified(saved(tmp_path))
     assert (bundle.suite, bundle.architecture, bundle.slurm) == ("trixie", "amd64", "24.11.5-4+deb13u1")
     assert "slurmd" in bundle.names
@@ -24,8 +24,8 @@ def test_a_bundle_when_it_is_whole_then_it_says_for_whom_it_is_and_gives_its_fil
     assert bundle.index == index_of(DEBS)
     for name, content in DEBS.items():
         part = bundle.parts[name]
-        assert part.path.read_bytes()[part.at : part.at + part.size] == content
-    words = archive.described(bundle)
+        assert part.path.read_bytes()[part.offset : part.offset + part.size] == content
+    words = archive.description(bundle)
     assert "trixie on amd64, Slurm 24.11.5-4+deb13u1, 3 packages" in words
     assert "made 2026-11-21 14:32:00+00:00, by ann@laptop, with the package sources of c1" in words
 
@@ -53,9 +53,7 @@ def gone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [middle, end, text, nothing, gone], ids=lambda harm: str(harm.__name__))
-def test_a_bundle_when_it_is_not_whole_then_its_name_and_the_way_out_are_told(
-    tmp_path: Path, harm: Callable[[Path], None]
-) -> None:
+def test_a_damaged_bundle_is_refused_with_its_path_and_the_remedy(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     path = saved(tmp_path)
     archive.verified(path)
     harm(path)
@@ -65,27 +63,25 @@ def test_a_bundle_when_it_is_not_whole_then_its_name_and_the_way_out_are_told(
     assert "fab bundle" in str(refused.value)
 
 
-def test_a_backup_when_it_is_taken_for_a_bundle_then_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no name of a package's file"):
+def test_a_backup_is_refused_as_a_bundle(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not the name of a package's file"):
         archive.verified(saved_backup(tmp_path))
 
 
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "munge.deb", "a_1_amd64.deb/x", ".a_1_amd64.deb", "a b_1_all.deb"]
 )
-def test_a_bundle_when_something_else_is_in_it_then_it_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="no name of a package's file"):
+def test_a_bundle_with_unexpected_files_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="not the name of a package's file"):
         archive.verified(saved(tmp_path, {name: b"x"}))
 
 
-def test_a_bundle_when_a_newer_slurmfab_has_made_it_then_that_is_told(tmp_path: Path) -> None:
+def test_a_bundle_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"newer slurmfab \(format 2"):
         archive.verified(saved(tmp_path, format=2))
 
 
-def test_bundles_of_a_cluster_when_they_are_named_then_their_paths_begin_at_the_cluster_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_of_bundles_begin_at_the_cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ann")
     named = cluster(f"{THREE_HOSTS}bundle: [here.tar, ../there.tar, /srv/b.tar, ~/c.tar]\n")
     known = Inventory(named, Lock(), tmp_path / "cluster.yaml")
@@ -98,19 +94,19 @@ def test_bundles_of_a_cluster_when_they_are_named_then_their_paths_begin_at_the_
     ("text", "bundles"),
     [("", ()), ("bundle: b.tar\n", ("b.tar",)), ("bundle: [a.tar, b.tar]\n", ("a.tar", "b.tar")), ("bundle:\n", ())],
 )
-def test_the_key_bundle_when_it_is_one_name_or_some_then_it_is_a_list(text: str, bundles: tuple[str, ...]) -> None:
+def test_the_key_bundle_can_be_one_name_or_a_list(text: str, bundles: tuple[str, ...]) -> None:
     assert cluster(THREE_HOSTS + text).bundle == bundles
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("bundle: {file: b.tar}\n", "it must be the name of a file that fab bundle has made, or a list of such"),
+        ("bundle: {file: b.tar}\n", "it must be the name of a file made by fab bundle, or a list of such names"),
         ("bundle: ['']\n", "it must be the name of a file"),
-        ("bundle: [a.tar, a.tar]\n", '"a.tar" is there twice'),
+        ("bundle: [a.tar, a.tar]\n", '"a.tar" is listed twice'),
     ],
 )
-def test_the_key_bundle_when_it_names_no_files_then_it_is_refused_with_its_line(text: str, said: str) -> None:
+def test_an_invalid_key_bundle_is_refused_with_its_line(text: str, said: str) -> None:
     with pytest.raises(InputError, match=r"cluster.yaml:5: bundle") as refused:
         cluster(THREE_HOSTS + text)
     assert said in str(refused.value)

@@ -1,4 +1,4 @@
-"""A bundle that is made: from what a host sends to a file that is whole, or no file at all."""
+"""Making a bundle: from the packages that a host sends to a complete file, or no file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from saved_bundles import DEBS, index_of, saved
 from support import THREE_HOSTS, FakeHosts, cluster, host_facts, run_over
 
 from slurmfab.bundle import archive, making
+from slurmfab.engine.run import Run
+from slurmfab.engine.session import Output
 from slurmfab.errors import AgentFailed, InputError, SlurmfabError
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
-from slurmfab.operations import Output
-from slurmfab.run import Run
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 from slurmfab.ssh.session import Line
 
 ALL_DEBS = {**DEBS, "slurm-client_24.11.5-4+deb13u1_amd64.deb": b"sinfo"}
@@ -26,7 +26,7 @@ INDEX = index_of(ALL_DEBS).replace("slurm-client\nVersion: 1\n", "slurm-client\n
 
 @dataclass
 class Collector(FakeHosts):
-    """A host that collects packages, and may fail before it has sent them all."""
+    """A host that sends packages, and may fail before the last one."""
 
     fails_after: str = ""
     files: Mapping[str, bytes] | None = None
@@ -47,12 +47,11 @@ class Collector(FakeHosts):
 
 
 def run_from(tmp_path: Path, **how: Any) -> Run:
-    run = run_over(Collector({"c1": host_facts("c1", architecture="amd64")}, **how), cluster())
-    run.inventory = Inventory(cluster(), Lock(), tmp_path / "cluster.yaml")
-    return run
+    hosts = Collector({"c1": host_facts("c1", architecture="amd64")}, **how)
+    return run_over(hosts, cluster(), path=tmp_path / "cluster.yaml")
 
 
-def test_a_bundle_when_a_host_has_sent_it_all_then_it_lies_beside_the_cluster_file_for_all_to_read(
+def test_a_bundle_is_written_beside_the_cluster_file_and_readable_by_all(
     tmp_path: Path,
 ) -> None:
     path = making.collect(run_from(tmp_path), "c1", "")
@@ -67,7 +66,7 @@ def test_a_bundle_when_a_host_has_sent_it_all_then_it_lies_beside_the_cluster_fi
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_bundle_when_there_is_an_older_one_then_it_takes_its_place(tmp_path: Path) -> None:
+def test_a_bundle_replaces_an_older_one(tmp_path: Path) -> None:
     old = saved(tmp_path, name="cluster.bundle-trixie-amd64")
     before = archive.verified(old).digest
     assert making.collect(run_from(tmp_path), "c1", "") == old
@@ -76,7 +75,7 @@ def test_a_bundle_when_there_is_an_older_one_then_it_takes_its_place(tmp_path: P
 
 
 @pytest.mark.parametrize("to", ["other.tar", "new/", "."])
-def test_a_bundle_when_it_shall_be_elsewhere_then_it_is(
+def test_a_bundle_can_be_written_to_a_named_file_or_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -85,7 +84,7 @@ def test_a_bundle_when_it_shall_be_elsewhere_then_it_is(
     archive.verified(path)
 
 
-def test_a_bundle_when_the_host_fails_midway_then_the_old_one_stays_and_nothing_is_left_of_the_new(
+def test_if_the_host_fails_the_old_bundle_is_kept_and_no_other_file_is_left(
     tmp_path: Path,
 ) -> None:
     old = saved(tmp_path, name="cluster.bundle-trixie-amd64")
@@ -96,22 +95,22 @@ def test_a_bundle_when_the_host_fails_midway_then_the_old_one_stays_and_nothing_
     assert list(tmp_path.iterdir()) == [old]
 
 
-def test_a_host_when_it_sends_what_is_no_package_then_it_is_not_believed(tmp_path: Path) -> None:
-    with pytest.raises(AgentFailed, match="no name of a package's file"):
+def test_a_file_name_that_is_not_a_packages_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AgentFailed, match="not the name of a package's file"):
         making.collect(run_from(tmp_path, files={"../../x": b""}), "c1", "")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("to", ["cluster.yaml", "bundle"])
-def test_a_bundle_when_its_name_would_be_another_files_then_nobody_is_asked(tmp_path: Path, to: str) -> None:
+def test_a_bundle_name_without_tar_is_refused_before_any_host_is_contacted(tmp_path: Path, to: str) -> None:
     (tmp_path / "cluster.yaml").write_text(THREE_HOSTS)
-    with pytest.raises(InputError, match=r"the name of a bundle ends in \.tar"):
+    with pytest.raises(InputError, match=r"the name of a bundle must end in \.tar"):
         making.make(str(tmp_path / "cluster.yaml"), "", str(tmp_path / to), Output())
     assert (tmp_path / "cluster.yaml").read_text() == THREE_HOSTS
 
 
-def test_a_host_when_it_does_not_answer_then_another_one_is_advised(tmp_path: Path) -> None:
-    with pytest.raises(SlurmfabError, match="another host may do: fab bundle --from HOST"):
+def test_if_the_host_does_not_answer_another_one_is_suggested(tmp_path: Path) -> None:
+    with pytest.raises(SlurmfabError, match="To use another one: fab bundle --from HOST"):
         making.collect(run_from(tmp_path), "n1", "")
 
 
@@ -123,10 +122,10 @@ def test_a_host_when_it_does_not_answer_then_another_one_is_advised(tmp_path: Pa
         ("bundle: cluster.bundle-trixie-amd64.tar\n", ""),
     ],
 )
-def test_a_new_bundle_when_the_cluster_file_does_not_name_it_then_the_line_for_that_is_told(
+def test_the_line_for_the_cluster_file_is_printed_if_it_does_not_name_the_bundle(
     tmp_path: Path, named: str, said: str
 ) -> None:
     known = Inventory(cluster(THREE_HOSTS + named), Lock(), tmp_path / "cluster.yaml")
-    words = making.told(known, archive.verified(saved(tmp_path, name="cluster.bundle-trixie-amd64")))
+    words = making.summary(known, archive.verified(saved(tmp_path, name="cluster.bundle-trixie-amd64")))
     assert words.endswith(said)
     assert ("bundle: " in words) == bool(said)

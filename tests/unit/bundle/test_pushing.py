@@ -1,4 +1,4 @@
-"""Packages on their way to hosts: only what a host lacks, in pieces, and a host that cannot take them is left out."""
+"""Sending packages to hosts: only those that a host lacks, in pieces; a host that cannot store them is excluded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from saved_bundles import DEBS, saved
-from support import THREE_HOSTS, FakeHosts, cluster, facts_of, run_over, situation
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, run_over
 
-from slurmfab.agent.packages import Packages
+from slurmfab.agent.packages.packages import Packages
 from slurmfab.bundle import archive, pushing
+from slurmfab.bundle.package_source import BundleSource
+from slurmfab.engine.run import Run
 from slurmfab.errors import AgentFailed
-from slurmfab.run import Run
-from slurmfab.situation import Situation
+from slurmfab.plan.plan_input import PlanInput
 from slurmfab.ssh.session import Line
 
 INSTALLED = dict.fromkeys(("munge", "openssh-client", "slurm-client", "slurmctld", "slurmd"), "1")
@@ -26,7 +27,7 @@ WANTED = (Packages(("munge", "slurmd")),)
 
 @dataclass
 class Takers(FakeHosts):
-    """Hosts that take packages: each says what it lacks, and keeps what it is sent."""
+    """Hosts that store packages: each answers what it lacks, and remembers what it gets."""
 
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     full: tuple[str, ...] = ()
@@ -56,14 +57,14 @@ class Takers(FakeHosts):
 
 @dataclass(frozen=True)
 class Case:
-    """A run over hosts of which some lack packages."""
+    """A run over hosts, some of which lack packages."""
 
     hosts: Takers
     run: Run
-    known: Situation
+    known: PlanInput
 
-    def delivered(self) -> dict[str, tuple[Any, ...]]:
-        return pushing.delivered(self.run, self.known, dict.fromkeys(("c1", "n1", "n2"), WANTED))
+    def delivered(self) -> Mapping[str, tuple[Any, ...]]:
+        return BundleSource().deliver(self.run, self.known, dict.fromkeys(("c1", "n1", "n2"), WANTED))
 
 
 @pytest.fixture
@@ -78,12 +79,10 @@ def case(path: Path) -> Case:
     facts["c1"] = facts_of(named, architecture="amd64", packages=INSTALLED)["c1"]
     munge, ssh, slurmd = DEBS
     hosts = Takers(facts, lacking={"n1": (munge, slurmd), "n2": (ssh,)})
-    return Case(hosts, run_over(hosts, named), situation(named, facts))
+    return Case(hosts, run_over(hosts, named), plan_input(named, facts))
 
 
-def test_hosts_when_they_lack_packages_then_they_get_just_those_and_install_them_from_there(
-    case: Case, path: Path
-) -> None:
+def test_hosts_get_only_the_packages_that_they_lack_and_install_them_from_the_bundle(case: Case, path: Path) -> None:
     delivered = case.delivered()
     munge, ssh, slurmd = DEBS
     assert case.hosts.taken == {"n1": {munge: DEBS[munge], slurmd: DEBS[slurmd]}, "n2": {ssh: DEBS[ssh]}}
@@ -92,19 +91,19 @@ def test_hosts_when_they_lack_packages_then_they_get_just_those_and_install_them
     assert {host: wanted[0].bundle for host, wanted in delivered.items()} == {"c1": "", "n1": digest, "n2": digest}
 
 
-def test_a_large_package_when_it_is_sent_then_it_goes_in_pieces(case: Case) -> None:
+def test_a_large_package_is_sent_in_pieces(case: Case) -> None:
     case.delivered()
-    assert case.hosts.longest == pushing.PIECE < max(len(data) for data in DEBS.values())
+    assert case.hosts.longest == pushing.PIECE_BYTES < max(len(data) for data in DEBS.values())
 
 
-def test_a_host_when_it_cannot_take_packages_then_it_is_left_out_and_the_others_go_on(case: Case) -> None:
+def test_a_host_that_cannot_store_packages_is_excluded_and_the_others_continue(case: Case) -> None:
     case.hosts.full = ("n1",)
     assert sorted(case.delivered()) == ["c1", "n2"]
-    assert list(case.run.lost) == ["n1"]
+    assert list(case.run.failed_hosts) == ["n1"]
 
 
-def test_resources_when_the_cluster_file_names_no_bundle_then_they_stay_as_they_are(case: Case) -> None:
-    known = situation(cluster(), facts_of(cluster()))
+def test_without_a_bundle_resources_are_unchanged(case: Case) -> None:
+    known = plan_input(cluster(), facts_of(cluster()))
     run = run_over(case.hosts, cluster())
-    assert pushing.delivered(run, known, {"n1": WANTED}) == {"n1": WANTED}
+    assert BundleSource().deliver(run, known, {"n1": WANTED}) == {"n1": WANTED}
     assert case.hosts.taken == {}

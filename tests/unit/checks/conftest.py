@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from ruled_shells import Rule, RuledShell, daemons_of
 
-from slurmfab import inventory as inventories
 from slurmfab.checks.hosts import Shells
 from slurmfab.checks.results import Verdict
+from slurmfab.checks.runner import verify
 from slurmfab.checks.wanted import files
 from slurmfab.errors import HostError
 from slurmfab.facts import Cgroup, Gpu, Hardware
-from slurmfab.inventory import Inventory
-from slurmfab.lock import HostLock, Lock
-from slurmfab.verify import verify
+from slurmfab.inventory import loading as inventories
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import HostLock, Lock
 
 CLUSTER = """
 cluster: tiny

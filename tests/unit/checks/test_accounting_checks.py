@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from slurmfab import inventory as inventories
 from slurmfab.checks import associations, test_accounting, test_mail
 from slurmfab.checks.associations import Associations
 from slurmfab.checks.drifted import Drifted
@@ -17,9 +16,10 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.plugin import Checks
 from slurmfab.checks.shell import Answer
 from slurmfab.checks.slurm import Slurm
-from slurmfab.cluster import Cluster
-from slurmfab.inventory import Inventory
-from slurmfab.lock import HostLock, Lock
+from slurmfab.inventory import loading as inventories
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import HostLock, Lock
 
 Skipped = pytest.skip.Exception
 
@@ -103,9 +103,9 @@ def test_accounts_as_in_the_cluster_file_pass(controller: CheckedHost, cluster: 
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ({"show config": "AccountingStorageEnforce = none\n"}, "holds nobody to an account"),
+        ({"show config": "AccountingStorageEnforce = none\n"}, "does not require accounts"),
         ({"show assoc_mgr": IN_FORCE.replace("ada", "eve")}, "slurmctld does not know: user ada in physics. Repair"),
-        ({"show assoc_mgr": SHOWN.format(uid=4294967294)}, "ctl has no UNIX user ada, so jobs of theirs are refused"),
+        ({"show assoc_mgr": SHOWN.format(uid=4294967294)}, "ctl has no UNIX user ada, so slurmctld refuses their jobs"),
     ],
 )
 def test_accounts_that_are_not_in_force_fail_with_what_is_wrong(
@@ -123,9 +123,12 @@ def test_a_job_on_record_as_it_ended_passes(controller: CheckedHost, cluster: Cl
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ("\n", "sacct knows nothing of job 12, 20 s after its end"),
-        ("COMPLETED|0:0|1|slurm\n", "ended with 7, and is on record as slurm's, COMPLETED, 0:0"),
-        ("FAILED|7:0|9999|slurm\n", "is on record with 9999 s"),
+        ("\n", "sacct has no record of job 12 20 s after its end"),
+        (
+            "COMPLETED|0:0|1|slurm\n",
+            "ended with exit code 7, but sacct shows user slurm, state COMPLETED, exit code 0:0",
+        ),
+        ("FAILED|7:0|9999|slurm\n", "but sacct shows 9999 s"),
     ],
 )
 def test_a_job_on_record_as_it_did_not_end_fails(
@@ -140,7 +143,7 @@ def test_a_slurmdbd_that_is_away_is_one_failure(
     controller: CheckedHost, shells: dict[str, Any], cluster: Cluster
 ) -> None:
     shells["ctl"].rules["sacctmgr .*show cluster"] = Answer(1, b"", b"sacctmgr: error: Connection refused\n")
-    with pytest.raises(AssertionError, match="ctl gets no answer from slurmdbd"):
+    with pytest.raises(AssertionError, match="slurmdbd does not answer ctl"):
         test_accounting.test_slurmdbd_knows_the_cluster(controller, controller, cluster)
     with pytest.raises(Skipped, match="slurmdbd does not answer"):
         test_accounting.test_finished_job_is_on_record(controller, controller, Slurm(controller, cluster))
@@ -164,9 +167,9 @@ def test_who_has_no_account_and_is_told_so_passes(controller: CheckedHost, clust
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer(0, b"", b"sbatch: Job 3 to start\n"), "nobody, who has no account, may run jobs"),
-        (refused(), "is refused without a word of what to do"),
-        (Answer(1, b"", b"sbatch: error: no partition\n"), "is refused, but for another reason: .*no partition"),
+        (Answer(0, b"", b"sbatch: Job 3 to start\n"), "the user nobody has no account but may run jobs"),
+        (refused(), "are refused, but the error does not say what to do"),
+        (Answer(1, b"", b"sbatch: error: no partition\n"), "are refused, but for another reason: .*no partition"),
     ],
 )
 def test_who_has_no_account_and_gets_something_else_fails(
@@ -187,7 +190,7 @@ def test_slurms_own_words_are_enough_where_the_plugins_are_the_users_own(
 
 @pytest.mark.parametrize(
     ("there", "words"),
-    [("-- by hand", "job_submit.lua has been changed"), (None, "missing, and without it slurmctld will not start")],
+    [("-- by hand", "job_submit.lua has been changed"), (None, "missing; slurmctld cannot start again without it")],
 )
 def test_a_script_for_jobs_that_is_not_slurmfabs_is_drift(
     controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, there: str | None, words: str
@@ -205,7 +208,7 @@ def test_a_script_for_jobs_that_is_not_slurmfabs_is_drift(
         ({"called": False, "errors": []}, "did not call /usr/bin/mail within 15 s"),
         (
             {"called": True, "errors": ["[2026-11-21T15:00:00.000] error: MailProg returned error, 'no route'"]},
-            "takes no mail: MailProg returned error, 'no route'",
+            "rejected the mail: MailProg returned error, 'no route'",
         ),
     ],
 )

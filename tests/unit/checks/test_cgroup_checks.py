@@ -11,8 +11,8 @@ from _pytest.outcomes import Skipped
 from slurmfab.checks import test_cgroups
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.facts import Cgroup
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 
 SEEN = "^cat /proc/self/mounts"
 
@@ -50,13 +50,15 @@ def test_what_slurm_counts_on_when_it_is_there_passes(bench: Bench) -> None:
 
 def test_what_slurm_counts_on_when_it_has_gone_is_told_with_the_repair(bench: Bench) -> None:
     with pytest.raises(
-        AssertionError, match=r"cannot use them: version 2, mounted read-only\. Repair: mount -o remount"
+        AssertionError, match=r"cannot use them here: version 2, mounted read-only\. Repair: mount -o remount"
     ):
         bench.check(without=WRITABLE)
 
 
 def test_a_node_for_whose_sake_nobody_is_held_to_anything_is_told(bench: Bench) -> None:
-    with pytest.raises(AssertionError, match=r"for its sake no node holds jobs .* Repair: mount .*; then fab deploy"):
+    with pytest.raises(
+        AssertionError, match=r"because of it, no node limits jobs .* Repair: mount .*; then fab deploy"
+    ):
         bench.check(bench.lock_with(n1=Cgroup("v2", troubles=("read-only",))), WRITABLE)
 
 
@@ -76,5 +78,7 @@ def test_swap_space_that_is_to_be_limited_and_is_not_accounted_is_told(bench: Be
     arguments = bench.node, bench.known.cluster
     bench.rules[SEEN] = bench.sound.replace(LIMIT, "")
     test_cgroups.test_swap_space_is_accounted(*arguments, bench.known.lock)
-    with pytest.raises(AssertionError, match=r"does not account\. Repair: swapaccount=1 on the kernel's command line"):
+    with pytest.raises(
+        AssertionError, match=r"does not account it\. Repair: swapaccount=1 on the kernel's command line"
+    ):
         test_cgroups.test_swap_space_is_accounted(*arguments, limited)

@@ -5,16 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
+from terminals import Terminal, shown_on
 
 from slurmfab.checks.display import Display
 from slurmfab.checks.results import Result, Verdict
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def result(host: str, outcome: str, cause: str = "", repair: str = "", check: str = "key") -> Result:
@@ -23,7 +17,7 @@ def result(host: str, outcome: str, cause: str = "", repair: str = "", check: st
 
 def shown(out: io.StringIO, *results: Result, verbose: bool = False) -> str:
     display = Display(out, verbose=verbose)
-    display.heard(results)
+    display.check_done(results)
     display.end()
     display.show(Verdict("tiny", results, 2.0))
     return out.getvalue()
@@ -54,15 +48,15 @@ def test_equal_trouble_is_told_host_by_host_when_verbose() -> None:
 
 
 def test_host_on_which_a_check_was_not_run_is_told_of_below_alone() -> None:
-    text = shown(io.StringIO(), result("n1", "passed"), result("n2", "not run", "n2 cannot be asked."))
+    text = shown(io.StringIO(), result("n1", "passed"), result("n2", "not run", "n2 is unreachable."))
     assert text.splitlines()[0].split()[-3:] == ["n1", "0.1", "s"]
     assert text.count("n2:") == 1
-    assert "not run  n2: munge: the key is right, because n2 cannot be asked.\n" in text
+    assert "not run  n2: munge: the key is right, because n2 is unreachable.\n" in text
 
 
 def test_checks_left_out_for_one_reason_are_one_line() -> None:
-    results = [result("n2", "not run", "n2 cannot be asked.", check=check) for check in ("key", "mode", "owner")]
-    assert "not run  n2: 3 checks, because n2 cannot be asked.\n" in shown(io.StringIO(), *results)
+    results = [result("n2", "not run", "n2 is unreachable.", check=check) for check in ("key", "mode", "owner")]
+    assert "not run  n2: 3 checks, because n2 is unreachable.\n" in shown(io.StringIO(), *results)
 
 
 def test_terminal_gets_a_table_that_leaves_brackets_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,3 +73,29 @@ def test_terminal_gets_a_table_that_leaves_brackets_alone(monkeypatch: pytest.Mo
 def test_terminal_without_colours_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in shown(Terminal(), result("n1", "passed"))
+
+
+def test_table_at_60_columns_breaks_between_words_and_hostlists_after_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    odd = [result(f"n{number}", "passed", check="key of a host with a long name") for number in range(1, 97, 2)]
+    broken = [result(f"n{number}", "failed", f"n{number}: no munged.", "fab deploy") for number in range(2, 97, 2)]
+    out = Terminal()
+    shown(out, *odd, *broken)
+    lines = shown_on(out)
+    assert max(map(len, lines)) <= 60
+    words = {word for line in lines for word in line.split()}
+    assert words >= {"Check", "Result", "Hosts", "Time", "FAILED", "right", "munge", "repair:", "deploy"}
+    assert all(number in "".join(lines) for number in ("n[1,", ",95]", "n[2,", ",96]"))
+
+
+def test_terminal_shows_that_hosts_are_connected_to_and_a_pipe_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.setenv("TERM", "xterm")
+    for out, lines in ((Terminal(), ["  0 s  connecting"]), (io.StringIO(), [""])):
+        display = Display(out)
+        display.begin()
+        assert shown_on(out) == lines
+        display.end()
+        assert shown_on(out) == [""]

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from slurmfab import inventory
 from slurmfab.checks import test_people as people
 from slurmfab.checks.hosts import CheckedHost
-from slurmfab.cluster import Cluster
-from slurmfab.lock import Lock
+from slurmfab.inventory import loading
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
 
 HEAD = 'cluster: tiny\ncontrollers: [ctl]\nnodes: [{hosts: "n[1-2]"}]\n'
-LOCAL = inventory.parse(HEAD + "users: [{name: ann, shell: /bin/zsh}, {name: bob}]\n", "tiny.yaml")
-ELSEWHERE = inventory.parse(HEAD + "users: [{name: ann}]\nunix_users: false\n", "tiny.yaml")
+LOCAL = loading.parse(HEAD + "users: [{name: ann, shell: /bin/zsh}, {name: bob}]\n", "tiny.yaml")
+ELSEWHERE = loading.parse(HEAD + "users: [{name: ann}]\nunix_users: false\n", "tiny.yaml")
 LOCK = Lock(ids={"ann.uid": 2000, "ann.gid": 2000, "bob.uid": 2001, "bob.gid": 2001})
 ANN, BOB = "ann:x:2000:2000::/home/ann:/bin/zsh\n", "bob:x:2001:2001::/home/bob:/bin/bash\n"
 
@@ -37,7 +37,7 @@ def test_equal_numbers_are_right(hosts: dict[str, CheckedHost], cluster: Cluster
     [
         (LOCAL, ANN, r"there is no user bob\. Repair: fab deploy --hosts n1"),
         (LOCAL, ANN.replace("2000:2000", "1001:2000") + BOB, "ann has UID and GID 1001 and 2000, not 2000 and 2000"),
-        (ELSEWHERE, "", "there is no user ann. Repair: see to the directory service"),
+        (ELSEWHERE, "", "there is no user ann. Repair: check the directory service"),
         (ELSEWHERE, ANN.replace("2000:2000", "5:5"), "ann has UID and GID 5 and 5, not 2000 and 2000"),
     ],
     ids=["missing", "another number", "unknown to the directory service", "another number there"],
@@ -58,8 +58,8 @@ def test_a_number_that_was_not_chosen_yet_is_not_judged(hosts: dict[str, Checked
     ("said", "words"),
     [
         ("2000 700 /home/ann\n", "there is no /home/bob"),
-        ("2000 700 /home/ann\n0 700 /home/bob\n", "/home/bob belongs to UID 0 and not to bob"),
-        ("2000 777 /home/ann\n2001 700 /home/bob\n", "others can write to /home/ann, so sshd takes no key"),
+        ("2000 700 /home/ann\n0 700 /home/bob\n", "/home/bob belongs to UID 0 instead of bob"),
+        ("2000 777 /home/ann\n2001 700 /home/bob\n", "others can write to /home/ann, so sshd rejects the SSH keys"),
     ],
     ids=["missing", "somebody else's", "open"],
 )

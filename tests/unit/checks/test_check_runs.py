@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 import pytest
 
 from slurmfab.checks.results import Verdict
+from slurmfab.checks.runner import CHECKS, ORDER, verify
 from slurmfab.checks.shell import Answer
 from slurmfab.errors import InputError, Unreachable
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
-from slurmfab.verify import CHECKS, ORDER, verify
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 
 Look = Callable[..., Verdict]
 GONE = "no answer from 10.0.0.3 port 22 within 10 s."
@@ -40,7 +40,7 @@ def test_run_when_a_node_is_unreachable_tells_it_once_and_leaves_its_other_check
     failed = verdict.having("failed")
     assert [(result.host, result.check, result.cause) for result in failed] == [("n2", "host_is_reachable", GONE)]
     left = {result.cause for result in verdict.having("not run") if result.host == "n2"}
-    assert left == {"n2 cannot be asked."}
+    assert left == {"n2 is unreachable."}
     assert outcomes(verdict, "job_runs")["n1"] == "passed"
     assert verdict.exit_code == 3
 
@@ -49,7 +49,7 @@ def test_run_when_the_controller_is_unreachable_runs_nothing_that_needs_it(look:
     shells["ctl"] = Unreachable("ctl", "nothing listens at 10.0.0.1 port 22.")
     verdict = look("ssh", "nodes", "jobs")
     assert {result.outcome for result in verdict.results if result.group in ("ssh", "nodes", "jobs")} == {"not run"}
-    assert {result.cause for result in verdict.results if result.group == "nodes"} == {"ctl cannot be asked."}
+    assert {result.cause for result in verdict.results if result.group == "nodes"} == {"ctl is unreachable."}
     assert verdict.exit_code == 3
 
 
@@ -90,10 +90,10 @@ def test_run_when_jobs_ran_cancels_what_is_left_of_them_by_name(look: Look, shel
 
 
 def test_check_on_many_hosts_runs_on_all_of_them_at_the_same_time(look: Look, shells: dict) -> None:
-    meeting = threading.Barrier(3, timeout=20)
+    discovery = threading.Barrier(3, timeout=20)
 
     def waits_for_the_others(_: str) -> str:
-        meeting.wait()
+        discovery.wait()
         return ""
 
     for shell in shells.values():

@@ -12,7 +12,7 @@ import paramiko
 import pytest
 
 from slurmfab.checks.shell import PROMPT, READY, Answer, NoAnswer, SshShell, with_input
-from slurmfab.errors import BecomeRefused, SudoPasswordNeeded, Unreachable
+from slurmfab.errors import BecomeRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
 
 Reaction = Callable[["Channel"], None]
 
@@ -127,7 +127,7 @@ def test_sudo_when_it_asks_and_no_password_is_known_says_how_to_give_one() -> No
 
 def test_sudo_when_it_asks_twice_has_refused_the_password() -> None:
     channel = Channel(asks_for_password, asks_for_password)
-    with pytest.raises(BecomeRefused, match="does not accept the password") as caught:
+    with pytest.raises(SudoPasswordWrong, match="does not accept the password") as caught:
         shell_over(channel, become=True, password="secret").run("true")
     assert "secret" not in str(caught.value)
 

@@ -12,9 +12,9 @@ from slurmfab.checks import node_state, test_health
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.plugin import places_of
 from slurmfab.checks.shell import Answer
-from slurmfab.cluster import Cluster
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 
 WATCHED = cluster(THREE_HOSTS + "health: {interval: 300}\n")
 NOW = 1_700_000_000
@@ -31,12 +31,13 @@ def test_a_node_that_was_looked_at_within_two_intervals_passes(last: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("last", "words"), [(NOW - 6000, "last 100 minutes ago"), (0, "last never since the host's start")]
+    ("last", "words"),
+    [(NOW - 6000, "the last health check ran 100 minutes ago"), (0, "no health check ran since the host's start")],
 )
 def test_a_node_that_nobody_looks_at_fails_with_where_to_look(last: int, words: str) -> None:
     with pytest.raises(AssertionError, match=words) as failed:
         looked(last, NOW - 100_000)
-    assert "every 300 s is due. See: grep health_check /var/log/slurm/slurmd.log" in str(failed.value)
+    assert "one is due every 300 s. See: grep health_check /var/log/slurm/slurmd.log" in str(failed.value)
 
 
 def test_a_node_whose_first_look_is_still_to_come_is_left_out() -> None:
@@ -53,7 +54,7 @@ def test_a_node_with_which_nothing_is_wrong_passes() -> None:
 
 
 def test_a_node_with_which_something_is_wrong_fails_with_all_causes() -> None:
-    with pytest.raises(AssertionError, match=r"no inodes left; the clock is 42 s off\. Repair: mend that"):
+    with pytest.raises(AssertionError, match=r"no inodes left; the clock is 42 s off\. Repair: fix it"):
         found('{"causes": {"inodes /tmp": "the clock is 42 s off", "a": "/tmp has no inodes left"}}\n')
 
 
@@ -71,4 +72,4 @@ def test_nodes_are_asked_where_the_cluster_file_has_them_watched(known: Cluster,
 def test_a_node_that_its_health_check_has_drained_is_told_what_ends_that() -> None:
     record = {"State": "IDLE+DRAIN", "Reason": "slurmfab: health: /tmp is full [root@2026-11-21T18:00:13]"}
     said = node_state.complaint("n1", record, "fab deploy")
-    assert "Its own health check has drained it. Repair: mend that; it comes back by itself" in said
+    assert "Its own health check has drained it. Repair: fix the problem; the node returns to service by itself" in said

@@ -35,7 +35,9 @@ def test_login_when_sshd_turns_it_away_unasked_then_is_tried_again() -> None:
 
 def test_login_when_sshd_turns_it_away_every_time_then_that_is_told() -> None:
     node, shell = node_that_hears(*[TURNED_AWAY] * 9)
-    with pytest.raises(AssertionError, match=r"slurm on n1 does not get to ctl: Connection reset by 10\.0\.0\.1 port"):
+    with pytest.raises(
+        AssertionError, match=r"the slurm user on n1 cannot log in to ctl by SSH: Connection reset by 10\.0\.0\.1 port"
+    ):
         test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})))
     assert len(shell.commands) == test_ssh.TRIES
 

@@ -20,13 +20,13 @@ def test_node_that_takes_jobs_is_no_trouble(state: str) -> None:
     [
         ("DOWN*", "Not responding", "slurmctld gets no answer from its slurmd"),
         ("IDLE*", "", "Repair: fab deploy --hosts n1"),
-        ("IDLE+NOT_RESPONDING", "", "a firewall is in between"),
-        ("IDLE+DRAIN", "Low RealMemory (reported:7000 < 90.00% of configured:8000)", "less than slurm.conf promises"),
-        ("INVAL", "gres/gpu count reported lower than configured (0 < 2)", "less than slurm.conf promises"),
-        ("DOWN+INVALID_REG", "", "does not fit slurm.conf"),
+        ("IDLE+NOT_RESPONDING", "", "a firewall blocks it"),
+        ("IDLE+DRAIN", "Low RealMemory (reported:7000 < 90.00% of configured:8000)", "less than slurm.conf says"),
+        ("INVAL", "gres/gpu count reported lower than configured (0 < 2)", "less than slurm.conf says"),
+        ("DOWN+INVALID_REG", "", "does not match slurm.conf"),
         ("DOWN", "Node unexpectedly rebooted", "Repair: scontrol update NodeName=n1 State=RESUME"),
         ("IDLE+DRAIN", "fan is broken [root@2026-01-01T00:00:00]", "fan is broken"),
-        ("MIXED+DRAIN", "fan", "when the reason is settled, scontrol update NodeName=n1 State=RESUME"),
+        ("MIXED+DRAIN", "fan", "when the cause is fixed, scontrol update NodeName=n1 State=RESUME"),
         ("UNKNOWN*", "", "no answer from its slurmd"),
         ("UNKNOWN", "", "has not registered since slurmctld started"),
         ("IDLE+POWERED_DOWN", "", "wait until it is back"),
@@ -35,7 +35,7 @@ def test_node_that_takes_jobs_is_no_trouble(state: str) -> None:
 )
 def test_node_that_takes_no_jobs_is_told_with_state_cause_and_repair(state: str, reason: str, words: str) -> None:
     told = complaint("n1", {"State": state, "Reason": reason}, "accept it")
-    assert told.startswith(f"Slurm has it {state}")
+    assert told.startswith(f"its state in Slurm is {state}")
     assert words in told
     assert " Repair: " in told
 

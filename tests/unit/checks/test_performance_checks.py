@@ -30,7 +30,7 @@ def look(timer: str, since: int, last: int, when: str = "daily") -> None:
     [
         ("active", 90 * DAY, 99 * DAY, ""),
         ("active", 99 * DAY, 90 * DAY, ""),
-        ("active", 90 * DAY, 97 * DAY, "the last measurement is 72 h old, and one is due daily"),
+        ("active", 90 * DAY, 97 * DAY, "the last measurement is 72 h old; one is due daily"),
         ("active", 90 * DAY, 0, "the last measurement is 240 h old"),
         ("inactive", 90 * DAY, 99 * DAY, "slurmfab-gpu-check.timer is inactive. Repair: fab deploy --hosts c1"),
     ],
@@ -57,7 +57,7 @@ def history(*entries: tuple[str, str]) -> CheckedHost:
 
 def test_a_node_that_fell_short_the_last_time_is_found_until_it_is_well() -> None:
     short = (("n1", "passed"), ("n1", "falls short"), ("n1", "not measured"), ("n2", "passed"))
-    with pytest.raises(AssertionError, match=r"^n1: slow\. Repair: mend the node"):
+    with pytest.raises(AssertionError, match=r"^n1: slow\. Repair: fix the node"):
         test_performance.test_gpus_are_fast_enough(history(*short))
     test_performance.test_gpus_are_fast_enough(history(*short, ("n1", "passed"), ("n1+n2", "falls short")))
 

@@ -14,10 +14,10 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import Answer
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import shares_gpus
-from slurmfab.clusterfile.private_tmp import PrivateTmp
 from slurmfab.facts import Gpu
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.inventory.private_tmp import PrivateTmp
 
 OOM = b"slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.\nsrun: error: n1: task 0: Out Of Memory\n"
 FIRST = "visible=0\n/dev/nvidia0 open\n/dev/nvidia1 Operation not permitted\n"
@@ -65,7 +65,7 @@ def test_memory_when_the_kernel_ends_the_job_and_nothing_else_then_passes(bench:
 
 def test_memory_when_the_job_ends_for_another_reason_then_that_is_no_proof(bench: Bench) -> None:
     bench.rule("ctl", "srun .*/dev/zero", Answer(127, b"", b"sh: 1: head: not found\n"))
-    with pytest.raises(AssertionError, match=r"ended, but not for its memory: sh: 1: head: not found\."):
+    with pytest.raises(AssertionError, match=r"failed, but for another reason: sh: 1: head: not found\."):
         test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
 
 
@@ -73,14 +73,16 @@ def test_memory_when_a_daemon_dies_with_the_job_then_it_is_told(bench: Bench) ->
     pids = iter(("MainPID=7\n", "MainPID=8\n"))
     bench.rule("n1", "^systemctl show --property=Id", lambda _: next(pids))
     bench.rule("ctl", "srun .*/dev/zero", Answer(1, b"0\n", OOM))
-    with pytest.raises(AssertionError, match="slurmd or munged ended with a job that took too much memory"):
+    with pytest.raises(AssertionError, match="slurmd or munged was restarted when a job used too much memory"):
         test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
 
 
 def test_memory_when_the_job_goes_on_in_swap_space_then_that_is_the_cause(bench: Bench) -> None:
     bench.rule("ctl", "srun .*/dev/zero", f"{400 * 1024 * 1024}\n")
     bench.rule("n1", "/proc/swaps", "/dev/sda2 partition 976 0 -2\n")
-    with pytest.raises(AssertionError, match=r"got 400 MiB\. Repair: the rest went into the swap space \(/dev/sda2\)"):
+    with pytest.raises(
+        AssertionError, match=r"could use 400 MiB\. Repair: the rest went into the swap space \(/dev/sda2\)"
+    ):
         test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
 
 
@@ -108,8 +110,8 @@ def test_a_pair_when_one_job_never_sees_the_other_then_is_not_run(bench: Bench) 
     ("answer", "words"),
     [
         ("visible=0,1\n/dev/nvidia0 open\n/dev/nvidia1 open\n", ""),
-        ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "asked for two GPUs is told of 1"),
-        (FIRST.replace("=0", "=0,1"), "asked for two GPUs can open /dev/nvidia0 of the node's 2"),
+        ("visible=0\n/dev/nvidia0 open\n/dev/nvidia1 open\n", "requested two GPUs was given 1"),
+        (FIRST.replace("=0", "=0,1"), "requested two GPUs can open /dev/nvidia0 of the node's 2"),
     ],
 )
 def test_a_job_with_two_gpus_has_both(bench: Bench, answer: str, words: str) -> None:
@@ -123,7 +125,7 @@ def test_a_job_with_two_gpus_has_both(bench: Bench, answer: str, words: str) -> 
 
 def test_a_job_that_misses_a_gpu_which_is_gone_proves_nothing(bench: Bench) -> None:
     bench.rule("ctl", "srun .*--gres=gpu:2", "visible=0,1\n/dev/nvidia0 open\n/dev/nvidia1 No such file or directory\n")
-    with pytest.raises(Skipped, match="/dev/nvidia1 of n1 is gone, which a check of its own tells"):
+    with pytest.raises(Skipped, match="/dev/nvidia1 of n1 is missing; another check reports it"):
         test_gpus.test_job_has_the_gpus_that_it_asked_for(bench.node, bench.slurm, bench.lock)
 
 
@@ -154,9 +156,19 @@ def test_a_share_is_asked_for_where_the_cluster_file_has_shards(bench: Bench) ->
     ("listed", "left", "kept", "words"),
     [
         ("/tmp/a.1\n/dev/shm/a.1\n", "", "", ""),
-        ("/tmp/a.1\n/tmp/a.2\n/dev/shm/a.1\n", "", "", "a job sees files of another one in /tmp"),
-        ("/tmp/a.1\n/dev/shm/a.1\n", "/tmp/a.1\n", "", "is on the node, for everybody to see: /tmp/a.1"),
-        ("/tmp/a.1\n/dev/shm/a.1\n", "", "/var/lib/slurm/private/n1/1/a.1\n", "is still there after them"),
+        ("/tmp/a.1\n/tmp/a.2\n/dev/shm/a.1\n", "", "", "a job sees files of another job in /tmp"),
+        (
+            "/tmp/a.1\n/dev/shm/a.1\n",
+            "/tmp/a.1\n",
+            "",
+            "files that jobs wrote to /tmp are visible on the node: /tmp/a.1",
+        ),
+        (
+            "/tmp/a.1\n/dev/shm/a.1\n",
+            "",
+            "/var/lib/slurm/private/n1/1/a.1\n",
+            "files of finished jobs were not removed: /var/lib/slurm/private/n1/1/a.1",
+        ),
     ],
 )
 def test_private_directories_when_looked_at_from_jobs_and_from_the_node(

@@ -37,7 +37,7 @@ def test_each_measurement_is_told_as_it_comes() -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (answering({"refused": "another check is at work (process 7)"}, code=4), "another check is at work"),
+        (answering({"refused": "another check is running (process 7)"}, code=4), "another check is running"),
         (answering("runuser: user slurm does not exist", code=1), "runuser: user slurm does not exist"),
         (answering("python3: not found", code=127), "python3: not found"),
         (answering(code=139), "the program ended with exit code 139"),

@@ -13,8 +13,9 @@ def test_spec_when_nothing_is_said_then_it_is_one_controller_and_two_compute_nod
     assert LabSpec().host_names == ("ctl", "n1", "n2")
 
 
-def test_spec_when_gpus_are_asked_for_then_counts_are_known_by_host():
-    assert LabSpec(gpus=("n1:2", "n2:4")).gpu_counts == {"n1": 2, "n2": 4}
+def test_spec_when_gpus_are_asked_for_then_each_host_has_as_many():
+    models = LabSpec(gpus=("n1:2", "n2:4")).gpu_models
+    assert {host: len(names) for host, names in models.items()} == {"n1": 2, "n2": 4}
 
 
 def test_spec_when_gpus_have_models_then_each_device_has_its_own_and_others_are_stand_ins():

@@ -2,7 +2,7 @@
 
 import subprocess
 
-from slurmfab.agent import nvidia_gpus
+from slurmfab.agent.facts import nvidia_gpus
 from slurmfab.lab import standins
 
 MODELS = ("NVIDIA Lab Stand-in", "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB")
@@ -33,7 +33,7 @@ def test_list_when_a_device_is_gone_then_the_others_keep_their_models(tmp_path):
 
 
 def test_details_when_asked_for_then_they_have_model_slot_and_minor_number_of_each(tmp_path):
-    said = nvidia_gpus.detailed(ask(tmp_path, 2, "-q"))
+    said = nvidia_gpus.parse_details(ask(tmp_path, 2, "-q"))
     assert [(gpu["model"], gpu["bus"], gpu["minor"]) for gpu in said] == [
         ("NVIDIA Lab Stand-in", "0000:01:00.0", 0),
         ("NVIDIA A100-SXM4-40GB", "0000:02:00.0", 1),

@@ -1,4 +1,4 @@
-"""A new munge key: staged everywhere or nowhere, switched at once while slurmctld is away, and proved."""
+"""Rotation of the munge key: staged everywhere or nowhere, switched at once while slurmctld is stopped, and proved."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import MUNGE_KEY, cluster, facts_of, lost_words, prepared, run_over
 
+from slurmfab.engine.run import Run
 from slurmfab.errors import AnotherRun, DeployFailed, SlurmfabError
 from slurmfab.munge import key_proof, key_rotation
-from slurmfab.run import Run
 from slurmfab.ssh.session import Line
 
 STAGED, SWITCH = "staged-munge-key:/etc/munge/munge.key", "munge-key-switch:/etc/munge/munge.key"
@@ -24,7 +24,7 @@ HOSTS = ("c1", "n1", "n2")
 
 @dataclass
 class Munged(FakeSlurm):
-    """Hosts with a munged each, which believes those that have its key.
+    """Hosts with munged, which accepts credentials made with its own key.
 
     Args:
         keys: by host.
@@ -61,7 +61,7 @@ class Munged(FakeSlurm):
 
 
 def munged(**more: Any) -> Munged:
-    """Deployed hosts on which nothing is at work."""
+    """Deployed hosts without another run."""
     facts = facts_of(cluster(), prepared, munge_key=MUNGE_KEY, services={"slurmctld": "active"})
     hosts = Munged(facts, nodes=dict.fromkeys(("n1", "n2"), ("IDLE", "", "")), **more)
     hosts.wrong = {host: {STAGED, SWITCH} for host in HOSTS}
@@ -79,8 +79,7 @@ def munged(**more: Any) -> Munged:
 
 def rotated(hosts: Munged) -> Run:
     """A rotation over these hosts."""
-    run = run_over(hosts, cluster())
-    run.command = key_rotation.COMMAND
+    run = run_over(hosts, cluster(), command=key_rotation.COMMAND)
     key_rotation.rotate(run)
     return run
 
@@ -99,26 +98,26 @@ def test_a_key_is_staged_everywhere_before_slurmctld_stops_and_switched_everywhe
 
 def test_every_host_is_locked_before_anything_is_staged() -> None:
     hosts = munged(busy={"n2"})
-    with pytest.raises(SlurmfabError, match=r"n2: no new munge key can be put there\. All hosts keep"):
+    with pytest.raises(SlurmfabError, match=r"n2: no new munge key can be written there\. The munge key was not"):
         rotated(hosts)
     assert hosts.kinds() == []
 
 
-def test_a_controller_that_another_run_has_stops_the_rotation() -> None:
+def test_another_run_on_the_controller_stops_the_rotation() -> None:
     hosts = munged(busy={"c1"})
-    with pytest.raises(SlurmfabError, match="another run is at work on this cluster: bob@desk"):
+    with pytest.raises(SlurmfabError, match="another run is changing this cluster: bob@desk"):
         rotated(hosts)
     assert hosts.kinds() == []
 
 
-def test_a_host_that_cannot_be_reached_is_left_out_and_named_with_the_jobs_that_it_hurts() -> None:
+def test_an_unreachable_host_is_excluded_and_named_with_its_jobs() -> None:
     hosts = munged(jobs=[job_line(12, "n2")])
     del hosts.facts["n2"]
     run = rotated(hosts)
     assert run.report().exit_code == 3
-    words = lost_words(run.lost)["n2"]
+    words = lost_words(run.failed_hosts)["n2"]
     assert "It holds the old munge key. When it is back: fab deploy gives it the new one." in words
-    assert "scancel those that have ended: 12 (ann)." in words
+    assert "scancel jobs that have ended: 12 (ann)." in words
     assert hosts.keys == {"c1": "new", "n1": "new", "n2": "old"}
 
 
@@ -137,7 +136,7 @@ def test_without_the_controller_nothing_starts() -> None:
         ("c1", {"munge_key": ""}, "c1: there is no munge key yet. First: fab deploy."),
     ],
 )
-def test_hosts_that_are_not_deployed_to_yet_stop_the_rotation(host: str, lacking: dict[str, Any], words: str) -> None:
+def test_hosts_without_munge_or_key_stop_the_rotation(host: str, lacking: dict[str, Any], words: str) -> None:
     hosts = munged()
     hosts.facts[host] = prepared(host, **{"munge_key": MUNGE_KEY, **lacking})
     with pytest.raises(SlurmfabError) as caught:
@@ -146,9 +145,9 @@ def test_hosts_that_are_not_deployed_to_yet_stop_the_rotation(host: str, lacking
     assert hosts.kinds() == []
 
 
-def test_a_key_that_cannot_be_staged_on_one_host_is_taken_back_everywhere() -> None:
+def test_a_key_that_cannot_be_staged_on_one_host_is_removed_everywhere() -> None:
     hosts = munged(failing={"n2": {STAGED}})
-    with pytest.raises(SlurmfabError, match="All hosts keep the munge key that they have"):
+    with pytest.raises(SlurmfabError, match="The munge key was not changed on any host"):
         rotated(hosts)
     kinds = hosts.kinds()
     assert {kind for _, kind in kinds} == {"staged-munge-key", "staged-munge-key none"}
@@ -167,18 +166,18 @@ def test_a_host_that_fails_in_the_switch_is_named_and_the_others_are_proved() ->
     hosts = munged(failing={"n2": {SWITCH}})
     run = rotated(hosts)
     assert run.report().exit_code == 1
-    assert "it cannot be done. It holds the old munge key or the new one." in lost_words(run.lost)["n2"]
+    assert "it cannot be done. It holds the old munge key or the new one." in lost_words(run.failed_hosts)["n2"]
     assert {step.host for step in run.steps if step.phase == "proof"} == {"c1", "n1"}
     assert ("c1", "slurmctld-pause over") in hosts.kinds()
 
 
-def test_a_controller_that_is_lost_in_the_switch_says_what_the_others_have() -> None:
+def test_if_the_controller_fails_in_the_switch_the_message_names_the_others_key() -> None:
     hosts = munged(failing={"c1": {SWITCH}})
     with pytest.raises(SlurmfabError, match="Other hosts have it already"):
         rotated(hosts)
 
 
-def test_no_slurmctld_at_work_is_neither_stopped_nor_started() -> None:
+def test_a_slurmctld_that_does_not_run_is_neither_stopped_nor_started() -> None:
     hosts = munged(ping="Slurmctld(primary) at c1 is DOWN\n")
     hosts.facts = facts_of(cluster(), prepared, munge_key=MUNGE_KEY)
     run = rotated(hosts)
@@ -197,7 +196,7 @@ def test_the_key_is_new_in_every_run_and_in_no_report() -> None:
             for wanted in request.get("resources", ())
             if wanted.get("content")
         }
-        told = json.dumps(run.report().as_json()) + repr((run.steps, run.lost, run.jobs))
+        told = json.dumps(run.report().as_json()) + repr((run.steps, run.failed_hosts, run.job_impact))
         assert contents[-1][:12] not in told
         assert "MUNGE:" not in told
     assert len(set(contents)) == len(contents) == 2
@@ -214,14 +213,14 @@ def test_the_key_is_new_in_every_run_and_in_no_report() -> None:
         (("Success (0)", "Success (0)"), "Success (0)", ["munge:old-key"]),
     ],
 )
-def test_a_host_is_proved_by_credentials_in_both_directions_and_by_an_old_one(
+def test_a_host_is_proved_by_credentials_in_both_directions_and_by_an_old_credential(
     decoded: tuple[str, ...], back: str, failed: list[str]
 ) -> None:
-    outcomes = key_proof.of_credentials("c1", key_proof.Answer("MUNGE:x", decoded), back)
+    outcomes = key_proof.credential_outcomes("c1", key_proof.MungeAnswer("MUNGE:x", decoded), back)
     assert [one.id for one in outcomes if one.status == "failed"] == failed
 
 
-def test_a_host_that_makes_no_credential_says_why() -> None:
-    answer = key_proof.Answer("", ("Success (0)",), "munge: Error: no socket")
-    outcomes = key_proof.of_credentials("c1", answer, "unmunge printed nothing")
+def test_a_host_that_makes_no_credential_fails_with_its_reason() -> None:
+    answer = key_proof.MungeAnswer("", ("Success (0)",), "munge: Error: no socket")
+    outcomes = key_proof.credential_outcomes("c1", answer, "unmunge printed nothing")
     assert ["no socket" in one.message for one in outcomes if one.status == "failed"] == [True]

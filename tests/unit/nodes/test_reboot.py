@@ -1,4 +1,4 @@
-"""Rolling reboots: what is refused, how many nodes are away at a time, and when one counts as back or as lost."""
+"""Rolling reboots: what is refused, how many nodes reboot at a time, and when one is back or has failed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pytest
 from fake_slurm import FakeSlurm, job_line
 from support import cluster, facts_of, lost_words, prepared, run_over
 
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.run import Run
 from slurmfab.errors import HostError, InputError, Unreachable
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 from slurmfab.nodes import reboot
-from slurmfab.nodes.reboot import Wish
-from slurmfab.progress import Progress
-from slurmfab.run import Run
+from slurmfab.nodes.reboot import RebootOptions
 
 FOUR = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-4]'}]\n"
 NODES = ("n1", "n2", "n3", "n4")
 IDLE = ("IDLE", "", "")
 REQUESTED, ISSUED = ("MIXED+DRAIN+REBOOT_REQUESTED", "", ""), ("DOWN+DRAIN+REBOOT_ISSUED", "", "")
-SOON = Wish(minutes=0.001)
+SOON = RebootOptions(minutes=0.001)
 
 
 @dataclass
@@ -72,15 +72,15 @@ def machines(**more: Any) -> Machines:
     return Machines(facts_of(wanted, prepared, boot="1"), nodes=dict.fromkeys(NODES, IDLE), **more)
 
 
-def rolled(hosts: Machines, names: tuple[str, ...] = NODES, wish: Wish = SOON) -> tuple[Run, str]:
-    """A run that has gone through these nodes, and what it told."""
+def rolled(hosts: Machines, names: tuple[str, ...] = NODES, wish: RebootOptions = SOON) -> tuple[Run, str]:
+    """A finished reboot of these nodes, and its output."""
     run, told = run_over(hosts, cluster(FOUR)), io.StringIO()
     run.progress = Progress(told)
     reboot.roll(run, names, wish, hosts.pass_time)
     return run, told.getvalue()
 
 
-def test_nodes_are_restarted_in_the_users_order_one_at_a_time() -> None:
+def test_nodes_are_rebooted_one_at_a_time_in_the_users_order() -> None:
     hosts = machines()
     run, _ = rolled(hosts, ("n3", "n1", "n2"))
     assert (hosts.asked, hosts.away) == (["n3", "n1", "n2"], 1)
@@ -89,48 +89,48 @@ def test_nodes_are_restarted_in_the_users_order_one_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("at_once", [2, 3, 9])
-def test_no_more_nodes_are_away_than_were_wished(at_once: int) -> None:
+def test_at_most_the_wanted_number_of_nodes_is_rebooted_at_once(at_once: int) -> None:
     hosts = machines()
-    rolled(hosts, wish=Wish(at_once=at_once))
+    rolled(hosts, wish=RebootOptions(at_once=at_once))
     assert (hosts.away, hosts.asked) == (min(at_once, 4), list(NODES))
 
 
-def test_jobs_are_waited_for_and_told_and_their_time_does_not_count() -> None:
+def test_waiting_for_jobs_is_printed_and_does_not_count_as_reboot_time() -> None:
     hosts = machines(jobs=[job_line(7, "n1")])
-    run, told = rolled(hosts, ("n1",), Wish(minutes=0.0001))
+    run, told = rolled(hosts, ("n1",), RebootOptions(minutes=0.0001))
     assert "n1: waits for jobs: 7 (ann)." in told
-    assert run.lost == {}
+    assert run.failed_hosts == {}
 
 
-def test_after_a_node_that_does_not_come_back_no_other_is_begun() -> None:
+def test_no_other_node_is_rebooted_after_one_that_does_not_come_back() -> None:
     hosts = machines(dead=("n2",))
     run, told = rolled(hosts)
     assert hosts.asked == ["n1", "n2"]
-    assert "not back 0.001 min after its reboot began: Slurm has it down" in lost_words(run.lost)["n2"]
-    assert "Not begun: n[3-4]." in told
+    assert "not back 0.001 min after its reboot began: in Slurm it is down" in lost_words(run.failed_hosts)["n2"]
+    assert "Not rebooted: n[3-4]." in told
     assert (run.report().exit_code, [step.host for step in run.steps]) == (1, ["n1"])
 
 
-def test_nodes_that_are_under_way_beside_a_lost_one_are_seen_home() -> None:
+def test_nodes_that_are_rebooting_when_another_fails_are_waited_for() -> None:
     hosts = machines(dead=("n1",))
-    run, _ = rolled(hosts, wish=Wish(at_once=2, minutes=0.001))
-    assert set(run.lost) == {"n1"}
+    run, _ = rolled(hosts, wish=RebootOptions(at_once=2, minutes=0.001))
+    assert set(run.failed_hosts) == {"n1"}
     assert {step.host for step in run.steps} == set(hosts.asked) - {"n1"}
 
 
-def test_a_node_that_slurm_has_back_without_a_restart_is_lost() -> None:
+def test_a_node_that_is_in_service_without_a_reboot_fails() -> None:
     run, _ = rolled(machines(asleep=("n1",)), ("n1", "n2"))
-    assert "the machine was not restarted" in lost_words(run.lost)["n1"]
+    assert "the machine was not rebooted" in lost_words(run.failed_hosts)["n1"]
 
 
-def test_a_node_that_slurm_will_not_restart_is_lost_with_slurms_words() -> None:
+def test_a_node_that_slurm_refuses_to_reboot_fails_with_slurms_message() -> None:
     refused = {"node-reboot:n1"}
     run, _ = rolled(machines(wrong={"n1": set(), "c1": set(refused)}, failing={"c1": refused}), ("n1", "n2"))
-    assert lost_words(run.lost) == {"n1": "Slurm does not reboot it: it cannot be done."}
+    assert lost_words(run.failed_hosts) == {"n1": "Slurm does not reboot it: it cannot be done."}
 
 
 @pytest.mark.parametrize("state", ["IDLE+DRAIN", "DOWN*", "IDLE+REBOOT_REQUESTED"])
-def test_a_node_out_of_service_is_refused_and_no_node_is_asked_for(state: str) -> None:
+def test_a_node_out_of_service_is_refused_and_no_node_is_rebooted(state: str) -> None:
     hosts = machines()
     hosts.nodes["n2"] = (state, "loose cable", "ann")
     with pytest.raises(InputError, match=r"n2: it is .*loose cable.*\n.*Nothing was rebooted"):
@@ -138,14 +138,14 @@ def test_a_node_out_of_service_is_refused_and_no_node_is_asked_for(state: str) -
     assert hosts.asked == []
 
 
-def test_a_node_that_slurm_itself_has_drained_is_restarted_as_that_cures_it() -> None:
+def test_a_node_that_slurm_itself_drained_is_rebooted() -> None:
     hosts = machines()
     hosts.nodes["n2"] = ("IDLE+DRAIN", "Kill task failed", "root")
     run, _ = rolled(hosts, ("n2",))
     assert [step.host for step in run.steps] == ["n2"]
 
 
-def test_a_node_that_cannot_be_reached_is_told_before_any_is_asked_for() -> None:
+def test_an_unreachable_node_is_reported_before_any_reboot() -> None:
     hosts = machines()
     del hosts.facts["n4"]
     with pytest.raises(Unreachable, match="n4"):
@@ -153,7 +153,7 @@ def test_a_node_that_cannot_be_reached_is_told_before_any_is_asked_for() -> None
     assert hosts.asked == []
 
 
-def test_a_controller_that_falls_silent_for_a_moment_is_asked_again() -> None:
+def test_a_controller_that_does_not_answer_for_a_moment_is_asked_again() -> None:
     hosts = machines()
     looks = iter(["Slurmctld(primary) at c1 is UP\n", "", *["Slurmctld(primary) at c1 is UP\n"] * 50])
 
@@ -173,15 +173,20 @@ def test_a_slurmctld_that_does_not_answer_at_first_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("text", "names", "wish", "complaint"),
     [
-        (FOUR, ("n1",), Wish(at_once=0), "--at-once 0"),
-        (FOUR, ("n1",), Wish(minutes=0), "--timeout 0"),
-        (FOUR, ("n1",), Wish(text="a\nb"), "--reason"),
-        ("cluster: x\ncontrollers: n1\nnodes: [{hosts: n1}]\n", ("n1",), Wish(), "n1 is the primary controller"),
-        (FOUR + "slurm_conf: {RebootProgram: null}\n", ("n1",), Wish(), "RebootProgram"),
+        (FOUR, ("n1",), RebootOptions(at_once=0), "--at-once 0"),
+        (FOUR, ("n1",), RebootOptions(minutes=0), "--timeout 0"),
+        (FOUR, ("n1",), RebootOptions(text="a\nb"), "--reason"),
+        (
+            "cluster: x\ncontrollers: n1\nnodes: [{hosts: n1}]\n",
+            ("n1",),
+            RebootOptions(),
+            "n1 is the primary controller",
+        ),
+        (FOUR + "slurm_conf: {RebootProgram: null}\n", ("n1",), RebootOptions(), "RebootProgram"),
     ],
 )
-def test_what_cannot_work_is_refused_before_anybody_is_asked(
-    text: str, names: tuple[str, ...], wish: Wish, complaint: str, tmp_path_factory: pytest.TempPathFactory
+def test_impossible_reboots_are_refused_before_any_host_is_contacted(
+    text: str, names: tuple[str, ...], wish: RebootOptions, complaint: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     known = Inventory(cluster(text), Lock(), tmp_path_factory.mktemp("x") / "cluster.yaml")
     with pytest.raises(InputError, match=complaint):

@@ -1,4 +1,4 @@
-"""What add-user makes of the command line: keys from files, and what is new in what is wished."""
+"""Options of add-user: keys from files, and what is new for an existing user."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slurmfab import inventory
 from slurmfab.errors import InputError
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
-from slurmfab.people.adding import Wish, grown_text, read_keys
+from slurmfab.inventory import loading
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.people.adding import AddUserOptions, grown_text, read_keys
 
 
 def key(number: int) -> str:
@@ -38,7 +38,7 @@ users:
 def known(tmp_path: Path) -> Inventory:
     path = tmp_path / "cluster.yaml"
     path.write_text(FILE)
-    return Inventory(inventory.parse(FILE, str(path)), Lock(), path)
+    return Inventory(loading.parse(FILE, str(path)), Lock(), path)
 
 
 def test_keys_come_from_several_files_and_standard_input(tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ def test_keys_come_from_several_files_and_standard_input(tmp_path: Path) -> None
     ("content", "reason"),
     [
         (b"-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n-----END OPENSSH PRIVATE KEY-----\n", "a private key"),
-        (b"# nothing\n", "there is no key in it"),
-        (b"\xff\xfe", "no text"),
+        (b"# nothing\n", "it has no key"),
+        (b"\xff\xfe", "not text"),
         (None, "No such file"),
     ],
     ids=["private", "empty", "binary", "missing"],
 )
-def test_a_file_without_public_keys_is_refused_and_none_of_it_is_shown(
+def test_a_file_without_public_keys_is_refused_and_its_content_is_not_shown(
     tmp_path: Path, content: bytes | None, reason: str
 ) -> None:
     file = tmp_path / "key"
@@ -68,33 +68,33 @@ def test_a_file_without_public_keys_is_refused_and_none_of_it_is_shown(
     assert "c2VjcmV0" not in str(refused.value)
 
 
-def test_of_a_new_user_all_that_is_wished_is_written(known: Inventory) -> None:
-    wish = Wish(accounts=("bio", "physics"), groups=("ml",), uid=3000, comment="Bob Example", sudo=True)
-    bob = inventory.parse(grown_text(known, "bob", wish, [key(2), key(2)]), "c.yaml").users[-1]
+def test_all_options_of_a_new_user_are_written(known: Inventory) -> None:
+    wish = AddUserOptions(accounts=("bio", "physics"), groups=("ml",), uid=3000, comment="Bob Example", sudo=True)
+    bob = loading.parse(grown_text(known, "bob", wish, [key(2), key(2)]), "c.yaml").users[-1]
     assert (bob.name, bob.uid, bob.comment, bob.groups, bob.accounts, bob.sudo, bob.keys) == (
         "bob", 3000, "Bob Example", ("ml",), ("bio", "physics"), True, (key(2),)
     )  # fmt: skip
 
 
-def test_of_a_user_who_is_there_what_is_new_is_added(known: Inventory) -> None:
-    wish = Wish(accounts=("physics", "bio"), uid=2000, comment="Ann", sudo=True)
+def test_new_options_are_added_to_an_existing_user(known: Inventory) -> None:
+    wish = AddUserOptions(accounts=("physics", "bio"), uid=2000, comment="Ann", sudo=True)
     same_key = key(1).replace("k1", "another comment")
-    (ann,) = inventory.parse(grown_text(known, "ann", wish, [same_key, key(2)]), "c.yaml").users
+    (ann,) = loading.parse(grown_text(known, "ann", wish, [same_key, key(2)]), "c.yaml").users
     assert (ann.accounts, ann.keys, ann.sudo) == (("physics", "bio"), (key(1), key(2)), True)
 
 
-def test_a_user_of_whom_all_is_said_leaves_the_file_as_it_is(known: Inventory) -> None:
-    assert grown_text(known, "ann", Wish(accounts=("physics",)), [key(1)]) == FILE
+def test_the_file_is_unchanged_if_the_user_has_all_options(known: Inventory) -> None:
+    assert grown_text(known, "ann", AddUserOptions(accounts=("physics",)), [key(1)]) == FILE
 
 
 @pytest.mark.parametrize(
     ("wish", "reason"),
     [
-        (Wish(uid=2001), "--uid 2001: .* says 2000"),
-        (Wish(comment="Anna"), "--comment Anna: .* says Ann"),
-        (Wish(accounts=("physik",)), r"--account physik: no account in .* \(known: physics, bio\)"),
+        (AddUserOptions(uid=2001), "--uid 2001: .* has 2000"),
+        (AddUserOptions(comment="Anna"), "--comment Anna: .* has Ann"),
+        (AddUserOptions(accounts=("physik",)), r"--account physik: no such account in .* \(known: physics, bio\)"),
     ],
 )
-def test_what_the_file_says_otherwise_is_not_changed(known: Inventory, wish: Wish, reason: str) -> None:
+def test_options_that_differ_from_the_file_are_refused(known: Inventory, wish: AddUserOptions, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         grown_text(known, "ann", wish, ())

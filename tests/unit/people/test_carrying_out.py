@@ -1,4 +1,4 @@
-"""When the files are written that add-user and remove-user change, and what hosts are asked to do for it."""
+"""When add-user and remove-user write the files, and what hosts are asked to do."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from support import FakeHosts, facts_of, prepared
 
-from slurmfab import inventory
-from slurmfab import lock as locks
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.run import Run, RunOptions
 from slurmfab.errors import IdConflict, SlurmfabError
 from slurmfab.facts import Account
-from slurmfab.inventory import Inventory
-from slurmfab.lock import Lock
+from slurmfab.inventory import loading
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 from slurmfab.people import adding, removing
-from slurmfab.progress import Progress
-from slurmfab.run import Run
-from slurmfab.situation import Situation, pin
+from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.ssh.session import Line
 
 BEFORE = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
@@ -63,13 +63,13 @@ class Busy(SlurmHosts):
 
 
 def run_for(hosts: FakeHosts, text: str, path: Path, lock: Lock | None = None) -> Run:
-    known = Inventory(inventory.parse(text, "cluster.yaml"), lock or Lock(), path)
-    return Run("add-user", known, hosts, Progress(io.StringIO()), known.cluster.hosts)
+    known = Inventory(loading.parse(text, "cluster.yaml"), lock or Lock(), path)
+    return Run(RunOptions("add-user"), known, known.cluster.hosts, hosts, Progress(io.StringIO()))
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A cluster file without people."""
+    """A cluster file without users."""
     file = tmp_path / "cluster.yaml"
     file.write_text(BEFORE)
     return file
@@ -77,18 +77,18 @@ def path(tmp_path: Path) -> Path:
 
 def hosts_of(text: str, *, is_deployed: bool = True, **differing: Any) -> SlurmHosts:
     """Hosts after a deployment of this cluster file."""
-    cluster = inventory.parse(text, "cluster.yaml")
+    cluster = loading.parse(text, "cluster.yaml")
     facts = facts_of(cluster, prepared, **differing)
-    conf = dict(Situation(cluster, pin(cluster, Lock(), facts), facts).files)["slurm.conf"]
+    conf = dict(PlanInput(cluster, pin(cluster, Lock(), facts), facts).files)["slurm.conf"]
     return SlurmHosts({host: replace(fact, slurm_conf=conf if is_deployed else "") for host, fact in facts.items()})
 
 
-def test_the_file_is_written_when_all_hosts_have_been_asked_and_then_people_are_made(path: Path) -> None:
+def test_the_file_is_written_after_all_hosts_were_asked_and_before_users_are_made(path: Path) -> None:
     hosts = hosts_of(AFTER)
     hosts.wrong = {"n1": {"person:ann"}, "n2": {"person:ann"}}
     adding.carry_out(run_for(hosts, AFTER, path), "ann", AFTER)
     assert path.read_text() == AFTER
-    assert locks.load(inventory.lock_path(path)).ids["ann.uid"] == 2000
+    assert locks.load(loading.lock_path(path)).ids["ann.uid"] == 2000
     assert hosts.of("n1")[:2] == ["facts", "compare"]
     assert [asked for asked in hosts.of("n1") if asked.startswith("apply")] == [
         "apply group,person,person-home,authorized-keys"
@@ -96,7 +96,7 @@ def test_the_file_is_written_when_all_hosts_have_been_asked_and_then_people_are_
     assert not any("packages" in asked or "slurm-files" in asked for host in hosts.facts for asked in hosts.of(host))
 
 
-def test_nothing_is_written_when_a_number_is_somebody_elses(path: Path) -> None:
+def test_nothing_is_written_if_a_uid_belongs_to_another_user(path: Path) -> None:
     text = BEFORE + "users: [{name: ann, uid: 3000}]\n"
     hosts = hosts_of(BEFORE, uids={3000: "bob"})
     with pytest.raises(IdConflict, match=r"c1,n\[1-2\]: UID 3000, wanted for ann, belongs to bob there"):
@@ -106,7 +106,7 @@ def test_nothing_is_written_when_a_number_is_somebody_elses(path: Path) -> None:
     assert hosts.of("n1") == ["facts"]
 
 
-def test_before_the_first_deployment_somebody_goes_into_the_file_and_no_further(path: Path) -> None:
+def test_before_the_first_deployment_a_user_is_only_added_to_the_file(path: Path) -> None:
     hosts = hosts_of(AFTER, is_deployed=False)
     hosts.wrong = {"n1": {"person:ann"}}
     adding.carry_out(run_for(hosts, AFTER, path), "ann", AFTER)
@@ -126,11 +126,13 @@ def test_before_the_first_deployment_somebody_goes_into_the_file_and_no_further(
     ],
     ids=["jobs", "processes"],
 )
-def test_nothing_is_written_when_something_of_theirs_runs(path: Path, jobs: str, failing: set[str], words: str) -> None:
+def test_nothing_is_written_while_jobs_or_processes_of_the_user_run(
+    path: Path, jobs: str, failing: set[str], words: str
+) -> None:
     path.write_text(AFTER)
     hosts = Busy(hosts_of(AFTER, accounts={**prepared("c1").accounts, **ANN}).facts, jobs=jobs, busy=failing)
     lock = Lock(ids={"ann.uid": 2000, "ann.gid": 2000}, leaving=("ann",))
     with pytest.raises(SlurmfabError, match=words):
         removing.carry_out(run_for(hosts, BEFORE, path, lock), "ann", BEFORE)
     assert path.read_text() == AFTER
-    assert not inventory.lock_path(path).exists()
+    assert not loading.lock_path(path).exists()

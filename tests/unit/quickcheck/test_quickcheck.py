@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from ruled_shells import Rule, RuledShell
 
-from slurmfab import inventory as inventories
 from slurmfab.checks.hosts import Shells
 from slurmfab.checks.shell import Answer
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
 from slurmfab.facts import Gpu
-from slurmfab.inventory import Inventory
-from slurmfab.lock import HostLock, Lock
+from slurmfab.inventory import loading as inventories
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import HostLock, Lock
 from slurmfab.quickcheck.bench import Person
 from slurmfab.quickcheck.containers import call
 from slurmfab.quickcheck.gpus import counted, gpus_in
 from slurmfab.quickcheck.lines import Line, Summary
-from slurmfab.quickcheck.running import Wish, quickcheck
+from slurmfab.quickcheck.running import QuickcheckOptions, quickcheck
 
 CLUSTER = """
 cluster: tiny
@@ -93,7 +93,7 @@ def sound() -> dict[str, Rule]:
     }
 
 
-ALL = Wish()
+ALL = QuickcheckOptions()
 
 
 class Tiny:
@@ -113,7 +113,7 @@ class Tiny:
         """What the login host says."""
         return self.login.rules
 
-    def seen(self, wish: Wish = ALL) -> Summary:
+    def seen(self, wish: QuickcheckOptions = ALL) -> Summary:
         """What quickcheck sees."""
 
         @contextmanager
@@ -148,7 +148,7 @@ def test_a_cluster_that_works_passes_line_by_line_and_exits_0(tiny: Tiny) -> Non
         "container": "passed",
     }
     assert summary.exit_code == 0
-    assert "job 7 began after" in one(summary, "allocation").words
+    assert "job 7 started after" in one(summary, "allocation").words
     assert one(summary, "gpus").words == "jobs with one a100 and all 2; nvidia-smi lists 2"
     assert one(summary, "container").words == "podman ran a shell in localhost/tiny:latest"
 
@@ -170,14 +170,14 @@ def test_nobody_to_send_jobs_from_is_one_error_with_its_host(tiny: Tiny) -> None
 
 def test_jobs_are_a_persons_own_with_nothing_of_roots_environment(tiny: Tiny) -> None:
     tiny.login.rules = {"getent passwd ann": "ann:x:2000:2000::/home/ann:/bin/bash\n", **tiny.rules}
-    tiny.seen(Wish(user="ann", only="nodes"))
+    tiny.seen(QuickcheckOptions(user="ann", only="nodes"))
     sent = [command for command in tiny.login.commands if "srun" in command]
     assert all("runuser -u ann -- env -i HOME=/home/ann USER=ann" in command for command in sent)
     assert all("--chdir=/home/ann" in command for command in sent)
 
 
 def test_jobs_that_are_left_are_cancelled_by_name(tiny: Tiny) -> None:
-    tiny.seen(Wish(only="allocation"))
+    tiny.seen(QuickcheckOptions(only="allocation"))
     name = re.search(r"--job-name=(\S+)", next(one for one in tiny.login.commands if "sbatch" in one))
     assert name
     assert tiny.login.commands[-1] == f"scancel --quiet --name={name[1]}"
@@ -189,21 +189,23 @@ def test_an_interruption_cancels_the_jobs_as_well(tiny: Tiny) -> None:
 
     tiny.login.rules = {"srun": interrupts, **tiny.rules}
     with pytest.raises(KeyboardInterrupt):
-        tiny.seen(Wish(only="nodes"))
+        tiny.seen(QuickcheckOptions(only="nodes"))
     assert tiny.login.commands[-1].startswith("scancel --quiet --name=slurmfab-check-")
 
 
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        pytest.param(Wish(only="gpu"), "--only gpu: quickcheck knows allocation, environment", id="check"),
-        pytest.param(Wish(hosts="ctl"), "--hosts ctl: no compute node", id="no compute node"),
-        pytest.param(Wish(hosts="n9"), "n9: not in ", id="stranger"),
-        pytest.param(Wish(seconds=0), "--timeout 0: write seconds from 5 to 3600", id="time"),
-        pytest.param(Wish(user="eve"), "--user eve: there is no such user on login", id="user"),
+        pytest.param(QuickcheckOptions(only="gpu"), "--only gpu: quickcheck knows allocation, environment", id="check"),
+        pytest.param(
+            QuickcheckOptions(hosts="ctl"), "--hosts ctl: no jobs run there; name compute nodes", id="no compute node"
+        ),
+        pytest.param(QuickcheckOptions(hosts="n9"), "n9: not in ", id="stranger"),
+        pytest.param(QuickcheckOptions(seconds=0), "--timeout 0: write seconds from 5 to 3600", id="time"),
+        pytest.param(QuickcheckOptions(user="eve"), "--user eve: there is no such user on login", id="user"),
     ],
 )
-def test_wrong_input_is_told(tiny: Tiny, wish: Wish, said: str) -> None:
+def test_wrong_input_is_told(tiny: Tiny, wish: QuickcheckOptions, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         tiny.seen(wish)
 
@@ -216,7 +218,7 @@ def test_a_cluster_that_was_never_deployed_is_wrong_input(tiny: Tiny) -> None:
 
 def test_without_slurmctld_nothing_is_tried(tiny: Tiny) -> None:
     tiny.rules["scontrol ping"] = Answer(1, b"Slurmctld(primary) at ctl is DOWN\n")
-    with pytest.raises(SlurmfabError, match="slurmctld does not answer on ctl, so no job can be sent"):
+    with pytest.raises(SlurmfabError, match="slurmctld does not answer on ctl, so no job can be submitted"):
         tiny.seen()
 
 
@@ -225,7 +227,7 @@ def test_all_nodes_full_of_other_jobs_is_not_run_and_exit_code_3(tiny: Tiny) -> 
     tiny.rules["show nodes"] = records(n1=full, n2=full, n3=full)
     summary = tiny.seen()
     assert set(lines(summary).values()) == {"not run"}
-    assert one(summary, "allocation").words == "other jobs have all of n[1-3]."
+    assert one(summary, "allocation").words == "other jobs use all of n[1-3]."
     assert summary.exit_code == 3
 
 
@@ -235,9 +237,9 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
     summary = tiny.seen()
     first, *others = summary.lines
     assert first.outcome == "failed"
-    assert "n1: Slurm has it DOWN*, for the reason “Not responding”" in first.words
+    assert "n1: its state in Slurm is DOWN*, with the reason “Not responding”" in first.words
     assert "fab deploy --hosts n1" in first.repair
-    assert {(line.outcome, line.words) for line in others} == {("not run", "not even a batch job goes well.")}
+    assert {(line.outcome, line.words) for line in others} == {("not run", "the batch job failed.")}
     assert summary.exit_code == 1
 
 
@@ -247,7 +249,7 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
         pytest.param(
             "sbatch",
             Answer(1, b"", b"sbatch: error: Batch job submission failed: Invalid account or account/partition\n"),
-            "Slurm takes no job of slurm: Invalid account or account/partition.",
+            "Slurm rejects jobs of slurm: Invalid account or account/partition.",
             "give slurm an account",
             id="account",
         ),
@@ -261,8 +263,8 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
         pytest.param(
             "cat ",
             Answer(1, b"", b"cat: /home/slurm/x.out: No such file or directory\n"),
-            "job 7 ended well, but its output /home/slurm/slurmfab-check-",
-            "slurm and /home/slurm have to be on n1",
+            "job 7 completed, but its output /home/slurm/slurmfab-check-",
+            "slurm and /home/slurm must exist on n1",
             id="output",
         ),
     ],
@@ -273,7 +275,7 @@ def test_a_batch_job_that_does_not_go_well_is_told_with_the_repair(
     for name in ("login", "n1"):
         tiny.shells[name].rules = {pattern: answer, **tiny.shells[name].rules}
         tiny.shells[name].rules[pattern] = answer
-    line = one(tiny.seen(Wish(only="allocation")), "allocation")
+    line = one(tiny.seen(QuickcheckOptions(only="allocation")), "allocation")
     assert (line.outcome, line.host) == ("failed", "n1")
     assert words in line.words
     assert repair in line.repair
@@ -281,14 +283,14 @@ def test_a_batch_job_that_does_not_go_well_is_told_with_the_repair(
 
 def test_output_that_is_only_on_the_node_is_read_there(tiny: Tiny) -> None:
     tiny.rules["cat /home/slurm/slurmfab-check"] = Answer(1, b"", b"cat: No such file or directory\n")
-    assert one(tiny.seen(Wish(only="allocation")), "allocation").outcome == "passed"
+    assert one(tiny.seen(QuickcheckOptions(only="allocation")), "allocation").outcome == "passed"
     assert any(" && rm " in command for command in tiny.shells["n1"].commands)
 
 
 @pytest.mark.parametrize(
     ("state", "outcome", "words"),
     [
-        pytest.param("PENDING", "not run", "did not begin within 5 s: other jobs come first (Priority).", id="waits"),
+        pytest.param("PENDING", "not run", "did not start within 5 s: other jobs come first (Priority).", id="waits"),
         pytest.param("RUNNING", "failed", "job 7 is RUNNING after 5 s (Priority).", id="hangs"),
     ],
 )
@@ -299,7 +301,7 @@ def test_a_job_that_does_not_end_in_time_is_cancelled(
     monkeypatch.setattr("slurmfab.quickcheck.batch.time.monotonic", lambda: float(next(clock)))
     tiny.rules["show job"] = JOB.format(state=state, code="0:0")
     tiny.rules["squeue"] = "Priority\n"
-    line = one(tiny.seen(Wish(only="allocation", seconds=5)), "allocation")
+    line = one(tiny.seen(QuickcheckOptions(only="allocation", seconds=5)), "allocation")
     assert (line.outcome, words in line.words) == (outcome, True)
     assert any(command.startswith("scancel") for command in tiny.login.commands)
 
@@ -307,58 +309,58 @@ def test_a_job_that_does_not_end_in_time_is_cancelled(
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        pytest.param("user=slurm", "user=nobody", "user is “nobody” and not “slurm”", id="user"),
-        pytest.param("directory=/home/slurm", "directory=/tmp", "/home/slurm is not there, so the job", id="home"),
+        pytest.param("user=slurm", "user=nobody", "user is “nobody” instead of “slurm”", id="user"),
+        pytest.param("directory=/home/slurm", "directory=/tmp", "/home/slurm does not exist, so the job", id="home"),
         pytest.param("srun=/usr/bin/srun", "srun=", "srun is not in PATH", id="path"),
-        pytest.param("TMPDIR=/tmp", "CUDA_VISIBLE_DEVICES=0", "the job asked for no GPU", id="gpu"),
-        pytest.param("writable=yes", "", "/tmp takes no files", id="tmpdir"),
-        pytest.param("SLURM_NTASKS=1", "SLURM_NTASKS=4", "SLURM_NTASKS is “4” and not “1”", id="tasks"),
+        pytest.param("TMPDIR=/tmp", "CUDA_VISIBLE_DEVICES=0", "the job requested no GPU", id="gpu"),
+        pytest.param("writable=yes", "", "/tmp cannot be written to", id="tmpdir"),
+        pytest.param("SLURM_NTASKS=1", "SLURM_NTASKS=4", "SLURM_NTASKS is “4” instead of “1”", id="tasks"),
     ],
 )
 def test_an_environment_that_is_not_a_jobs_is_told(tiny: Tiny, before: str, after: str, words: str) -> None:
     tiny.rules["srun .*SLURM_JOB_ID"] = lambda command: FOUND.format(node=node_of(command)).replace(before, after)
-    line = one(tiny.seen(Wish(only="environment")), "environment")
+    line = one(tiny.seen(QuickcheckOptions(only="environment")), "environment")
     assert line.outcome == "failed"
     assert words in line.words
 
 
 def test_one_node_is_no_two(tiny: Tiny) -> None:
-    line = one(tiny.seen(Wish(hosts="n2", only="nodes")), "nodes")
-    assert (line.outcome, line.words) == ("not run", "n2 is the only node there is to use.")
+    line = one(tiny.seen(QuickcheckOptions(hosts="n2", only="nodes")), "nodes")
+    assert (line.outcome, line.words) == ("not run", "n2 is the only node that may be used.")
 
 
 def test_nodes_that_the_user_names_are_tried_each_and_not_one_of_a_kind(tiny: Tiny) -> None:
-    named = tiny.seen(Wish(hosts="n[1-2]", only="gpus"))
+    named = tiny.seen(QuickcheckOptions(hosts="n[1-2]", only="gpus"))
     assert [line.host for line in named.lines] == ["n1", "n2"]
-    assert [line.host for line in tiny.seen(Wish(only="gpus")).lines] == ["n1"]
+    assert [line.host for line in tiny.seen(QuickcheckOptions(only="gpus")).lines] == ["n1"]
 
 
 def test_a_gpu_whose_device_file_is_gone_is_named_with_what_to_do(tiny: Tiny) -> None:
-    tiny.rules["srun .*gres=gpu:a100:1 .*CUDA"] = "visible=0\ngone=/dev/nvidia1\n"
-    line = one(tiny.seen(Wish(only="gpus")), "gpus")
+    tiny.rules["srun .*gres=gpu:a100:1 .*CUDA"] = "visible=0\n/dev/nvidia1 No such file or directory\n"
+    line = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus")
     assert line.outcome == "failed"
-    assert line.words == "/dev/nvidia1 is gone, and Slurm still counts it."
+    assert line.words == "/dev/nvidia1 is gone, but Slurm still counts it."
     assert "dmesg" in line.repair
 
 
 def test_nccl_is_left_out_where_the_gpus_have_failed(tiny: Tiny) -> None:
     tiny.rules["show nodes"] = records(n1=A100, n2={**A100, "gres": "gpu:v100:2"}, n3=IDLE)
-    tiny.rules["srun .*gres=gpu:a100:1 .*CUDA"] = "visible=0\ngone=/dev/nvidia1\n"
+    tiny.rules["srun .*gres=gpu:a100:1 .*CUDA"] = "visible=0\n/dev/nvidia1 No such file or directory\n"
     tiny.rules["srun .*CUDA"] = lambda command: "visible=0,1\n" if ":2" in command else "visible=0\n"
-    summary = tiny.seen(Wish(only="gpus,nccl"))
+    summary = tiny.seen(QuickcheckOptions(only="gpus,nccl"))
     assert [(line.check, line.host, line.outcome) for line in summary.lines] == [
         ("gpus", "n1", "failed"),
         ("gpus", "n2", "passed"),
         ("nccl", "n2", "not run"),
         ("nccl", "", "not run"),
     ]
-    assert summary.lines[-1].words == "GPUs that have failed already (2 a100)."
+    assert summary.lines[-1].words == "these GPUs failed an earlier check (2 a100)."
 
 
 def test_a_user_whom_the_node_does_not_know_is_told(tiny: Tiny) -> None:
     tiny.rules["cat /home/slurm/slurmfab-check"] = Answer(1, b"", b"cat: No such file or directory\n")
     tiny.shells["n1"].rules["^id "] = Answer(1, b"", b"id: no such user\n")
-    line = one(tiny.seen(Wish(only="allocation")), "allocation")
+    line = one(tiny.seen(QuickcheckOptions(only="allocation")), "allocation")
     assert "there is no user slurm on n1" in line.words
 
 
@@ -366,37 +368,37 @@ def test_no_two_nodes_says_what_the_others_are(tiny: Tiny) -> None:
     tiny.rules["show nodes"] = records(
         n1=IDLE, n2={**IDLE, "state": "DOWN*"}, n3={**IDLE, "used": 4, "state": "ALLOCATED"}
     )
-    line = one(tiny.seen(Wish(only="nodes")), "nodes")
+    line = one(tiny.seen(QuickcheckOptions(only="nodes")), "nodes")
     assert line.words == "no two nodes of one partition have room; n2 is DOWN*, n3 is ALLOCATED."
 
 
 def test_fewer_gpus_than_asked_for_fail(tiny: Tiny) -> None:
     tiny.rules["srun .*gres=gpu:a100:2 .*CUDA"] = "visible=0\nvisible=\n"
-    line = one(tiny.seen(Wish(only="gpus")), "gpus")
-    assert line.words == "a job that asked for 2 GPUs (--gres=gpu:a100:2) is told of 1."
+    line = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus")
+    assert line.words == "a job that requested 2 GPUs (--gres=gpu:a100:2) was given 1."
 
 
 def test_gpus_that_jobs_have_are_left_to_them(tiny: Tiny) -> None:
     part, all_of = ({**A100, "gres_used": f"gpu:a100:{used}(IDX:0)"} for used in (1, 2))
     tiny.rules["show nodes"] = records(n1=part, n2=all_of, n3=IDLE)
-    words = one(tiny.seen(Wish(only="gpus")), "gpus").words
-    assert words == "a job with one a100; not with all 2, for jobs have 1"
+    words = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus").words
+    assert words == "a job with one a100; not with all 2, because jobs use 1"
     tiny.rules["show nodes"] = records(n1=all_of, n2=all_of, n3=IDLE)
-    line = one(tiny.seen(Wish(only="gpus")), "gpus")
-    assert (line.outcome, line.words) == ("not run", "other jobs have all GPUs of n1.")
+    line = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus")
+    assert (line.outcome, line.words) == ("not run", "other jobs use all GPUs of n1.")
 
 
 def test_gpus_that_an_admin_has_taken_out_of_service_are_not_run_with_the_reason(tiny: Tiny) -> None:
     drained = {**A100, "state": "IDLE+DRAIN", "reason": "new fans [ann@2026-11-21T09:00:00]"}
     tiny.rules["show nodes"] = records(n1=drained, n2=drained, n3=IDLE)
-    line = one(tiny.seen(Wish(only="gpus")), "gpus")
+    line = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus")
     assert (line.outcome, line.words) == ("not run", "n1 is out of service: new fans.")
 
 
 def test_a_cluster_without_gpus_says_so_and_passes_the_rest(tiny: Tiny) -> None:
     tiny.rules["show nodes"] = records(n1=IDLE, n2=IDLE, n3=IDLE)
     summary = tiny.seen()
-    assert one(summary, "gpus").words == "Slurm knows no GPUs on n[1-3]."
+    assert one(summary, "gpus").words == "Slurm has no GPUs on n[1-3]."
     assert summary.exit_code == 0
 
 
@@ -417,12 +419,12 @@ exit code 0
         pytest.param(NCCL.format(wrong=0, bounds="0 OK"), "passed", "2 a100: 223.7 GB/s", id="well"),
         pytest.param(NCCL.format(wrong=3, bounds="3 FAILED"), "failed", "3 values are wrong", id="wrong"),
         pytest.param("n1: Test CUDA failure common.cu:1 'out of memory'\n", "failed", "Test CUDA failure", id="cuda"),
-        pytest.param("Killed\nexit code 137\n", "failed", "printed no figures: Killed", id="killed"),
+        pytest.param("Killed\nexit code 137\n", "failed", "printed no results: Killed", id="killed"),
     ],
 )
 def test_nccl_is_judged_by_its_figures(tiny: Tiny, output: str, outcome: str, words: str) -> None:
     tiny.rules["srun .*all_reduce_perf"] = output
-    line = one(tiny.seen(Wish(only="nccl")), "nccl")
+    line = one(tiny.seen(QuickcheckOptions(only="nccl")), "nccl")
     assert line.outcome == outcome
     assert words in line.words
 
@@ -432,14 +434,16 @@ def test_nccl_is_judged_by_its_figures(tiny: Tiny, output: str, outcome: str, wo
     [
         pytest.param("", "", "no container runtime (enroot with pyxis, apptainer, podman) on n1.", id="nothing"),
         pytest.param("runtime=enroot\n", "", "pyxis is not in plugstack.conf", id="enroot alone"),
-        pytest.param("runtime=apptainer\n", "", "name an image to try it: --image IMAGE.", id="no image"),
+        pytest.param(
+            "runtime=apptainer\n", "", "n1 has apptainer, but no image was given: --image IMAGE.", id="no image"
+        ),
     ],
 )
 def test_a_container_that_cannot_be_tried_is_not_run_and_says_why(
     tiny: Tiny, there: str, image: str, words: str
 ) -> None:
     tiny.rules["srun .*container-image"] = there
-    line = one(tiny.seen(Wish(only="container", image=image)), "container")
+    line = one(tiny.seen(QuickcheckOptions(only="container", image=image)), "container")
     assert line.outcome == "not run"
     assert words in line.words
 
@@ -480,7 +484,7 @@ def test_a_person_has_an_environment_of_their_own() -> None:
 
 
 def test_the_lines_are_there_for_machines_too(tiny: Tiny) -> None:
-    told = tiny.seen(Wish(only="nodes,nccl")).as_json()
+    told = tiny.seen(QuickcheckOptions(only="nodes,nccl")).as_json()
     assert (told["version"], told["passed"], told["not_run"], told["exit_code"]) == (1, 1, 1, 0)
     assert (told["user"], told["sender"], told["cluster"]) == ("slurm", "login", "tiny")
     assert set(told["checks"][0]) == {"check", "host", "outcome", "words", "repair", "seconds"}

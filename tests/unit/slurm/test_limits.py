@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.agent import limit_values as kinds
+from slurmfab.agent.accounting import limit_values as kinds
 from slurmfab.slurm import limits
 
 

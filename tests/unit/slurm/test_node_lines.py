@@ -114,7 +114,7 @@ def test_a_margin_is_kept_from_the_memory(total: int, margin: str, kept: int) ->
 
 @pytest.mark.parametrize("margin", ["", "a bit", "-5%", "3 percent", "5X"])
 def test_a_margin_that_is_none_is_refused(margin: str) -> None:
-    with pytest.raises(InputError, match="is no margin"):
+    with pytest.raises(InputError, match="is not a margin"):
         real_memory(16000, margin)
 
 

@@ -10,7 +10,7 @@ from slurmfab.slurm.preemption import Preemption, partition_settings, preemption
 
 LOW, HIGH = {"PriorityTier": "1", "PreemptMode": "REQUEUE"}, {"PriorityTier": "10"}
 URGENT: Mapping[str, str] = {"Preempt": "normal,scavenger"}
-BY_PARTITION = Preemption("preempt/partition_prio", "REQUEUE", requeues=True, spares_the_silent=True)
+BY_PARTITION = Preemption("preempt/partition_prio", "REQUEUE", requeues=True, partitions_default_to_off=True)
 
 
 def test_partitions_of_two_tiers_preempt_when_the_lower_one_has_a_mode() -> None:
@@ -65,7 +65,7 @@ def test_the_clusters_mode_lets_each_declared_one_work(declared: list[str], mode
 def test_a_qos_that_names_others_preempts_them(qos: list[Mapping[str, str]], mode: str) -> None:
     found = preemption([{}], qos, {})
     assert found is not None
-    assert (found.type, found.mode, found.spares_the_silent) == ("preempt/qos", mode, False)
+    assert (found.type, found.mode, found.partitions_default_to_off) == ("preempt/qos", mode, False)
 
 
 @pytest.mark.parametrize("nobody", ["-1", "none"])
@@ -83,7 +83,7 @@ def test_who_sets_the_type_or_a_mode_that_preempts_nobody_is_left_alone(own: Map
 
 def test_the_users_mode_for_the_whole_cluster_is_that_of_partitions_that_say_nothing() -> None:
     found = preemption([LOW, HIGH], [], {"PreemptMode": "CANCEL"})
-    assert found == Preemption("preempt/partition_prio", "CANCEL", requeues=True, spares_the_silent=False)
+    assert found == Preemption("preempt/partition_prio", "CANCEL", requeues=True, partitions_default_to_off=False)
     assert partition_settings(HIGH, found) == HIGH
 
 

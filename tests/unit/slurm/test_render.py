@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from slurmfab.clusterfile.private_tmp import PrivateTmp
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.facts import Cgroup, Gpu, Hardware
+from slurmfab.inventory.private_tmp import PrivateTmp
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.render import SlurmConf, render
 
@@ -76,8 +76,8 @@ def test_a_null_for_a_key_that_slurmfab_does_not_write_changes_nothing() -> None
 
 def test_further_keys_come_under_a_heading_by_name() -> None:
     text = render(with_own(TmpFS="/scratch", MaxJobCount="50000"))["slurm.conf"]
-    assert "\n# More from the cluster file.\nMaxJobCount=50000\nTmpFS=/scratch\n" in text
-    assert "More from the cluster file" not in render(CONF)["slurm.conf"]
+    assert "\n# Further keys of slurm_conf in the cluster file.\nMaxJobCount=50000\nTmpFS=/scratch\n" in text
+    assert "Further keys of slurm_conf in the cluster file" not in render(CONF)["slurm.conf"]
 
 
 def test_usable_cgroups_hold_jobs_to_what_they_got() -> None:
@@ -200,7 +200,7 @@ def test_an_unsupported_version_is_refused() -> None:
 
 
 def test_a_line_break_in_a_value_is_refused() -> None:
-    with pytest.raises(InputError, match="MailProg: its value holds a line break"):
+    with pytest.raises(InputError, match="MailProg: its value contains a line break"):
         render(with_own(MailProg="/bin/true\nSlurmUser=root"))
 
 

@@ -15,6 +15,7 @@ from slurmfab.errors import InputError, LoginRefused, Unreachable
 from slurmfab.ssh import connection
 from slurmfab.ssh.connection import (
     KEEPALIVE_SECONDS,
+    NO_KEY,
     UNACKNOWLEDGED_SECONDS,
     connect,
     explained,
@@ -78,12 +79,12 @@ def test_a_listener_that_speaks_no_ssh_is_told(hangs_up: int) -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (paramiko.AuthenticationException("no"), LoginRefused, "does not let admin in with"),
+        (paramiko.AuthenticationException("no"), LoginRefused, "refused the login of admin with"),
         (socket.gaierror(-2, "Name or service not known"), Unreachable, "the name 10.0.0.1 does not resolve"),
         (ConnectionRefusedError(), Unreachable, "nothing listens at 10.0.0.1 port 22"),
         (TimeoutError(), Unreachable, "no answer from 10.0.0.1 port 22 within 10 s"),
-        (paramiko.SSHException("Error reading SSH protocol banner"), Unreachable, "keeps silent"),
-        (EOFError(), Unreachable, "keeps silent"),
+        (paramiko.SSHException("Error reading SSH protocol banner"), Unreachable, "sends no SSH banner"),
+        (EOFError(), Unreachable, "sends no SSH banner"),
         (OSError(113, "No route to host"), Unreachable, "No route to host"),
         (ValueError(), Unreachable, "ValueError"),
     ],
@@ -99,12 +100,55 @@ def test_a_failed_connection_is_told_in_words(error: Exception, kind: type, word
     ("route", "offered"),
     [
         (Route("n1", "n1", "admin", key="/k/one"), "the key /k/one"),
-        (Route("n1", "n1", "admin", keys=("/k/a", "/k/b")), "the agent's keys and /k/a, /k/b"),
-        (Route("n1", "n1", "admin"), "the agent's keys and the default ones"),
+        (Route("n1", "n1", "admin", keys=("/k/a", "/k/b")), "the keys of the SSH agent and /k/a, /k/b"),
+        (Route("n1", "n1", "admin"), "the keys of the SSH agent and the default keys"),
     ],
 )
 def test_a_refused_login_names_what_was_offered(route: Route, offered: str) -> None:
     assert offered in explained(paramiko.AuthenticationException(), route).reason
+
+
+def test_a_login_without_any_key_is_told_with_how_to_name_or_make_one() -> None:
+    told = explained(paramiko.SSHException("No authentication methods available"), Route("n1", "10.0.0.1", "admin"))
+    assert type(told) is LoginRefused
+    assert "there is no SSH key for the login at 10.0.0.1 port 22: none in an SSH agent, none in ~/.ssh." in told.reason
+    assert "--key" in told.reason
+    assert "ssh-keygen -t ed25519" in told.reason
+    assert told.reason.endswith("ssh-copy-id admin@10.0.0.1.")
+
+
+def test_the_command_for_a_public_key_names_the_port() -> None:
+    told = explained(paramiko.AuthenticationException(), Route("n1", "10.0.0.1", "admin", port=2222))
+    assert "ssh-copy-id -p 2222 admin@10.0.0.1" in told.reason
+
+
+def test_keys_with_a_passphrase_and_no_agent_are_told() -> None:
+    told = explained(paramiko.PasswordRequiredException(), Route("n1", "10.0.0.1", "admin"))
+    assert (type(told), "ssh-add" in told.reason) == (LoginRefused, True)
+
+
+class Server(paramiko.ServerInterface):
+    """An sshd that lets nobody in."""
+
+    def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002
+        return "publickey"
+
+
+def test_paramiko_when_there_is_no_key_says_what_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        ours = socket.create_connection(("127.0.0.1", port))
+        server = paramiko.Transport(listening.accept()[0])
+        server.add_server_key(paramiko.ECDSAKey.generate())
+        server.start_server(event=threading.Event(), server=Server())
+        client = paramiko.SSHClient()
+        client.set_missing_host_key_policy(paramiko.MissingHostKeyPolicy())
+        with ours, pytest.raises(paramiko.SSHException, match=NO_KEY):
+            client.connect("127.0.0.1", port, "admin", sock=ours)
+        client.close()
+        server.close()
 
 
 def test_a_key_of_the_cluster_files_is_offered_alone(tmp_path: Path) -> None:
@@ -133,7 +177,7 @@ def test_a_host_may_show_only_keys_of_pinned_types() -> None:
 
 
 def test_a_key_that_is_missing_or_encrypted_or_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="There is no private key"):
+    with pytest.raises(InputError, match=r"The private key .* does not exist"):
         load_key(str(tmp_path / "missing"))
     paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "encrypted"), password="secret")
     with pytest.raises(InputError, match="has a passphrase"):
@@ -153,7 +197,7 @@ def test_a_listener_that_never_gets_to_the_end_of_a_login_is_given_up_in_time(
     takes_all: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "OPEN_SECONDS", 0.3)
-    with pytest.raises(Unreachable, match="does not say in time whether it lets admin in"):
+    with pytest.raises(Unreachable, match=r"SSH login timed out: .* neither accepted nor refused admin"):
         connect(Route("n1", "127.0.0.1", "admin", takes_all), NOBODY)
 
 
@@ -172,7 +216,7 @@ def test_a_login_that_hangs_is_not_taken_for_a_refusal() -> None:
 )
 def test_a_jump_host_that_gets_no_answer_is_told(words: str) -> None:
     told = explained(paramiko.SSHException(words), Route("n1", "10.0.0.1", "admin"))
-    assert "its jump host makes no connection to 10.0.0.1 port 22 (no answer)" in told.reason
+    assert "its jump host cannot connect to 10.0.0.1 port 22 (no answer)" in told.reason
 
 
 def test_small_packets_leave_at_once() -> None:

@@ -22,7 +22,7 @@ def test_each_host_has_its_result_or_its_error() -> None:
 
 
 def test_hosts_are_asked_at_the_same_time_but_no_more_than_the_fan_out() -> None:
-    meeting = threading.Barrier(2, timeout=10)
+    discovery = threading.Barrier(2, timeout=10)
     lock, now, most = threading.Lock(), 0, 0
 
     def ask(_: str) -> None:
@@ -30,7 +30,7 @@ def test_hosts_are_asked_at_the_same_time_but_no_more_than_the_fan_out() -> None
         with lock:
             now += 1
             most = max(most, now)
-        meeting.wait()
+        discovery.wait()
         with lock:
             now -= 1
 

@@ -109,7 +109,7 @@ def test_an_unknown_key_is_refused_with_its_fingerprint_and_the_flag() -> None:
     policy = PinnedKey("n1", {})
     with pytest.raises(HostKeyUnknown) as unknown:
         show(policy)
-    assert policy.shown is None
+    assert policy.shown == ("ssh-ed25519", ED25519)
     assert (unknown.value.host, unknown.value.key) == ("n1", ED25519)
     assert fingerprint(ED25519) in str(unknown.value)
     assert "--accept-new-host-keys" in str(unknown.value)

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from slurmfab.agent.main import MODULES
-from slurmfab.errors import AgentFailed, BecomeRefused, ConnectionLost, HostError, PythonMissing, SudoPasswordNeeded
+from slurmfab.errors import (
+    AgentFailed,
+    BecomeRefused,
+    ConnectionLost,
+    HostError,
+    PythonMissing,
+    SudoPasswordNeeded,
+    SudoPasswordWrong,
+)
 from slurmfab.ssh import modules
 from slurmfab.ssh.payload import BOOT, payload
 from slurmfab.ssh.payload import GREETING as GREETING_TEXT
@@ -111,22 +119,27 @@ def test_a_sudo_that_asks_when_no_password_is_known_gets_nothing() -> None:
     assert "--ask-sudo-password" in error.reason
 
 
-def test_a_password_is_tried_once_and_no_more() -> None:
+def test_a_password_is_given_to_a_sudo_once_and_no_more() -> None:
     error = refused(PROMPT, b"Sorry, try again.\n" + PROMPT, PROMPT, become=True, password=PASSWORD)
-    assert type(error) is BecomeRefused
+    assert type(error) is SudoPasswordWrong
     assert "does not accept the password" in error.reason
+
+
+def test_a_sudo_that_asks_only_once_is_known_to_have_refused_the_password() -> None:
+    error = refused(PROMPT, b"\nsudo: 1 incorrect password attempt\n", become=True, password=PASSWORD)
+    assert type(error) is SudoPasswordWrong
 
 
 @pytest.mark.parametrize(
     ("words", "kind", "reason"),
     [
-        (b"bash: line 1: exec: python3: not found\n", PythonMissing, "there is no python3"),
-        (b"sh: 1: exec: python3: not found\n", PythonMissing, "there is no python3"),
-        (b"zsh:1: command not found: python3\n", PythonMissing, "there is no python3"),
-        (b"sudo: python3: command not found\n", PythonMissing, "there is no python3"),
-        (b"bash: line 1: exec: sudo: not found\n", BecomeRefused, "there is no sudo"),
-        (b"admin is not in the sudoers file.\n", BecomeRefused, "sudo refuses: admin is not in the sudoers file"),
-        (b"sudo: a password is required\n", BecomeRefused, "sudo refuses: sudo: a password is required"),
+        (b"bash: line 1: exec: python3: not found\n", PythonMissing, "python3 is not installed"),
+        (b"sh: 1: exec: python3: not found\n", PythonMissing, "python3 is not installed"),
+        (b"zsh:1: command not found: python3\n", PythonMissing, "python3 is not installed"),
+        (b"sudo: python3: command not found\n", PythonMissing, "python3 is not installed"),
+        (b"bash: line 1: exec: sudo: not found\n", BecomeRefused, "sudo is not installed"),
+        (b"admin is not in the sudoers file.\n", BecomeRefused, "sudo refused: admin is not in the sudoers file"),
+        (b"sudo: a password is required\n", BecomeRefused, "sudo refused: sudo: a password is required"),
         (b"This account is currently not available.\n", AgentFailed, "This account is currently not available"),
         (b"", AgentFailed, "no message"),
         (b"\xff\xfe\n", AgentFailed, "did not start"),
@@ -143,7 +156,7 @@ def test_a_command_that_is_gone_before_the_code_could_be_sent_is_told_by_its_own
 
 
 def test_a_host_that_keeps_silent_before_the_greeting_is_lost() -> None:
-    assert "fallen silent" in refused(TimeoutError()).reason
+    assert "no data for 30 s" in refused(TimeoutError()).reason
 
 
 def test_an_answer_is_its_lines_without_signs_of_life_and_without_the_last() -> None:
@@ -174,10 +187,10 @@ def test_an_error_of_the_agents_is_told() -> None:
 @pytest.mark.parametrize(
     ("says", "words"),
     [
-        ((TimeoutError(),), "it has fallen silent"),
+        ((TimeoutError(),), "no data for 30 s"),
         ((OSError("reset by peer"),), "reset by peer"),
-        ((b'{"outcome": 1}\n',), "the agent ended before its answer did"),
-        ((b"Killed\n",), "the agent ended before its answer did: Killed."),
+        ((b'{"outcome": 1}\n',), "the agent ended in the middle of its answer"),
+        ((b"Killed\n",), "the agent ended in the middle of its answer: Killed."),
     ],
 )
 def test_an_agent_that_is_lost_in_an_answer_is_told_with_its_last_words(says: Iterable[Said], words: str) -> None:
@@ -222,7 +235,7 @@ def frames(sent: bytes) -> list[bytes]:
 
 
 def names_in(packed: bytes) -> set[str]:
-    return {name.rpartition(".")[2] for name in json.loads(zlib.decompress(packed))}
+    return {name.removeprefix("slurmfab.agent.") for name in json.loads(zlib.decompress(packed))}
 
 
 def test_a_session_that_knows_its_first_request_when_started_brings_just_its_modules() -> None:

@@ -53,7 +53,7 @@ def test_limits_are_shown_by_account_and_qos() -> None:
     ("limits", "more", "words"),
     [
         (None, {"has_database": False}, "this cluster has no accounting database"),
-        (None, {}, "is unknown: slurmdbd does not answer"),
+        (None, {}, "limits are unknown: slurmdbd does not answer"),
         (UserLimits(), {}, "ann has no account."),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from slurm_output_files import VERSIONS, answer, big_cluster, seen, text
@@ -102,10 +104,30 @@ def test_a_time_of_slurms_when_read_gives_seconds(shown: str, value: int) -> Non
     assert seconds(shown) == value
 
 
+def calls_made_by(work: Callable[[], object]) -> int:
+    """How many calls Python makes for some work: a measure of time that no load of the machine changes."""
+    made = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return made
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-def test_three_thousand_nodes_when_read_and_counted_take_less_than_a_second(version: str) -> None:
-    large = big_cluster(version, nodes=3000, jobs=6000)
-    begun = time.process_time()
+def test_status_when_a_cluster_is_ten_times_as_large_then_takes_ten_times_the_work(version: str) -> None:
+    small, large = big_cluster(version, nodes=60, jobs=120), big_cluster(version, nodes=600, jobs=1200)
     told = Status("big", from_answer(large), {}).as_json()
-    assert time.process_time() - begun < 1
-    assert (told["nodes"]["total"], told["jobs"]["running"]) == (3000, 6000)
+    assert (told["nodes"]["total"], told["jobs"]["running"]) == (600, 1200)
+
+    def calls(answer: dict[str, Any]) -> int:
+        return calls_made_by(lambda: Status("big", from_answer(answer), {}).as_json())
+
+    assert calls(large) < 11 * calls(small)
+    assert calls(large) < 200 * (600 + 1200)

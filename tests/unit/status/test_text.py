@@ -6,15 +6,11 @@ import io
 
 import pytest
 from slurm_output_files import VERSIONS, answer, seen
+from terminals import Terminal, shown_on
 
 from slurmfab.status.cluster_state import Status
 from slurmfab.status.snapshot import Snapshot, from_answer
 from slurmfab.status.text import MOST_JOBS, duration, write
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def text_of(status: Status, user: str = "", out: io.StringIO | None = None) -> str:
@@ -79,6 +75,17 @@ def test_colours_are_for_terminals_and_not_for_those_who_want_none(monkeypatch: 
     assert "\x1b[" in text_of(status, out=Terminal())
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in text_of(status, out=Terminal())
+
+
+@pytest.mark.parametrize("width", [30, 60])
+def test_a_narrow_terminal_breaks_no_word(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    status = Status("titanic", seen("24.11"), {})
+    out = Terminal()
+    text_of(status, "ann", out)
+    lines = shown_on(out)
+    assert max(map(len, lines)) <= width
+    assert {word for line in lines for word in line.split()} >= set(text_of(status, "ann").split())
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0, "00:00:00"), (178031, "2-01:27:11"), (3661, "01:01:01")])

@@ -1,0 +1,40 @@
+"""Accounts, QOS and limits of one user in slurmdbd, returned as text."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+from slurmfab.agent.core.resource import Context, ResourceFailed
+
+ASSOCIATION_FIELDS = (
+    "Account", "Partition", "DefaultQOS", "QOS", "MaxJobs", "MaxSubmitJobs", "MaxWall", "MaxTRES", "GrpJobs", "GrpTRES",
+)  # fmt: skip
+QOS_FIELDS = (
+    "Name", "MaxJobsPU", "MaxSubmitPU", "MaxTRESPU", "MaxJobsPA", "MaxTRESPA", "MaxWall", "MaxTRES", "GrpJobs",
+    "GrpTRES",
+)  # fmt: skip
+"""The fields to print, as sacctmgr(1) of 22.05 to 26.05 names them; a user's limits include inherited ones."""
+
+LIMITS_TIMEOUT = 20.0
+PARSABLE = ("--noheader", "--parsable2")
+
+
+def read(user: str, context: Context) -> Dict[str, str]:
+    """The user's associations and all QOS, as sacctmgr prints them.
+
+    Args:
+        user: login name.
+        context: runs the programs.
+
+    Returns:
+        The texts `associations` and `qos`; an empty dict if slurmdbd does not answer.
+    """
+    commands = {
+        "associations": ("sacctmgr", *PARSABLE, "show", "associations", "where", "user=" + user,
+                         "format=" + ",".join(ASSOCIATION_FIELDS)),
+        "qos": ("sacctmgr", *PARSABLE, "show", "qos", "format=" + ",".join(QOS_FIELDS)),
+    }  # fmt: skip
+    try:
+        return {name: context.must(argv, seconds=LIMITS_TIMEOUT) for name, argv in commands.items()}
+    except ResourceFailed:
+        return {}

@@ -1,0 +1,186 @@
+"""The file format of a backup: an uncompressed tar(5) of compressed parts, with a manifest as the last member.
+
+The deployer writes such files, and so does a host whose timer makes backups. The length of a part is known only after
+it was read, so its header is written last. Only the owner can read the file at any time, and the file gets its name
+only when it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import tarfile
+import time
+from typing import Any, Dict, Mapping, Optional
+
+from slurmfab.agent.core.replace import sync
+
+FORMAT = 1
+"""Version of the format, stored in the manifest."""
+
+MANIFEST = "manifest.json"
+STATE, FILES, DATABASE, KEY = "state.tar.gz", "etc-slurm.tar.gz", "database.sql.gz", "munge.key"
+DATABASE_FILES = "etc-slurm-of-database.tar.gz"
+"""/etc/slurm of slurmdbd's host, if that is not the controller."""
+
+CLUSTER_FILE, LOCK = "cluster.yaml", "cluster.lock.json"
+
+SUFFIX = ".tar"
+UNFINISHED = ".new-"
+"""Prefix of the names of files that are not complete."""
+
+BLOCK = tarfile.BLOCKSIZE
+
+
+class Archive:
+    """A backup file that is being written.
+
+    Args:
+        directory: where the file is created; only its owner may have access to it.
+        name: the file's name without its suffix.
+        suffix: the end of the file's name.
+    """
+
+    def __init__(self, directory: str, name: str, suffix: str = SUFFIX) -> None:
+        self.directory = directory
+        self.name = name
+        self.suffix = suffix
+        self.parts: Dict[str, Dict[str, Any]] = {}
+        self.new = os.path.join(directory, "%s%s.%s" % (UNFINISHED, name, os.urandom(4).hex()))
+        descriptor = os.open(self.new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self.file = os.fdopen(descriptor, "wb")
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.header = 0
+        self.begun = time.time()
+        self.digest = hashlib.sha256()
+
+    def begin(self) -> None:
+        """Begin a part."""
+        self.header = self.file.tell()
+        self.file.write(bytes(BLOCK))
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        """Append bytes to the present part."""
+        self.digest.update(data)
+        self.file.write(data)
+
+    def end(self, name: str, about: Optional[Mapping[str, Any]] = None) -> None:
+        """Complete the present part.
+
+        Args:
+            name: of the part.
+            about: what the manifest says about it besides size and digest.
+        """
+        end = self.file.tell()
+        size = end - self.header - BLOCK
+        self.file.write(bytes(-size % BLOCK))
+        after = self.file.tell()
+        self.file.seek(self.header)
+        self.file.write(header(name, size, self.begun))
+        self.file.seek(after)
+        self.parts[name] = {"size": size, "sha256": self.digest.hexdigest(), **(about or {})}
+
+    def drop(self) -> None:
+        """Discard the present part."""
+        self.file.seek(self.header)
+        self.file.truncate()
+
+    def add(self, name: str, data: bytes, about: Optional[Mapping[str, Any]] = None) -> None:
+        """Add a part whose content is in memory.
+
+        Args:
+            name: of the part.
+            data: its content.
+            about: what the manifest says about it besides size and digest.
+        """
+        self.begin()
+        self.write(data)
+        self.end(name, about)
+
+    def finish(self, about: Mapping[str, Any]) -> str:
+        """Write the manifest and give the file its name, with a number if that name is taken.
+
+        Args:
+            about: what the manifest says besides the parts.
+
+        Returns:
+            The file's path.
+        """
+        manifest = {"format": FORMAT, **about, "parts": dict(self.parts)}
+        self.add(MANIFEST, json.dumps(manifest, indent=1).encode("ascii"))
+        self.file.write(bytes(2 * BLOCK))
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        number = 1
+        while True:
+            name = self.name if number == 1 else "%s-%d" % (self.name, number)
+            path = os.path.join(self.directory, name + self.suffix)
+            try:
+                take_name(self.new, path)
+            except FileExistsError:
+                number += 1
+                continue
+            sync(self.directory)
+            return path
+
+    def abandon(self) -> None:
+        """Remove the file, unless it was finished."""
+        self.file.close()
+        if os.path.lexists(self.new):
+            os.unlink(self.new)
+
+
+def take_name(new: str, path: str) -> None:
+    """Rename a file to a name that does not exist yet.
+
+    Raises:
+        FileExistsError: the name is taken.
+    """
+    try:
+        os.link(new, path)
+        os.unlink(new)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # Some file systems have no hard links.
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
+        os.rename(new, path)
+
+
+def sweep(directory: str, beginning: str = UNFINISHED) -> None:
+    """Remove unfinished files of killed processes; a running one holds a lock on its file (flock(2)).
+
+    Args:
+        directory: where.
+        beginning: prefix of the names of unfinished files.
+    """
+    for name in os.listdir(directory):
+        if name.startswith(beginning):
+            with contextlib.suppress(OSError), open(os.path.join(directory, name), "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(file.name)
+
+
+def header(name: str, size: int, when: float) -> bytes:
+    """The tar header of a part: one block for any size (GNU format for more than 8 GiB).
+
+    Args:
+        name: of the part.
+        size: in bytes.
+        when: seconds since 1970.
+    """
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = size, int(when), 0o600
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def stamp(seconds: float) -> str:
+    """A time in UTC as in names of backups, such as `20261121T143200Z`."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))

@@ -1,0 +1,61 @@
+"""Differences between the actual and the wanted state, as text that is safe to print on a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+DIFF_LINES = 200
+"""The maximum number of lines of a unified diff in a report."""
+
+
+def difference(before: str, after: str) -> str:
+    """A unified diff of two texts, limited to `DIFF_LINES` lines.
+
+    Args:
+        before: the actual text.
+        after: the wanted text.
+    """
+    import difflib  # slow to import, and most requests find no difference
+
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), "actual", "wanted", lineterm="", n=2))
+    if not lines:
+        return "only the line ends differ"
+    if len(lines) > DIFF_LINES:
+        lines = [*lines[:DIFF_LINES], "... and %d more lines" % (len(lines) - DIFF_LINES)]
+    return "\n".join(lines)
+
+
+DIGEST_DIGITS = 32
+"""Hexadecimal digits of a digest: half of SHA-256, more than enough to distinguish two values."""
+
+
+def digests(before: Any, after: Any, key: str) -> str:
+    """Keyed digests (HMAC) of both values, joined by a slash; empty without a key.
+
+    Args:
+        before: the actual value.
+        after: the wanted value.
+        key: a random key of one saved plan, so that the digests of two plans cannot be compared, and a digest reveals
+            nothing about a secret that cannot be guessed.
+    """
+    if not key:
+        return ""
+    import hashlib  # slow to import, and needed only for a saved plan
+    import hmac
+
+    values = ("" if side is None else str(side) for side in (before, after))
+    data = (value.encode("utf-8", "surrogateescape") for value in values)
+    return "/".join(hmac.new(key.encode(), one, hashlib.sha256).hexdigest()[:DIGEST_DIGITS] for one in data)
+
+
+UNPRINTABLE = {number: "\\x%02x" % number for number in (*range(9), *range(11, 32), 127)}
+"""Control characters except tab and newline, because a host's file must not control the operator's terminal."""
+
+
+def text(value: Any) -> str:
+    """A value of a state as reports show it: lists with commas, empty for `None`, control characters as `\\xNN`."""
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        value = ",".join(str(item) for item in value)
+    return str(value).encode("utf-8", "backslashreplace").decode().translate(UNPRINTABLE)

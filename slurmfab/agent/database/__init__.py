@@ -1,0 +1,1 @@
+"""MariaDB and slurmdbd on the host of the accounting database."""

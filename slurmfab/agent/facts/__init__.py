@@ -1,0 +1,1 @@
+"""What a host is, read before anything is planned."""

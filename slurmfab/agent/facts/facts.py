@@ -1,0 +1,256 @@
+"""The facts of a host, read once before planning, as JSON values for `slurmfab.facts.from_answer`.
+
+Programs run only for what no file tells, so that a host answers within some ten milliseconds.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import sys
+import time
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
+
+from slurmfab.agent.core.host_paths import MUNGE_KEY, PROGRAMS
+from slurmfab.agent.core.reading import entries, names, read_bytes, read_text
+from slurmfab.agent.facts import cgroups, gpus, hardware, network
+from slurmfab.agent.packages import dpkg_status
+from slurmfab.agent.services import systemctl
+
+MAILERS = ("/usr/bin/mail", "/usr/bin/mailx")
+MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
+AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
+CONFIGLESS_DROP_IN = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.conf"
+"""The drop-in of slurmd's unit with which slurmd fetches Slurm's files from slurmctld."""
+
+LIBRARIES, PLUGINS = "/usr/lib", "slurm-wlm"
+JOB_CONTAINER = "job_container_conf"
+SLURM_FILES = {
+    name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
+    for name in ("slurm_conf", "gres_conf", "cgroup_conf", JOB_CONTAINER)
+}
+
+
+def read(request: Mapping[str, Any]) -> Dict[str, Any]:
+    """All facts of this host.
+
+    Args:
+        request: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
+            that also count as GPUs; `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to
+            read these files; `root`: where the file system begins.
+
+    Returns:
+        The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
+    """
+    root = request.get("root", "/").rstrip("/")
+    users = tuple(request.get("users", ()))
+    accounts = read_accounts(root, users)
+    found = gpus.read(root, request.get("gpu_files", ()))
+    return {
+        "hostname": os.uname().nodename.split(".")[0],
+        **system(root),
+        "addresses": network.addresses(),
+        "accounts": accounts,
+        "groups": read_groups(root, (*users, *request.get("groups", ()))),
+        "uids": taken(root + "/etc/passwd", {str(one["uid"]): name for name, one in accounts.items()}),
+        "gids": taken(root + "/etc/group", {}),
+        "busy_uids": busy_uids(),
+        "packages": dpkg_status.versions(dpkg_status.read(root), request.get("packages", ())),
+        "hardware": hardware.read(root),
+        "gpus": found,
+        "driverless_gpus": gpus.without_driver(root, found),
+        "gpu_plugins": gpu_plugins(root),
+        "cgroup": cgroups.read(root),
+        "ssh_host_keys": ssh_host_keys(root),
+        "public_key": public_key(root, accounts),
+        "munge_key": munge_key(root) if request.get("with_munge_key") else "",
+        **slurm_files(root, bool(request.get("with_slurm_conf"))),
+        "services": services(root, tuple(request.get("services", ()))),
+        "boot": boot(),
+        "mail_program": mail_program(root),
+        "programs": names(root + PROGRAMS),
+        "clock": time.time(),
+    }
+
+
+def munge_key(root: str) -> str:
+    """The munge key in base64, empty if there is none."""
+    return binascii.b2a_base64(read_bytes(root + MUNGE_KEY), newline=False).decode()
+
+
+def gpu_plugins(root: str) -> List[str]:
+    """The values that AutoDetect can have here (gres.conf(5)), by the names of Slurm's installed GPU plugins."""
+    libraries = root + LIBRARIES
+    found = {name for folder in names(libraries) for name in names("%s/%s/%s" % (libraries, folder, PLUGINS))}
+    return [name for name in AUTODETECT if "gpu_%s.so" % name in found]
+
+
+def mail_program(root: str) -> str:
+    """The program for slurmctld's mail (slurm.conf(5), MailProg); empty if mail cannot be sent.
+
+    Debian's mailers pass mail to `sendmail`, which every mail system provides; they fail without it.
+    """
+    has_system = any(os.access(root + path, os.X_OK) for path in MAIL_SYSTEMS)
+    return next((path for path in MAILERS if has_system and os.access(root + path, os.X_OK)), "")
+
+
+def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:
+    """Whether slurmd fetches Slurm's files, and the texts of the host's own files.
+
+    Missing and unwanted files are empty texts; the small job_container.conf is always read.
+
+    Args:
+        root: where the file system begins.
+        is_wanted: whether to read the other files.
+    """
+    texts = {
+        name: (read_bytes(root + path) if is_wanted or name == JOB_CONTAINER else b"").decode(errors="replace")
+        for name, path in SLURM_FILES.items()
+    }
+    return {"fetches": os.path.exists(root + CONFIGLESS_DROP_IN), **texts}
+
+
+def boot() -> str:
+    """A mark that changes with each boot: the kernel's boot ID and the start of PID 1.
+
+    The start matters in containers, which share a kernel. It is in ticks since the kernel's boot, shifted by a time
+    namespace (proc(5), time_namespaces(7)).
+    """
+    start = read_text("/proc/1/stat").rpartition(")")[2].split()[19:20]
+    shifts = dict(line.split()[:2] for line in read_text("/proc/1/timens_offsets").splitlines())
+    ticks = int(start[0]) - int(shifts.get("boottime", 0)) * os.sysconf("SC_CLK_TCK") if start else 0
+    return "%s %d" % (read_text("/proc/sys/kernel/random/boot_id"), ticks)
+
+
+def os_release(root: str) -> Dict[str, str]:
+    """The fields of os-release(5)."""
+    lines = (read_text(root + "/etc/os-release") or read_text(root + "/usr/lib/os-release")).splitlines()
+    return {name: value.strip("\"'") for name, _, value in (line.partition("=") for line in lines)}
+
+
+def read_accounts(root: str, users: Iterable[str]) -> Dict[str, Dict[str, Any]]:
+    """UID, GID, home and shell of the users that exist here, by name.
+
+    NSS is asked; with another root only /etc/passwd is read.
+    """
+    if root:
+        local = {fields[0]: fields for fields in entries(root + "/etc/passwd")}
+        return {
+            user: {"uid": int(one[2]), "gid": int(one[3]), "home": one[5], "shell": one[6]}
+            for user, one in ((user, local[user]) for user in users if user in local)
+        }
+    import pwd  # only for the real root
+
+    found = {}
+    for user in users:
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            continue
+        found[user] = {"uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
+    return found
+
+
+def read_groups(root: str, groups: Iterable[str]) -> Dict[str, int]:
+    """GIDs of the groups that exist here, by name.
+
+    NSS is asked; with another root only /etc/group is read.
+    """
+    if root:
+        local = {fields[0]: int(fields[2]) for fields in entries(root + "/etc/group")}
+        return {group: local[group] for group in groups if group in local}
+    import grp
+
+    found = {}
+    for group in groups:
+        try:
+            found[group] = grp.getgrnam(group).gr_gid
+        except KeyError:
+            continue
+    return found
+
+
+def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
+    """Names by ID, from a file in the format of passwd(5) or group(5).
+
+    Args:
+        path: of the file.
+        more: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
+    """
+    return {**{fields[2]: fields[0] for fields in entries(path) if len(fields) > 2}, **more}  # noqa: PLR2004
+
+
+def busy_uids() -> List[int]:
+    """UIDs of running processes: real, effective, saved and file system UID."""
+    busy = {0}
+    for pid in names("/proc"):
+        if not pid.isdigit():
+            continue
+        try:
+            owner = os.stat("/proc/" + pid).st_uid
+            if owner:
+                busy.add(owner)
+                continue
+            # After a change of user the files in /proc may still belong to root; kernel threads have no exe.
+            os.readlink("/proc/%s/exe" % pid)
+        except OSError:
+            continue
+        status = read_bytes("/proc/%s/status" % pid).partition(b"\nUid:")[2].partition(b"\n")[0]
+        busy.update(int(uid) for uid in status.split())
+    return sorted(busy)
+
+
+def system(root: str) -> Dict[str, str]:
+    """Distribution, codename, architecture, and the version of the Python that runs the agent."""
+    release = os_release(root)
+    fields = {"os_id": "ID", "os_like": "ID_LIKE", "codename": "VERSION_CODENAME"}
+    return {
+        **{fact: release.get(name, "") for fact, name in fields.items()},
+        "architecture": dpkg_status.architecture(dpkg_status.read(root)),
+        "python": "%d.%d.%d" % sys.version_info[:3],
+    }
+
+
+def ssh_host_keys(root: str) -> Dict[str, str]:
+    """sshd's public host keys in base64, by type."""
+    keys = {}
+    for name in names(root + "/etc/ssh"):
+        if name.startswith("ssh_host_") and name.endswith("_key.pub"):
+            words = read_text(root + "/etc/ssh/" + name).split()
+            if len(words) > 1:
+                keys[words[0]] = words[1]
+    return keys
+
+
+def public_key(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> str:
+    """The slurm user's SSH public key, empty if there is none."""
+    home = accounts.get("slurm", {}).get("home", "")
+    return read_text(root + home + "/.ssh/id_ed25519.pub") if home else ""
+
+
+def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:
+    """ActiveState of the units that exist; empty if systemd does not run."""
+    if not units or root or not os.path.isdir("/run/systemd/system"):
+        return {}
+    import subprocess  # not every request needs it
+
+    argv = systemctl.show_command(units, ("LoadState", "ActiveState"))
+    try:
+        shown = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return service_states(units, shown.decode(errors="replace"))
+
+
+def service_states(units: Sequence[str], shown: str) -> Dict[str, str]:
+    """ActiveState by unit, for the units that exist.
+
+    Args:
+        units: unit names.
+        shown: the output of `systemctl show` for them.
+    """
+    return {
+        unit: properties.get("ActiveState", "")
+        for unit, properties in systemctl.parse_show(units, shown).items()
+        if properties.get("LoadState") not in ("not-found", None)
+    }

@@ -1,0 +1,58 @@
+"""A file that has to be absent."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from slurmfab.agent.core import replace
+from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+
+
+class Absent(Resource):
+    """No file, symbolic link or device at this path; a directory there is a failure.
+
+    Args:
+        path: absolute path.
+        secret: whether no report may show the content that the file had.
+    """
+
+    kind: ClassVar[str] = "absent"
+    path: str
+    secret: bool = False
+
+    def name(self) -> str:
+        """The path."""
+        return self.path
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:  # noqa: ARG002
+        """The file."""
+        return (self.path,)
+
+    def holds_secret(self, path: str) -> bool:  # noqa: ARG002
+        """Whether the file was declared a secret."""
+        return self.secret
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """No file."""
+        return {"file": None}
+
+    def actual(self, context: Context) -> State:
+        """Whether the file, or a copy of a secret beside it, exists.
+
+        Raises:
+            ResourceFailed: a directory has this path.
+        """
+        path = context.path(self.path)
+        if os.path.isdir(path) and not os.path.islink(path):
+            raise ResourceFailed("%s is a directory; only files are removed" % path)
+        left = replace.leftovers(path) if self.secret else []
+        return {"file": "present" if os.path.lexists(path) or left else None}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Remove the file; for a secret also the copies that interrupted runs left beside it."""
+        path = context.path(self.path)
+        if self.secret:
+            replace.remove_leftovers(*os.path.split(path))
+        if os.path.lexists(path):
+            os.unlink(path)

@@ -1,0 +1,1 @@
+"""The munge key: making, comparing and rotating it."""

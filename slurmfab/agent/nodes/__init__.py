@@ -1,0 +1,1 @@
+"""Compute nodes as slurmctld sees them: drained, resumed, rebooted, tried with a job."""

@@ -1,0 +1,1 @@
+"""Packages of the distribution, from its mirror or from a bundle."""

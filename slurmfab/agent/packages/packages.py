@@ -1,0 +1,183 @@
+"""Debian packages, installed by apt-get(8)."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import ClassVar, Tuple
+
+from slurmfab.agent.core.reading import names
+from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.packages import bundle_place, daemon_policy, dpkg_status
+
+LISTS = "/var/lib/apt/lists"
+LISTS_AGE = 86400.0
+"""Seconds after which package lists are fetched again."""
+
+LOCK_SECONDS = 120.0
+"""How long to wait for the locks of apt and dpkg, which a new machine's first update may hold."""
+
+INSTALL_SECONDS = 7200.0
+"""Time limit of an installation; it is never killed before, because a killed dpkg leaves half-installed packages."""
+
+ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "APT_LISTCHANGES_FRONTEND": "none"}
+
+OPTIONS = (
+    "-q", "-y", "-o", "DPkg::Lock::Timeout=%d" % LOCK_SECONDS,
+    "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
+    # No fsync per file: an interrupted installation is repeated anyway.
+    "-o", "Dpkg::Options::=--force-unsafe-io",
+)  # fmt: skip
+
+MINIMAL = ("--no-install-recommends", "--no-remove")
+"""Options of apt-get: install no recommended packages, and remove none."""
+
+FIX_BROKEN = ("--fix-broken", "install")
+"""Arguments of apt-get that complete unfinished packages and install their missing dependencies."""
+
+
+class Packages(Resource):
+    """Installed packages of any version; the installation does not start their daemons.
+
+    Args:
+        names: package names.
+        bundle: digest of the bundle that the packages come from; empty for the host's own package sources.
+    """
+
+    kind: ClassVar[str] = "packages"
+    names: Tuple[str, ...]
+    bundle: str = ""
+
+    def name(self) -> str:
+        """The package names, with commas."""
+        return ",".join(self.names)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Every package installed, and nothing left by an interrupted run."""
+        return {**dict.fromkeys(self.names, "installed"), "policy-rc.d": None, "bundle": None}
+
+    def actual(self, context: Context) -> State:
+        """dpkg's state of each package, and what an interrupted run left."""
+        left = {"policy-rc.d": daemon_policy.leftover(context)}
+        # Packages of this bundle were just copied here for this installation; converging removes them.
+        left["bundle"] = None if self.bundle else bundle_place.leftover(context)
+        return {**dpkg_status.states(dpkg_status.read(context.root), self.names), **left}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Install the missing packages, and remove what an interrupted run left.
+
+        Raises:
+            ResourceFailed: apt-get failed.
+        """
+        missing = [package for package in self.names if package in differing]
+        if not missing:
+            daemon_policy.restore(context)
+            bundle_place.remove(context)
+            return
+        from slurmfab.agent.packages import apt_errors  # slow to compile, and most runs install nothing
+
+        with daemon_policy.daemons_wait(context):
+            if dpkg_status.is_interrupted(context.root):
+                context.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"],
+                            seconds=INSTALL_SECONDS, env=ENVIRONMENT)  # fmt: skip
+            source = bundle_place.options(context, self.bundle) if self.bundle else ()
+            is_fresh = bool(source) or lists_are_fresh(context, time.time())
+            complaints = "" if is_fresh else update(context)
+            code, output = install(context, missing, source)
+            if code != 0 and is_fresh and not source and apt_errors.is_stale(output):
+                complaints = update(context)
+                code, output = install(context, missing)
+            if code != 0:
+                raise ResourceFailed(apt_errors.explain(output + complaints))
+        bundle_place.remove(context)
+
+
+def lists_are_fresh(context: Context, now: float) -> bool:
+    """Whether the package lists exist and were fetched within a day.
+
+    The list files carry the mirror's time stamps; the time stamps of apt's directories show when apt fetched last.
+
+    Args:
+        context: the request's context.
+        now: seconds since 1970.
+    """
+    folder = context.path(LISTS)
+    if not any("_Packages" in name for name in names(folder)):
+        return False
+    fetched = max(os.stat(path).st_mtime for path in (folder, folder + "/partial") if os.path.isdir(path))
+    return now - fetched < LISTS_AGE
+
+
+def update(context: Context) -> str:
+    """Fetch the package lists; failures are returned and not raised.
+
+    One broken package source does not matter when the others have the packages.
+
+    Returns:
+        The output of apt-get if it complained, otherwise empty.
+    """
+    code, output = apt_get(context, ["update"])
+    return "" if code == 0 and "\nErr:" not in output else "\n" + output
+
+
+def install(context: Context, packages: list[str], source: Tuple[str, ...] = ()) -> tuple[int, str]:
+    """Install packages without recommended ones and without removing others.
+
+    What an interrupted run left is completed first, because apt-get refuses all other work until then.
+
+    Args:
+        context: the request's context.
+        packages: package names.
+        source: options of apt-get that select another package source; empty for the host's own.
+
+    Returns:
+        The exit code of apt-get and all that it printed.
+    """
+    if dpkg_status.is_interrupted(context.root):
+        code, output = complete(context, source)
+        if code != 0:
+            return code, output
+    return apt_get(context, [*source, *MINIMAL, "install", "--", *packages])
+
+
+def complete(context: Context, source: Tuple[str, ...]) -> tuple[int, str]:
+    """Complete what an interrupted run left half unpacked, or without dependencies.
+
+    Packages that were being unpacked are unpacked again, which neither dpkg nor apt-get does by itself. A failure of
+    that is ignored: the package may have no source here, and `apt-get --fix-broken install` decides.
+
+    Args:
+        context: the request's context.
+        source: as for `install`.
+
+    Returns:
+        The exit code of `apt-get --fix-broken install`, and all that was printed.
+    """
+    again = reinstall_torn(context)
+    printed = apt_get(context, [*source, *MINIMAL, *again])[1] if again else ""
+    code, output = apt_get(context, [*source, *MINIMAL, *FIX_BROKEN])
+    return code, printed + output
+
+
+def reinstall_torn(context: Context) -> list[str]:
+    """The arguments of apt-get that unpack again what dpkg was unpacking when it was killed; empty for nothing."""
+    torn = dpkg_status.torn_packages(dpkg_status.read(context.root))
+    return ["--fix-broken", "--reinstall", "install", "--", *torn] if torn else []
+
+
+def apt_get(context: Context, arguments: list[str]) -> tuple[int, str]:
+    """Run apt-get, and repeat it for up to two minutes while another program holds a lock.
+
+    Returns:
+        Its exit code and all that it printed.
+    """
+    from slurmfab.agent.packages import apt_errors
+
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        done = context.run(["apt-get", *OPTIONS, *arguments], seconds=INSTALL_SECONDS, env=ENVIRONMENT)
+        output = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+        # DPkg::Lock::Timeout covers dpkg's lock only, not the locks of the lists and the archives.
+        if done.returncode == 0 or not apt_errors.is_locked(output) or time.monotonic() > deadline:
+            return done.returncode, output
+        time.sleep(2)

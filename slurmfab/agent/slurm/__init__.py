@@ -1,0 +1,1 @@
+"""Slurm's configuration files and state on the host."""

@@ -1,0 +1,148 @@
+"""Slurm's configuration files as a set: the installed Slurm parses all of them before any is replaced."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import ClassVar, Dict, List, Tuple
+
+from slurmfab.agent.core import replace
+from slurmfab.agent.core.program_name import FAB
+from slurmfab.agent.core.reading import names
+from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.identities.users_and_groups import group_name, user_name
+
+STAGING_PREFIX = ".slurmfab-"
+"""Prefix of the names of staging directories."""
+
+SLURM_CONF = "slurm.conf"
+
+DEVICE_GONE = (
+    ". A device that the lock names is missing, and slurmd would not start without it. Repair the hardware, or accept "
+    "the present hardware: %s replace-node NODE --accept-hardware" % FAB
+)
+"""Advice when gres.conf names a missing device file: slurmd ends with a fatal error then (24.11, gres.c)."""
+
+
+class SlurmFiles(Resource):
+    """Slurm's text files in one directory, owned by root, mode 0644.
+
+    All files, also unchanged ones, are staged in a new directory, and the installed Slurm has to accept them there.
+
+    Args:
+        directory: absolute, such as /etc/slurm; it has to exist.
+        files: name and content of each.
+        node: this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs.
+        beside: names of files in the directory that are kept as they are and parsed along, if they exist.
+    """
+
+    kind: ClassVar[str] = "slurm-files"
+    directory: str
+    files: Tuple[Tuple[str, str], ...]
+    node: str = ""
+    beside: Tuple[str, ...] = ()
+
+    def name(self) -> str:
+        """The directory."""
+        return self.directory
+
+    def touches(self, differing: frozenset[str]) -> tuple[str, ...]:
+        """The files that differ."""
+        return tuple("%s/%s" % (self.directory, name) for name, _ in self.files if {name, name + " access"} & differing)
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Content and access of each file, and no staging directory of a killed run."""
+        state: Dict[str, object] = dict(self.files)
+        state.update({name + " access": "root:root 0644" for name, _ in self.files})
+        return {**state, "leftovers": None}
+
+    def actual(self, context: Context) -> State:
+        """Content and access of each file as they are, and staging directories that were left behind."""
+        state: Dict[str, object] = {"leftovers": ",".join(self.leftovers(context)) or None}
+        for name, _ in self.files:
+            path = context.path("%s/%s" % (self.directory, name))
+            content, status = replace.read(path), replace.regular(path)
+            if content is None or status is None:
+                # A missing file is reported as one difference, not two.
+                state[name + " access"] = "root:root 0644"
+                continue
+            state[name] = content.decode("utf-8", "surrogateescape")
+            owner, group = user_name(context, status.st_uid, "root"), group_name(context, status.st_gid, "root")
+            state[name + " access"] = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
+        return state
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
+        """Stage the files, let Slurm parse them, then rename each that differs into its place, slurm.conf last.
+
+        Raises:
+            ResourceFailed: Slurm refuses the files; nothing was replaced.
+        """
+        import shutil  # slow to import both, and most runs change nothing
+        import tempfile
+
+        directory = context.path(self.directory)
+        for name in self.leftovers(context):
+            shutil.rmtree(os.path.join(directory, name))
+        if not os.path.isdir(directory):
+            raise ResourceFailed("the directory %s is missing; is Slurm installed?" % self.directory)
+        changing = sorted(
+            (name for name, _ in self.files if name in differing), key=lambda name: (name == SLURM_CONF, name)
+        )
+        stage = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=directory)
+        try:
+            for name, content in self.files:
+                replace.put(os.path.join(stage, name), content.encode("utf-8", "surrogateescape"), 0, 0, 0o644)
+            for name in self.beside:
+                unchanged = replace.read(os.path.join(directory, name))
+                if unchanged is not None:
+                    replace.put(os.path.join(stage, name), unchanged, 0, 0, 0o644)
+            if changing:
+                self.parse_with_slurm(context, stage)
+            for name in changing:
+                path = os.path.join(directory, name)
+                replace.regular(path)
+                os.rename(os.path.join(stage, name), path)
+        finally:
+            shutil.rmtree(stage)
+        for name, _ in self.files:
+            if name + " access" in differing and name not in changing:
+                replace.change_access(os.path.join(directory, name), 0, 0, 0o644)
+
+    def parse_with_slurm(self, context: Context, stage: str) -> None:
+        """Let the installed Slurm parse the staged files.
+
+        scontrol only parses slurm.conf and contacts no daemon; `slurmd -G` also reads gres.conf and looks at the
+        devices.
+
+        Raises:
+            ResourceFailed: Slurm refuses them; the text has its errors.
+        """
+        conf = os.path.join(stage, SLURM_CONF)
+        done = context.run(["scontrol", "show", "hostnames", "x"], env={"SLURM_CONF": conf})
+        if done.returncode == 0 and self.node and os.path.exists(context.path("/usr/sbin/slurmd")):
+            done = context.run(["slurmd", "-G", "-N", self.node, "-f", conf], env={"SLURM_CONF": conf})
+        if done.returncode != 0:
+            errors = slurm_errors((done.stderr + b"\n" + done.stdout).decode(errors="replace"), stage, self.directory)
+            errors += DEVICE_GONE if "stat gres.conf file" in errors else ""
+            raise ResourceFailed("the installed Slurm refuses the new files, so nothing was replaced: %s" % errors)
+
+    def leftovers(self, context: Context) -> List[str]:
+        """Names of staging directories. Only one session works on a host at a time, so none of them is in use."""
+        directory = context.path(self.directory)
+        staged = (name for name in names(directory) if name.startswith(STAGING_PREFIX))
+        return [name for name in staged if os.path.isdir(os.path.join(directory, name))]
+
+
+def slurm_errors(output: str, stage: str, directory: str) -> str:
+    """The errors in the output of a Slurm program, in their order, each once, six at most.
+
+    Args:
+        output: everything that the program printed.
+        stage: the staging directory, which is gone when the text is read.
+        directory: the directory to name in its place.
+    """
+    lines = [line.strip() for line in output.replace(stage, directory).splitlines() if line.strip()]
+    wrong = [line for line in lines if re.search("error|fatal", line)] or lines
+    # A line begins with the program's name and often a time stamp.
+    bare = [re.sub(r"^(?:\S+: )?(?:\[[^\]]*\] )?(?=error|fatal)", "", line) for line in wrong]
+    return " | ".join(list(dict.fromkeys(bare))[:6]) or "it gave no reason"

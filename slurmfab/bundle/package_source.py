@@ -1,0 +1,37 @@
+"""The source of packages that every task gives to the engine: bundles, for clusters whose cluster file names any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slurmfab.engine.package_source import ResourcesByHost
+    from slurmfab.engine.run import Run
+    from slurmfab.inventory.loading import Inventory
+    from slurmfab.plan.plan_input import PlanInput
+
+
+@dataclass(frozen=True)
+class BundleSource:
+    """Packages from the bundles in the cluster file; without bundles hosts use their own repositories.
+
+    The modules that read and send bundles are loaded only for clusters that have one.
+    """
+
+    def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
+        """The hosts that lack packages which no bundle has, each with the reason; see `PackageSource.refusals`."""
+        if not plan_input.cluster.bundle:
+            return {}
+        from slurmfab.bundle import selection
+
+        return selection.refusals(inventory, plan_input, hosts)
+
+    def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
+        """Send packages from bundles to the hosts that lack them; see `PackageSource.deliver`."""
+        if not plan_input.cluster.bundle:
+            return resources
+        from slurmfab.bundle import pushing
+
+        return pushing.deliver(run, plan_input, resources)

@@ -1,0 +1,201 @@
+"""Runs the checks of `slurmfab.checks` with pytest, over SSH connections of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurmfab import atomic_file
+from slurmfab.checks import failover
+from slurmfab.checks.display import Display
+from slurmfab.checks.hosts import Shells, open_shells
+from slurmfab.checks.results import Result, Verdict
+from slurmfab.engine import session
+from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.inventory import loading
+from slurmfab.inventory.loading import Inventory
+from slurmfab.program_name import FAB
+from slurmfab.ssh.host_keys import PinnedKey
+
+if TYPE_CHECKING:
+    from slurmfab.checks.plugin import Checks
+
+CHECKS = Path(__file__).parent
+ORDER = (
+    "reachable",
+    "daemons",
+    "identity",
+    "people",
+    "munge",
+    "clock",
+    "ssh",
+    "configuration",
+    "nodes",
+    "health",
+    "cgroups",
+    "jobs",
+    "database",
+    "accounting",
+    "limits",
+    "gpus",
+    "mail",
+    "backups",
+    "performance",
+)
+"""The groups of checks in the order in which they run; each relies on those before it. Add new files here."""
+
+Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
+"""Opens shells on the named hosts of a cluster; see `slurmfab.checks.hosts.open_shells`."""
+
+INTERRUPTED = 2
+"""Exit code of pytest after Ctrl-C (pytest.ExitCode.INTERRUPTED)."""
+
+
+def check(
+    cluster: str, hosts: str, only: str, junit: str, output: session.Output, *, with_failover: bool = False
+) -> int:
+    """Check a cluster and print the results.
+
+    Args:
+        cluster: the cluster file's path, empty for the default one.
+        hosts: hostlist, empty for all hosts.
+        only: groups of checks or parts of checks' names, separated by commas; empty for all checks.
+        junit: path of a JUnit XML file for the results, empty for none.
+        output: options of the output.
+        with_failover: whether to test only a takeover by the backup controller and back.
+
+    Returns:
+        The exit code; see `Verdict.exit_code`.
+
+    Raises:
+        InputError: an option is wrong, or the cluster has never been deployed.
+    """
+    if with_failover and (hosts or only or junit):
+        raise InputError("--failover is about the controllers alone: leave out --hosts, --only and --junit.")
+    known = loading.load_named(cluster)
+    names = session.select_hosts(known.cluster, hosts, known.path)
+    display = Display(sys.stderr if output.json == "-" else sys.stdout, verbose=output.verbose)
+    ask = output.asker()
+    opener = opener_with(ask, ask() if ask and output.ask_password else "")
+    groups, report = tuple(filter(None, only.split(","))), Path(junit) if junit else None
+    display.begin()
+    try:
+        if with_failover:
+            verdict = failover.verify(known, opener=opener, heard=display.check_done)
+        else:
+            verdict = verify(known, names, groups, opener=opener, heard=display.check_done, junit=report)
+    finally:
+        display.end()
+    display.show(verdict)
+    write_json(verdict, output)
+    return verdict.exit_code
+
+
+def opener_with(ask: Callable[[], str] | None, password: str) -> Opener:
+    """A function that opens shells on hosts by SSH.
+
+    Args:
+        ask: prompts for the sudo password; `None` if prompting is impossible.
+        password: the sudo password if it is known already; empty if not.
+    """
+
+    def opener(inventory: Inventory, hosts: Sequence[str]) -> AbstractContextManager[Shells]:
+        policies = {host: PinnedKey(host, session.trusted_keys(inventory, host)) for host in inventory.cluster.hosts}
+        return open_shells(inventory, hosts, policies, ask, password)
+
+    return opener
+
+
+def write_json(verdict: Verdict, output: session.Output) -> None:
+    """Write the results as JSON if the options of the output request it."""
+    text = json.dumps(verdict.as_json(), indent=2) + "\n"
+    if output.json == "-":
+        sys.stdout.write(text)
+    elif output.json:
+        atomic_file.write(Path(output.json), text)
+
+
+def verify(
+    known: Inventory,
+    hosts: Sequence[str],
+    only: Sequence[str] = (),
+    *,
+    opener: Opener,
+    heard: Callable[[tuple[Result, ...]], None] = lambda _: None,
+    junit: Path | None = None,
+) -> Verdict:
+    """Run the checks on these hosts and return their results; they change nothing, but run small jobs.
+
+    Args:
+        known: the cluster.
+        hosts: names of the hosts to check; checks that compare them with the primary controller connect to it too.
+        only: groups of checks or parts of checks' names; empty for all.
+        opener: opens the shells of hosts.
+        heard: called with the results of each check when it ends.
+        junit: JUnit XML file for the results; `None` for none.
+
+    Raises:
+        InputError: a word of `only` matches no check, or the cluster has never been deployed.
+    """
+    from slurmfab.checks.plugin import Checks  # pytest is slow to import
+
+    if not known.lock.ids:
+        raise InputError(f"{known.path} has never been deployed, so there is nothing to check: {FAB} deploy.")
+    begin = time.monotonic()
+    asked = tuple(dict.fromkeys((known.cluster.controller, *hosts)))
+    with opener(known, asked) as shells:
+        checks = Checks(known, hosts, shells, only, heard)
+        try:
+            run_pytest(checks, junit)
+        finally:
+            if checks.slurm:
+                with contextlib.suppress(SlurmfabError):
+                    checks.slurm.cancel()
+    return Verdict(known.cluster.name, tuple(checks.results.values()), time.monotonic() - begin)
+
+
+def run_pytest(checks: Checks, junit: Path | None) -> None:
+    """Run pytest on the checks of this package, without the user's configuration, conftest files and plugins.
+
+    Raises:
+        InputError: a word of `only` matches no check.
+        SlurmfabError: pytest could not run the checks.
+        KeyboardInterrupt: the user pressed Ctrl-C.
+    """
+    import pytest  # slow to import
+
+    files = [str(CHECKS / f"test_{group}.py") for group in ORDER]
+    options = [
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(CHECKS),
+        "--noconftest",
+        "--import-mode=importlib",
+        "--assert=plain",
+        "--capture=no",
+        "--disable-plugin-autoload",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:terminal",
+        *(["--junitxml", str(junit)] if junit else []),
+    ]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        code = pytest.main([*options, *files], plugins=[checks])
+    unknown = checks.unknown_words()
+    if unknown:
+        raise InputError(f"--only {','.join(unknown)}: no check is called that. Groups of checks: {', '.join(ORDER)}.")
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if not checks.results:
+        raise SlurmfabError(f"pytest did not run the checks (exit code {int(code)}): {said.getvalue().strip()[-500:]}")

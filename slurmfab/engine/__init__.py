@@ -1,0 +1,1 @@
+"""Runs over a cluster's hosts: facts and comparisons are requested, differences converged, outcomes reported."""

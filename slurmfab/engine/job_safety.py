@@ -1,0 +1,277 @@
+"""Safety of jobs during a run: a change that harms jobs is refused unless it was allowed.
+
+Jobs are counted before and after the changes, so that the report tells which ended by themselves and which were lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from slurmfab.agent.core.resource import OK
+from slurmfab.engine import drain_first
+from slurmfab.engine.drain_first import DrainTarget
+from slurmfab.engine.job_waiting import NODES_AND_JOBS
+from slurmfab.engine.report import Step
+from slurmfab.engine.run import JobImpact, Run
+from slurmfab.errors import AgentFailed, HostError, JobsInTheWay
+from slurmfab.hostlist import fold, shell_word
+from slurmfab.impact.approvals import task_that_allows
+from slurmfab.impact.disruptive_changes import disruptions, refusal
+from slurmfab.impact.forecast import Forecast, labelled
+from slurmfab.impact.job_tally import JobTally, missing, running, tally
+from slurmfab.impact.restart_requirements import Requirement
+from slurmfab.plan.phases.daemons import renewal, runs_slurmctld
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.program_name import FAB
+from slurmfab.status import snapshot
+from slurmfab.status.snapshot import Job, Snapshot, job_from
+
+ANSWER_SECONDS = 30.0
+"""Seconds that slurmctld may take to answer after a change: it reads the state of all jobs when it starts."""
+
+ENDING_SECONDS = 10.0
+"""Seconds to wait for the final state of jobs that are completing; KillWait and an epilog may take longer."""
+
+POLL_SECONDS = 0.5
+MIN_JOB_AGE = 300
+"""Default of MinJobAge: seconds for which slurmctld keeps ended jobs (slurm.conf(5))."""
+
+
+class JobSafety:
+    """Keeps the jobs of a cluster safe during one run.
+
+    A run without differences sends no request to Slurm.
+
+    Args:
+        run: the run; gains the impact on jobs.
+        pause: waits for that many seconds.
+    """
+
+    def __init__(self, run: Run, pause: Callable[[float], None] = time.sleep) -> None:
+        self.run = run
+        self.pause = pause
+        self.plan_input: PlanInput | None = None
+        self.differs = False
+        self.slurm = Snapshot()
+        self.drained: DrainTarget | None = None
+        self.jobs_before: dict[str, Job] = {}
+        self.running_before = 0
+        self.counted_at: float | None = None
+        self.min_job_age = MIN_JOB_AGE
+
+    @property
+    def impact(self) -> JobImpact:
+        """The impact on jobs that the run's report shows."""
+        return self.run.job_impact
+
+    @impact.setter
+    def impact(self, impact: JobImpact) -> None:
+        """Replace the impact in the run."""
+        self.run.set_job_impact(impact)
+
+    def assess(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
+        """Find out what the changes would do to jobs, and which nodes an interrupted run left drained.
+
+        Args:
+            plan_input: the plan's input.
+            steps: the comparison of the plan with the hosts.
+        """
+        compared = tuple(steps)
+        self.plan_input, self.differs = plan_input, any(step.differs for step in compared)
+        asks_slurm = (self.differs or has_left_drained(compared)) and may_have_jobs(plan_input)
+        self.slurm = self.snapshot() if asks_slurm else Snapshot()
+        forecast = Forecast()
+        if self.differs:
+            labels = labelled(plan_input.differences, plan_input.slurm_version)
+            found = disruptions(plan_input.differences, plan_input.slurm_version, self.slurm.jobs)
+            forecast = Forecast(labels, renewal(plan_input, self.run.remaining(self.run.hosts)), found)
+        left_drained = drain_first.still_drained(self.slurm)
+        self.impact = replace(self.impact, forecast=forecast, left_drained=left_drained)
+
+    def refuse(self, plan_input: PlanInput, steps: Iterable[Step]) -> None:
+        """Stop the run before its changes, if these would harm jobs and the user did not allow that.
+
+        Args:
+            plan_input: the plan's input.
+            steps: the comparison of the plan with the hosts.
+
+        Raises:
+            JobsInTheWay: the message names the changes, the jobs, and the options that allow the changes.
+            HostError: the jobs on the cluster are unknown.
+        """
+        self.assess(plan_input, steps)
+        self.refuse_unknown_jobs()
+        elsewhere = task_that_allows(self.run.options.command)
+        text = refusal(self.impact.forecast.disruptions, self.run.options.approvals, elsewhere)
+        if text:
+            self.impact = replace(self.impact, is_refused=True)
+            again = " Then run this command again." if elsewhere else ""
+            done = "Nothing more was changed." if self.run.steps else "Nothing was changed."
+            raise JobsInTheWay(f"{text}\n{done}{again}")
+
+    def refuse_unknown_jobs(self) -> None:
+        """Stop if slurmctld runs but does not list its jobs, and the changes could harm some.
+
+        Raises:
+            HostError: the message has slurmctld's error.
+        """
+        harmful = [
+            str(label.difference)
+            for label in self.impact.forecast.labels
+            if label.need in (Requirement.DRAINED, Requirement.NO_JOBS)
+        ]
+        if self.slurm.is_up and self.slurm.trouble and harmful:
+            unknown = f"So the jobs that these changes would harm are unknown: {'; '.join(harmful)}."
+            raise HostError(self.run.controller, f"{snapshot.no_answer(self.slurm)} {unknown} Nothing was changed.")
+
+    def drain_first(self) -> bool:
+        """With `--drain-first`: drain the nodes and partitions whose jobs would be harmed, and wait for these jobs.
+
+        Where there is nothing to drain, the jobs are counted, since the changes follow.
+
+        Returns:
+            Whether there was anything to drain. Then the hosts have to be asked again, since time has passed.
+
+        Raises:
+            SlurmfabError: Slurm does not drain the nodes, or does not answer for too long.
+        """
+        assert self.plan_input is not None, "`assess` comes first"
+        approvals = self.run.options.approvals
+        if approvals.drain_first:
+            target = drain_first.target_of(self.impact.forecast.disruptions, approvals.allowed, self.slurm)
+            if target.is_needed:
+                self.drained = target
+                drain_first.drain_and_wait(self.run, target, self.slurm, self.pause)
+                return True
+        if self.differs and self.slurm.is_up:
+            self.count_jobs(self.plan_input, self.slurm)
+        return False
+
+    def count_jobs(self, plan_input: PlanInput, slurm: Snapshot) -> None:
+        """Note the jobs that must still be there after the changes; a second call adds jobs that are new since then.
+
+        Args:
+            plan_input: the plan's input.
+            slurm: Slurm now.
+        """
+        if self.counted_at is None:
+            self.counted_at = time.monotonic()
+            self.min_job_age = min_job_age(plan_input)
+            self.running_before = len(running(slurm.jobs))
+        self.jobs_before = {**{job.number: job for job in slurm.jobs}, **self.jobs_before}
+
+    def finish(self) -> None:
+        """Count the jobs again and resume what was drained; called when all changes are done."""
+        self.count_jobs_again()
+        was_drained = bool(self.drained and self.drained.nodes)
+        resumes_others = self.run.options.approvals.drain_first and self.impact.left_drained
+        if self.plan_input and (was_drained or resumes_others):
+            drain_first.resume_drained(self.run, self.run.remaining(self.plan_input.compute_nodes))
+            left = tuple(node for node in self.impact.left_drained if node in self.run.failed_hosts)
+            self.impact = replace(self.impact, left_drained=left)
+        self.drained = None
+        self.report_left_drained()
+
+    def report_left_drained(self) -> None:
+        """Print which nodes an interrupted run left drained."""
+        if self.impact.left_drained and self.run.options.command != "resume":
+            self.run.progress.line(format_left_drained(self.impact.left_drained))
+
+    def report_unfinished(self) -> None:
+        """Print what became of the jobs and what is still drained, when the run ends early."""
+        for line in self.impact.tally.lines if self.impact.tally else ():
+            self.run.progress.line(line)
+        if self.drained:
+            self.run.progress.line(drain_first.format_still_drained(self.drained, self.slurm))
+        else:
+            self.report_left_drained()
+
+    def count_jobs_again(self) -> None:
+        """Compare the jobs with those before the changes, if these were counted."""
+        if self.counted_at is None or self.impact.tally is not None:
+            return
+        if self.plan_input and not dict(self.plan_input.files)["slurm.conf"]:
+            return  # a rollback to the state before the first deployment removes slurmctld
+        now = self.snapshot_after()
+        if now is None:
+            self.impact = replace(self.impact, tally=JobTally(self.running_before, None))
+            return
+        allowed = frozenset(job.number for one in self.impact.forecast.disruptions for job in one.jobs)
+        remembers = time.monotonic() - self.counted_at < self.min_job_age
+        try:
+            ends = self.final_states(missing(self.jobs_before.values(), now.jobs))
+        except HostError:
+            ends, remembers = {}, False
+        counted = tally(self.jobs_before.values(), now.jobs, ends, remembers=remembers, accepted=allowed)
+        self.impact = replace(self.impact, tally=replace(counted, before=self.running_before))
+
+    def snapshot_after(self) -> Snapshot | None:
+        """Slurm after the changes; `None` if slurmctld does not answer within `ANSWER_SECONDS`."""
+        begun = time.monotonic()
+        while self.run.controller not in self.run.failed_hosts:
+            with contextlib.suppress(HostError):
+                now = self.snapshot()
+                if now.is_up and not now.trouble:
+                    return now
+            if time.monotonic() - begun > ANSWER_SECONDS:
+                break
+            self.pause(POLL_SECONDS)
+        return None
+
+    def final_states(self, jobs: Iterable[Job]) -> dict[str, Job]:
+        """The jobs as slurmctld shows them now, by id; waits up to `ENDING_SECONDS` for jobs that are completing.
+
+        Raises:
+            HostError: the controller does not answer.
+        """
+        numbers = [job.number for job in jobs]
+        begun = time.monotonic()
+        while numbers:
+            request = {"op": "slurm", "parts": [], "numbers": numbers}
+            lines = self.run.transport.call(self.run.controller, request)
+            answer = next((line["slurm"] for line in lines if "slurm" in line), None)
+            if answer is None:
+                reason = "the agent's answer contains no job data. This is a bug; please report it."
+                raise AgentFailed(self.run.controller, reason)
+            found = {job.number: job for job in map(job_from, answer.get("named", "").splitlines()) if job}
+            is_completing = any(job.state == "COMPLETING" for job in found.values())
+            if not is_completing or time.monotonic() - begun > ENDING_SECONDS:
+                return found
+            self.pause(POLL_SECONDS)
+        return {}
+
+    def snapshot(self) -> Snapshot:
+        """Slurm now: its nodes and jobs."""
+        return snapshot.ask(self.run.transport, self.run.controller, NODES_AND_JOBS)
+
+
+def may_have_jobs(plan_input: PlanInput) -> bool:
+    """Whether a slurmctld may have jobs: one is running, or a controller did not answer."""
+    if not plan_input.controller_facts.slurm_conf:
+        return False
+    controllers = plan_input.cluster.controllers
+    return any(name not in plan_input.facts or runs_slurmctld(plan_input, name) for name in controllers)
+
+
+def has_left_drained(steps: Iterable[Step]) -> bool:
+    """Whether a comparison found nodes that an interrupted run left drained."""
+    outcomes = (outcome for step in steps if step.phase == "nodes" for outcome in step.outcomes)
+    return any(outcome.status == OK and outcome.message for outcome in outcomes)
+
+
+def min_job_age(plan_input: PlanInput) -> int:
+    """Seconds for which slurmctld keeps ended jobs."""
+    value = plan_input.setting_before("MinJobAge")
+    return int(value) if value.isdigit() else MIN_JOB_AGE
+
+
+def format_left_drained(nodes: tuple[str, ...]) -> str:
+    """The message about nodes that an interrupted run left drained."""
+    names = fold(nodes)
+    return (
+        f"{names}: still drained by a deployment that was interrupted. To continue it: {FAB} deploy --drain-first; "
+        f"to resume the nodes: {FAB} resume {shell_word(nodes)}."
+    )

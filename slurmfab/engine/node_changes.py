@@ -1,0 +1,54 @@
+"""Changes outside of a deployment's phases: resources on one host, or the same resources on several hosts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.engine.report import Step
+from slurmfab.engine.requests import request_apply
+from slurmfab.engine.run import Run
+from slurmfab.errors import DeployFailed, HostError, SlurmfabError
+from slurmfab.ssh.fan_out import on_each
+
+
+def change(run: Run, phase: str, host: str, *resources: Resource) -> None:
+    """Apply resources on one host; if this fails, the run ends.
+
+    Args:
+        run: gains a step if anything differed.
+        phase: name of the step in reports.
+        host: the host's name.
+        resources: what the host shall have.
+
+    Raises:
+        DeployFailed: a resource failed.
+        HostError: the host does not answer.
+    """
+    begun = time.monotonic()
+    run.progress.begin(phase, (host,))
+    outcomes = request_apply(run, host, resources, dry_run=False)
+    step = Step(phase, host, tuple(outcomes), time.monotonic() - begun)
+    if step.differs:
+        run.record_steps(step)
+    run.progress.host_done(host, step)
+    if step.has_failed:
+        failed = step.with_status("failed")[0]
+        raise DeployFailed(f"{host}: {failed.id}: {failed.message}")
+
+
+def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource) -> None:
+    """Apply the same resources on hosts at once; a host that fails or does not answer is excluded.
+
+    Args:
+        run: gains a step for each host where anything differed.
+        phase: name of the steps in reports.
+        hosts: names of the hosts.
+        resources: what each host shall have.
+    """
+    for host, answer in on_each(hosts, lambda host: change(run, phase, host, *resources)):
+        if isinstance(answer, HostError):
+            run.exclude(host, answer)
+        elif isinstance(answer, SlurmfabError):
+            run.exclude(host, HostError(host, str(answer).removeprefix(f"{host}: ")))

@@ -1,0 +1,75 @@
+"""Notices about hosts that need no change, or that a deployment does not change; printed once in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slurmfab.agent.core.resource import OK
+from slurmfab.agent.nodes.registered import LEFT_DRAINED
+from slurmfab.engine.report import Step
+from slurmfab.engine.run import Run
+from slurmfab.folding import fold_lines
+from slurmfab.impact import gpu_changes
+from slurmfab.impact.hardware_changes import GPUS
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.preflight import gres
+from slurmfab.plan.preflight.cgroups import cgroup_notices
+from slurmfab.program_name import FAB
+
+PRUNABLE = ("person-gone",)
+"""Kinds of resources that --prune removes."""
+
+
+def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
+    """Print all notices that a survey gives rise to.
+
+    Args:
+        run: the run, whose progress prints them.
+        plan_input: what the survey was planned from.
+        steps: the outcomes of the survey.
+    """
+    tell_of_resources(run, steps)
+    for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
+        run.progress.line(line)
+    tell_folded(run, gres.remarks(plan_input, run.hosts))
+
+
+def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
+    """Print the messages of resources that are as wanted; `JobSafety` reports nodes that are still drained."""
+    messages: list[tuple[str, str]] = []
+    is_prunable = False
+    for step in steps:
+        for outcome in step.with_status(OK):
+            if outcome.message and outcome.message != LEFT_DRAINED:
+                messages.append((step.host, outcome.message))
+                is_prunable |= outcome.id.partition(":")[0] in PRUNABLE
+    tell_folded(run, messages)
+    if is_prunable and not run.options.approvals.prune:
+        run.progress.line(f"{FAB} deploy --prune removes such users; their files stay.")
+
+
+def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
+    """Print which nodes have other hardware than the lock, which no deployment changes.
+
+    Args:
+        run: the run.
+        plan_input: the plan's input.
+        steps: a step for each of these nodes; see `drift.other_hardware`.
+    """
+    lines = []
+    for step in steps:
+        gpus = gpu_changes.changes(plan_input.host(step.host).gpus, plan_input.facts[step.host].gpus)
+        words = [change.words for change in gpus]
+        for outcome in step.outcomes:
+            words += [
+                f"{one.name} is {one.actual} instead of {one.wanted}" for one in outcome.changes if one.name != GPUS
+            ]
+            lines.append((step.host, f"other hardware: {'; '.join(words)}; {outcome.message}"))
+    for line in fold_lines(lines):
+        run.progress.line(line)
+
+
+def tell_folded(run: Run, notices: Iterable[tuple[str, str]]) -> None:
+    """Print notices, pairs of a host and a text without its full stop, folded over the hosts with the same text."""
+    for line in fold_lines(notices):
+        run.progress.line(f"{line}.")

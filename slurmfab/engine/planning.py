@@ -1,0 +1,147 @@
+"""From the hosts' facts to the input of a plan: which hosts are excluded, what is refused, and what the lock gains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from slurmfab.engine import database_password
+from slurmfab.engine.actor import stamp
+from slurmfab.engine.run import Run
+from slurmfab.errors import HostFailed
+from slurmfab.facts import HostFacts
+from slurmfab.impact.approvals import Approvals
+from slurmfab.impact.disruptive_changes import LOST_LIMITS
+from slurmfab.inventory import job_scripts, people_ids, system_ids
+from slurmfab.inventory.job_scripts import Scripts
+from slurmfab.inventory.loading import Inventory
+from slurmfab.plan.database_order import require_slurmdbd
+from slurmfab.plan.plan_input import PlanInput, pin
+from slurmfab.plan.preflight import judging
+
+
+@dataclass(frozen=True)
+class LocalInput:
+    """What a plan takes from the deployer's machine, besides the cluster file and the lock.
+
+    Args:
+        database_password: password of an external accounting database; empty where there is none.
+        scripts: the scripts that nodes run before and after jobs.
+        stamp: who runs the deployment and when, for the reasons of drained nodes.
+    """
+
+    database_password: str
+    scripts: Scripts
+    stamp: str
+
+
+def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
+    """Read the files that the cluster file names.
+
+    Args:
+        inventory: the cluster.
+        with_scripts: whether the scripts that nodes run around jobs are read too.
+
+    Raises:
+        InputError: a file is missing or not fit for use.
+    """
+    cluster = inventory.cluster
+    password = database_password.read(cluster.database)
+    scripts = job_scripts.read(cluster, inventory.path.parent) if with_scripts else {}
+    return LocalInput(password, scripts, stamp())
+
+
+def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
+    """Exclude the hosts that are not fit for the plan, and return what the plan for the others is made from.
+
+    Args:
+        run: excludes unfit hosts; its lock gains what the facts show.
+        facts: of the hosts that answered.
+        with_scripts: whether the plan takes the scripts that nodes run around jobs from the deployer's machine.
+
+    Raises:
+        DeployFailed: the controller is excluded, or slurmdbd's host while the new slurm.conf depends on it.
+        IdConflict: the hosts' UIDs and GIDs contradict each other.
+        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for.
+    """
+    inventory, approvals = run.inventory, run.options.approvals
+    local = read_local_input(inventory, with_scripts=with_scripts)
+    for host, reason in judging.left_out(inventory.cluster, inventory.lock, facts, approvals.allowed).items():
+        run.exclude(host, HostFailed(host, reason))
+    run.require_controller()
+    fit = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
+    plan_input = make_plan_input(inventory, fit, local, approvals)
+    refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
+    run.update_lock(plan_input.lock)
+    return plan_input
+
+
+def make_plan_input(
+    inventory: Inventory, facts: Mapping[str, HostFacts], local: LocalInput, approvals: Approvals
+) -> PlanInput:
+    """The input of a plan, with the lock as the facts complete it.
+
+    Args:
+        inventory: the cluster file, and the lock before.
+        facts: of the hosts that are fit.
+        local: the deployer's part.
+        approvals: what the user agreed to.
+
+    Raises:
+        IdConflict: the hosts' UIDs and GIDs contradict each other.
+        InputError: a decision in the lock is in the way.
+    """
+    may_move, may_lose = approvals.move_ids, LOST_LIMITS in approvals.allowed
+    lock = pin(inventory.cluster, inventory.lock, facts, move_ids=may_move, may_lose=may_lose)
+    return PlanInput(
+        cluster=inventory.cluster,
+        lock=lock,
+        facts=facts,
+        stamp=local.stamp,
+        move_ids=may_move,
+        prune=approvals.prune,
+        database_password=local.database_password,
+        scripts=local.scripts,
+    )
+
+
+def refuse_unfit(
+    before: Inventory,
+    plan_input: PlanInput,
+    *,
+    hosts: tuple[str, ...],
+    failed: Collection[str],
+    allowed: Collection[str],
+) -> None:
+    """Refuse what the installed Slurm, or the hosts, cannot do, or cannot do while hosts are missing.
+
+    Args:
+        before: the cluster file, and the lock before.
+        plan_input: with the lock that is to be.
+        hosts: the hosts that the run is about.
+        failed: the hosts that are excluded from the run.
+        allowed: names of the disruptive changes that the user allowed.
+
+    Raises:
+        DeployFailed: slurmdbd's host is excluded while the new slurm.conf depends on it.
+        IdConflict: numbers of users would change on hosts that are not in the run, or do not answer.
+        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for.
+    """
+    cluster, ids, facts = plan_input.cluster, plan_input.lock.ids, plan_input.facts
+    people_ids.refuse_partial(cluster, {*facts, *failed}, before.lock.ids, ids)
+    if plan_input.move_ids:
+        system_ids.refuse_partial_move(hosts, cluster.hosts, before.lock.ids, ids, facts)
+    judging.refuse_unfit(plan_input, hosts, allowed)
+    require_slurmdbd(plan_input, failed)
+
+
+def exclude_without_packages(run: Run, plan_input: PlanInput) -> None:
+    """Exclude the hosts that lack packages which the run's source of packages does not have.
+
+    Raises:
+        InputError: a bundle that is needed is missing or damaged.
+        DeployFailed: the controller is among these hosts.
+    """
+    for host, reason in run.packages.refusals(run.inventory, plan_input, run.remaining(run.hosts)).items():
+        run.exclude(host, HostFailed(host, reason))
+    run.require_controller()

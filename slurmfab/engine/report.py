@@ -1,0 +1,228 @@
+"""The report of a run: outcomes by phase and host, as data, as JSON, and as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from sys import intern
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from slurmfab.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Change, Outcome
+from slurmfab.errors import (
+    AgentFailed,
+    AnotherRun,
+    BecomeRefused,
+    HostError,
+    HostFailed,
+    PythonMissing,
+    SlurmfabError,
+    Unreachable,
+)
+from slurmfab.folding import fold_lines
+from slurmfab.impact.forecast import Forecast
+
+if TYPE_CHECKING:
+    from slurmfab.impact.job_tally import JobTally
+
+DONE, FAILURE, LEFT_OUT = 0, 1, 3
+"""Exit codes: all hosts are as wanted; something failed; done, but some hosts were skipped."""
+
+LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
+"""Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""
+
+NOT_DEPLOYING = ("drain", "reboot", "resume")
+"""Commands after which a deployment does not help failed hosts: jobs still run there, or an admin has drained them."""
+
+DIFFERS = "differs"
+"""The status of a resource that differs from what is wanted and that a deployment does not change."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The outcomes of one phase on one host.
+
+    Args:
+        phase: the phase's name.
+        host: the host's name.
+        outcomes: of the phase's resources, in order.
+        seconds: the time from the request to the end of the answer.
+    """
+
+    phase: str
+    host: str
+    outcomes: tuple[Outcome, ...]
+    seconds: float = 0.0
+
+    def with_status(self, status: str) -> tuple[Outcome, ...]:
+        """The outcomes with this status."""
+        return tuple(outcome for outcome in self.outcomes if outcome.status == status)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a resource failed."""
+        return bool(self.with_status(FAILED))
+
+    @property
+    def differs(self) -> bool:
+        """Whether a resource was changed, would be changed, differs or failed."""
+        return any(outcome.status != OK for outcome in self.outcomes)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run and its outcomes.
+
+    Args:
+        command: such as `deploy`.
+        cluster: the cluster's name.
+        hosts: the hosts that the run was for.
+        steps: in the order in which they ended; hosts without differences have steps only in a survey.
+        failed_hosts: the error of each host that was skipped for the rest of the run.
+        seconds: how long the run took.
+        forecast: what its changes require of Slurm's daemons and would do to jobs, by the last survey.
+        is_refused: whether it ended without changes, since a disruptive change was not allowed.
+        jobs: how many ran before and after its changes; `None` if that is unknown, or nothing was changed.
+        left_drained: the nodes that are still drained by an earlier run.
+        other_hardware: the nodes whose hardware differs from the lock, which a deployment does not change.
+        timeline: what was begun on all hosts, and when, in seconds from the beginning of the run.
+    """
+
+    command: str
+    cluster: str
+    hosts: tuple[str, ...]
+    steps: tuple[Step, ...]
+    failed_hosts: Mapping[str, HostError]
+    seconds: float
+    forecast: Forecast = field(default_factory=Forecast)
+    is_refused: bool = False
+    jobs: JobTally | None = None
+    left_drained: tuple[str, ...] = ()
+    other_hardware: tuple[str, ...] = ()
+    timeline: tuple[tuple[float, str], ...] = ()
+
+    def count(self, status: str) -> int:
+        """The number of resources with this status."""
+        return sum(len(step.with_status(status)) for step in self.steps)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped and all others are as wanted."""
+        harmless = Unreachable if self.command in NOT_DEPLOYING else LEAVES_THE_REST_WELL
+        are_skipped = all(isinstance(error, harmless) for error in self.failed_hosts.values())
+        if not are_skipped or any(step.has_failed and step.host not in self.failed_hosts for step in self.steps):
+            return FAILURE
+        if self.is_refused or (self.jobs and self.jobs.is_broken):
+            return FAILURE
+        return LEFT_OUT if self.failed_hosts else DONE
+
+    def as_json(self) -> dict[str, Any]:
+        """The run as JSON values, for records and `--json`; outcomes hold no secrets."""
+        return {
+            "command": self.command,
+            "cluster": self.cluster,
+            "hosts": list(self.hosts),
+            "exit_code": self.exit_code,
+            "seconds": round(self.seconds, 3),
+            "lost": {host: error.reason for host, error in self.failed_hosts.items()},
+            "steps": [step_as_json(step) for step in self.steps],
+            **self.forecast.as_json(),
+            "refused": self.is_refused,
+            "jobs": self.jobs.as_json() if self.jobs else None,
+            "left_drained": list(self.left_drained),
+            "other_hardware": list(self.other_hardware),
+            "timeline": [{"at": round(at, 3), "doing": doing} for at, doing in self.timeline],
+        }
+
+
+def step_as_json(step: Step) -> dict[str, Any]:
+    """A step as JSON values, without the resources that were right already."""
+    differing = [outcome for outcome in step.outcomes if outcome.status != OK]
+    return {
+        "phase": step.phase,
+        "host": step.host,
+        "seconds": round(step.seconds, 3),
+        "ok": len(step.outcomes) - len(differing),
+        "outcomes": [
+            {
+                "id": outcome.id,
+                "status": outcome.status,
+                "message": outcome.message,
+                "drift": outcome.drift,
+                "changes": [change_as_json(change) for change in outcome.changes],
+            }
+            for outcome in differing
+        ],
+    }
+
+
+def change_as_json(change: Change) -> dict[str, Any]:
+    """A difference as JSON values, without its digest, which only saved plans need."""
+    return {"name": change.name, "actual": change.actual, "wanted": change.wanted, "diff": change.diff}
+
+
+def outcome_from(line: Mapping[str, Any]) -> Outcome:
+    """The outcome in a line of an agent's answer; equal texts of many hosts are stored once."""
+    changes = tuple(Change(**interned(change)) for change in line.get("changes", ()))
+    return Outcome(**{**interned(line), "changes": changes})
+
+
+def interned(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values whose texts are interned, so that equal ones share memory."""
+    return {key: intern(value) if type(value) is str else value for key, value in plain.items()}
+
+
+def headline(step: Step) -> str:
+    """The outcomes of a phase on a host, counted: `2 changed`, `1 failed`."""
+    counts = {status: len(step.with_status(status)) for status in (CHANGED, WOULD_CHANGE, FAILED)}
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count) or "ok"
+
+
+def difference_lines(outcome: Outcome) -> tuple[str, ...]:
+    """An outcome's differences in lines: `uid: 1001 -> 64030`, or a unified diff."""
+    lines = [f"{outcome.id}: {outcome.status}" + (f" ({outcome.drift})" if outcome.drift else "")]
+    for change in outcome.changes:
+        if change.diff:
+            lines += [f"  {change.name}:", *(f"    {line}" for line in change.diff.splitlines())]
+        elif outcome.status == DIFFERS:
+            lines.append(f"  {change.name}: {change.actual or '(none)'}; the lock has {change.wanted or '(none)'}")
+        elif not change.actual and change.wanted == "differs":
+            lines.append(f"  {change.name}: differs (not shown, it is secret)")
+        else:
+            lines.append(f"  {change.name}: {change.actual or '(none)'} -> {change.wanted or '(none)'}")
+    return tuple(lines)
+
+
+def failures(steps: Iterable[Step], failed_hosts: Mapping[str, SlurmfabError]) -> tuple[str, ...]:
+    """A line for each failed resource and each skipped host, folded over hosts: host, what failed, why, what to try."""
+    failed = [(step.host, f"{outcome.id}: {outcome.message}") for step in steps for outcome in step.with_status(FAILED)]
+    lost = [(error.host, error.reason) for error in failed_hosts.values() if isinstance(error, HostError)]
+    others = dict.fromkeys(str(error) for error in failed_hosts.values() if not isinstance(error, HostError))
+    return (*fold_lines([*failed, *lost]), *others)
+
+
+class FoldedSteps(NamedTuple):
+    """The hosts on which a phase has the same outcomes, and these outcomes in lines."""
+
+    phase: str
+    hosts: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def fold_steps(steps: Sequence[Step]) -> tuple[FoldedSteps, ...]:
+    """Steps with equal outcomes put together, in the order of their first host; those without differences left out."""
+    # Equal outcomes are found before their lines are made, which takes long for ten thousand hosts.
+    alike: dict[tuple[str, tuple[Outcome, ...]], list[str]] = {}
+    for step in steps:
+        outcomes = tuple(replace(outcome, seconds=0.0) for outcome in step.outcomes if outcome.status != OK)
+        if outcomes:
+            alike.setdefault((step.phase, outcomes), []).append(step.host)
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (phase, outcomes), hosts in alike.items():
+        lines = tuple(line for outcome in outcomes for line in describe(outcome))
+        groups.setdefault((phase, lines), []).extend(hosts)
+    return tuple(FoldedSteps(phase, tuple(hosts), lines) for (phase, lines), hosts in groups.items())
+
+
+def describe(outcome: Outcome) -> tuple[str, ...]:
+    """An outcome's differences in lines, with its message if it has one."""
+    return (*difference_lines(outcome), *((f"  {outcome.message}",) if outcome.message else ()))

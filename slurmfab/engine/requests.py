@@ -1,0 +1,280 @@
+"""Requests to the agents on hosts: for facts, and to compare or change resources."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from slurmfab.agent.core.resource import Outcome, as_request
+from slurmfab.engine.actor import who
+from slurmfab.engine.report import Step, outcome_from
+from slurmfab.engine.run import Run
+from slurmfab.errors import AgentFailed, AnotherRun, HostFailed, InputError, PythonMissing, SlurmfabError
+from slurmfab.facts import HostFacts, from_answer
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.people_ids import names_of
+from slurmfab.slurm.gres import named_files
+from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
+from slurmfab.ssh.fan_out import PendingAnswers, on_each
+from slurmfab.ssh.transport import Transport
+
+FACT_SELECTION = {
+    "users": ("slurm", "munge"),
+    "packages": (*packages("controller"), "slurmd", "slurmdbd", *DATABASE_SERVER, BUS, "sudo"),
+    "services": (
+        "slurmctld",
+        "slurmdbd",
+        "slurmd",
+        "munge",
+        "slurmfab-backup.timer",
+        "slurmfab-gpu-check.service",
+        "slurmfab-gpu-check.timer",
+    ),
+}
+"""The users, packages and services that a plan depends on."""
+
+CLOCK_MARGIN = 1.0
+"""Seconds by which the clocks of two hosts may differ when they measure the same period."""
+
+
+def ask_ahead(run: Run) -> None:
+    """Ask the hosts of a run for their facts and do not wait; `gather` takes the answers later.
+
+    Args:
+        run: its hosts and inventory must stay the same until `gather`, since the requests depend on them.
+    """
+    hosts = run.remaining(hosts_to_ask(run))
+    run.pending.answers[hosts] = begin_asking(run, hosts)
+
+
+def begin_asking(run: Run, hosts: Iterable[str]) -> PendingAnswers[HostFacts]:
+    """Ask hosts for their facts now, and return the pending answers."""
+    run.pending.asked_at = time.monotonic()
+    return on_each(hosts, lambda host: ask_facts_of(run, host))
+
+
+def hosts_to_ask(run: Run) -> tuple[str, ...]:
+    """The hosts that a survey asks: the controller, whose facts every plan needs, and the hosts of the run."""
+    return tuple(dict.fromkeys((run.controller, *run.hosts)))
+
+
+def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dict[str, HostFacts]:
+    """Ask hosts for their facts, all at once.
+
+    Args:
+        run: the run; excludes hosts that do not answer.
+        hosts: names of the hosts.
+        may_prepare: whether a missing python3 may be installed.
+
+    Returns:
+        The facts of the hosts that answered, by name, in the order of `hosts`.
+
+    Raises:
+        InputError: the ssh section cannot work for any host, as when the private key file is missing.
+        DeployFailed: the controller does not answer; nothing was changed on any host.
+    """
+    run.progress.begin("asking", hosts)
+    answers = run.pending.answers.pop(hosts, None) or begin_asking(run, hosts)
+    facts, without_python = collect_facts(run, answers)
+    if not (may_prepare and run.options.installs_python):
+        for error in without_python.values():
+            run.exclude(error.host, error)
+    run.require_controller()
+    # The controller comes first: a run changes other hosts only when it has the controller's lock, and a controller
+    # without python3 has no agent that could take that lock.
+    for group in ((run.controller,), hosts):
+        lacking = [host for host in run.remaining(group) if host in without_python and host not in facts]
+        if lacking and run.controller not in lacking:
+            require_claim(run)
+        facts.update(collect_facts(run, on_each(lacking, lambda host: install_python(run, host))).facts)
+        run.require_controller()
+    return {host: facts[host] for host in hosts if host in facts}
+
+
+class CollectedFacts(NamedTuple):
+    """Answers of hosts that were asked for facts.
+
+    Args:
+        facts: by host.
+        without_python: the errors of hosts that have no python3, by host.
+    """
+
+    facts: dict[str, HostFacts]
+    without_python: dict[str, PythonMissing]
+
+
+def collect_facts(run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabError]]) -> CollectedFacts:
+    """Wait for the answers of hosts that were asked for facts.
+
+    Args:
+        run: the run; excludes hosts that do not answer, but not those without python3.
+        answers: each host with its facts or its error.
+
+    Raises:
+        InputError: the ssh section cannot work for any host.
+    """
+    facts: dict[str, HostFacts] = {}
+    without_python: dict[str, PythonMissing] = {}
+    for host, answer in answers:
+        if isinstance(answer, InputError):
+            raise answer
+        if isinstance(answer, PythonMissing):
+            without_python[host] = answer
+        elif isinstance(answer, SlurmfabError):
+            run.exclude(host, answer)
+        else:
+            facts[host] = answer
+            run.progress.host_done(host)
+    return CollectedFacts(facts, without_python)
+
+
+def install_python(run: Run, host: str) -> HostFacts:
+    """Install python3 on a host, and return the host's facts.
+
+    Raises:
+        HostError: python3 cannot be installed, or the host does not answer.
+    """
+    begun = time.monotonic()
+    run.before_change()
+    try:
+        run.transport.install_python(host)
+        facts = ask_facts_of(run, host)
+    except PythonMissing as error:
+        raise HostFailed(host, error.reason) from error
+    run.record_steps(Step("python", host, (Outcome("packages:python3", "changed"),), time.monotonic() - begun))
+    return facts
+
+
+def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...]]:
+    """The users, groups, packages, services and GPU device files that a plan for this cluster depends on.
+
+    Args:
+        known: the cluster.
+        node: the host, or for a new host a compute node with the same settings, which may name device files of GPUs.
+
+    Returns:
+        Names by kind: `users`, `groups`, `packages`, `services` and `gpu_files`.
+    """
+    users, groups = names_of(known.cluster, known.lock.ids)
+    is_node = "compute" in known.cluster.roles(node)
+    files = named_files(known.cluster.settings_of(node)) if is_node else ()
+    return {**FACT_SELECTION, "users": (*FACT_SELECTION["users"], *users), "groups": groups, "gpu_files": files}
+
+
+def ask_facts_of(run: Run, host: str) -> HostFacts:
+    """Ask one host of a run for its facts.
+
+    Raises:
+        HostError: the host does not answer.
+    """
+    is_controller = host == run.controller
+    return ask_facts(run.transport, host, with_secrets=is_controller, names=fact_selection(run.inventory, host))
+
+
+def ask_facts(
+    transport: Transport, host: str, *, with_secrets: bool, names: Mapping[str, tuple[str, ...]] = FACT_SELECTION
+) -> HostFacts:
+    """Ask one host for its facts.
+
+    Args:
+        transport: sends the request.
+        host: the host's name.
+        with_secrets: whether the facts include the munge key and slurm.conf; only the controller is asked for these.
+        names: the users, groups, packages and services to look up, by kind.
+
+    Raises:
+        HostError: the host does not answer.
+    """
+    request = {"op": "facts", **names, "with_munge_key": with_secrets, "with_slurm_conf": with_secrets}
+    before = time.time()
+    lines = transport.call(host, request)
+    after = time.time()
+    answer = next((line["facts"] for line in lines if "facts" in line), None)
+    if answer is None:
+        raise AgentFailed(host, "the agent's answer contains no facts. This is a bug; please report it.")
+    return from_answer(host, answer, answer.get("clock", after) - (before + after) / 2)
+
+
+def request_apply(run: Run, host: str, resources: Iterable[Any], *, dry_run: bool) -> list[Outcome]:
+    """Have a host's agent compare resources, or change what differs.
+
+    Args:
+        run: the run.
+        host: the host's name.
+        resources: what the host shall have.
+        dry_run: whether the agent only compares.
+
+    Returns:
+        An outcome for each resource, in order.
+
+    Raises:
+        SlurmfabError: another run is changing the cluster, and this is no dry run.
+        HostError: the host does not answer.
+    """
+    if not dry_run:
+        require_claim(run)
+    request = apply_request(run, resources, dry_run=dry_run)
+    lines = run.transport.call(host, request)
+    outcomes = [outcome_from(line["outcome"]) for line in lines if "outcome" in line]
+    wanted = request["resources"]
+    if len(outcomes) != len(wanted):
+        raise AgentFailed(
+            host, f"the agent reported {len(outcomes)} of {len(wanted)} resources. This is a bug; please report it."
+        )
+    return outcomes
+
+
+def apply_request(run: Run, resources: Iterable[Any], *, dry_run: bool) -> dict[str, Any]:
+    """A request to compare resources, or to change what differs.
+
+    Args:
+        run: the run.
+        resources: what the host shall have; without any, the agent only takes the lock on its host.
+        dry_run: whether the agent only compares.
+    """
+    request = {
+        "op": "apply",
+        "dry_run": dry_run,
+        "who": f"{who()}, fab {run.options.command}",
+        "run": run.id,
+        "resources": [as_request(resource) for resource in resources],
+    }
+    return {**request, "digest_key": run.options.digest_key} if dry_run and run.options.digest_key else request
+
+
+def require_claim(run: Run) -> None:
+    """Make sure that no other run changes the cluster; called before anything is changed on any host.
+
+    Raises:
+        SlurmfabError: another run is changing the cluster.
+        HostError: the controller does not answer.
+    """
+    with run.claim.mutex:
+        if not run.claim.is_held:
+            take_claim(run)
+
+
+def take_claim(run: Run) -> bool:
+    """Take the lock on the primary controller for this run, before the run changes anything on any host.
+
+    Every run takes this lock first. So of two runs that begin at the same moment, one changes nothing.
+
+    Returns:
+        Whether another run had the lock after the hosts were asked for facts, so that the facts may be outdated.
+
+    Raises:
+        SlurmfabError: another run has the lock; the message says who started it.
+        HostError: the controller does not answer.
+    """
+    try:
+        lines = run.transport.call(run.controller, apply_request(run, (), dry_run=False))
+    except AnotherRun as error:
+        raise SlurmfabError(
+            f"{error.host}: another run is changing this cluster: {error.holder}. This run changed nothing. "
+            "Run the same command again when that run has ended."
+        ) from None
+    run.before_change()
+    run.claim.mark_taken()
+    idle = next((line["lock"]["idle"] for line in lines if "lock" in line), None)
+    return idle is not None and idle < time.monotonic() - run.pending.asked_at + CLOCK_MARGIN

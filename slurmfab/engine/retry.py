@@ -1,0 +1,86 @@
+"""`deploy --retry-failed`: the hosts on which earlier runs failed, from the records of these runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from slurmfab.engine import record
+from slurmfab.engine.report import NOT_DEPLOYING
+from slurmfab.errors import InputError
+from slurmfab.hostlist import fold
+
+if TYPE_CHECKING:
+    from slurmfab.engine.record import Record
+    from slurmfab.inventory.loading import Inventory
+
+
+def refuse_others(hosts: str, plan_file: str) -> None:
+    """Refuse options that contradict `--retry-failed`, which chooses the hosts itself.
+
+    Args:
+        hosts: value of `--hosts`.
+        plan_file: value of `--plan`.
+
+    Raises:
+        InputError: one of them was given.
+    """
+    others = [flag for flag, value in (("--hosts", hosts), ("--plan", plan_file)) if value]
+    if others:
+        raise InputError(f"--retry-failed chooses the hosts itself; leave out {' and '.join(others)}.")
+
+
+def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
+    """The hosts to deploy to again, as a hostlist.
+
+    Args:
+        known: the cluster.
+        tell: prints a line; it tells which hosts these are, and why.
+
+    Returns:
+        The hostlist; empty for all hosts, and `None` if there is no host to retry.
+    """
+    records, complaints = record.load_all(known.path)
+    for complaint in complaints:
+        tell(complaint)
+    cluster = known.cluster
+    failed = failed_before(records, cluster.hosts)
+    if not failed:
+        tell("No hosts to retry: the last run of each host in the cluster file succeeded.")
+        return None
+    if set(cluster.hosts) <= set(failed):
+        tell("The last run did not complete on any host, so this run is about all hosts.")
+        return ""
+    new = [host for host in failed if is_new(known, host)]
+    if new:
+        tell(f"{fold(new)}: not in the configuration of the other hosts yet, so this run is about all hosts.")
+        return ""
+    tell(f"Retrying {fold(failed)}.")
+    return fold(failed)
+
+
+def failed_before(records: Iterable[Record], hosts: Iterable[str]) -> tuple[str, ...]:
+    """The hosts that failed or were excluded in the last run that was about them.
+
+    A run that was interrupted or stopped early counts as failed on all of its hosts.
+
+    Args:
+        records: the records of the cluster, oldest first.
+        hosts: the hosts in the cluster file.
+    """
+    succeeded: dict[str, bool] = {}
+    for one in records:
+        if one.command in NOT_DEPLOYING:
+            continue
+        is_complete = one.ended is not None and not one.error
+        failed = {*one.lost, *(step.host for step in one.steps if step.has_failed)}
+        succeeded.update({host: is_complete and host not in failed for host in one.hosts})
+    return tuple(host for host in hosts if not succeeded.get(host, True))
+
+
+def is_new(known: Inventory, host: str) -> bool:
+    """Whether a host failed so early that the lock lacks its public key or its hardware."""
+    pinned = known.lock.hosts.get(host)
+    if pinned is None or not pinned.public_key:
+        return True
+    return "compute" in known.cluster.roles(host) and pinned.hardware is None

@@ -1,0 +1,301 @@
+"""One run of a command over hosts of a cluster: what was asked for, what it works with, and what came of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from slurmfab.engine.package_source import HostRepositories, PackageSource
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.report import Report, Step
+from slurmfab.errors import DeployFailed, HostError, InputError, SlurmfabError
+from slurmfab.impact.approvals import NOTHING, Approvals
+from slurmfab.impact.forecast import Forecast
+from slurmfab.inventory.loading import Inventory
+from slurmfab.ssh.fan_out import PendingAnswers
+from slurmfab.ssh.transport import Transport
+
+if TYPE_CHECKING:
+    from slurmfab.facts import HostFacts
+    from slurmfab.impact.job_tally import JobTally
+    from slurmfab.inventory.lock import Lock
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What was asked for.
+
+    Args:
+        command: name of the command, such as `deploy`.
+        approvals: what the user agreed to beforehand.
+        undoes: id of the run that a rollback undoes; empty for all other commands.
+        digest_key: key for the digests of differences in a saved plan; empty for no digests.
+        installs_python: whether a host without python3 gets it; otherwise such a host is excluded.
+    """
+
+    command: str
+    approvals: Approvals = NOTHING
+    undoes: str = ""
+    digest_key: str = field(default="", repr=False)
+    installs_python: bool = True
+
+
+@dataclass(frozen=True)
+class RunHooks:
+    """Functions that a command gives to its run.
+
+    Args:
+        save_lock: saves the lock of the inventory when it may have changed, before any host is changed.
+        check_survey: gets the run and all outcomes of a survey; raises an error if nothing may be changed for them.
+    """
+
+    save_lock: Callable[[Inventory], None] = lambda _: None
+    check_survey: Callable[[Run, Sequence[Step]], None] = lambda _run, _steps: None
+
+
+@dataclass
+class ClusterClaim:
+    """The lock on the primary controller, which a run takes before it changes anything on any host.
+
+    Args:
+        is_held: whether this run holds it.
+        mutex: held while the run takes it, since hosts are worked on in parallel.
+    """
+
+    is_held: bool = False
+    mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def mark_taken(self) -> None:
+        """Note that the controller gave the lock to this run."""
+        self.is_held = True
+
+    def mark_lost(self) -> None:
+        """Note that the connection ended, which makes the controller release the lock."""
+        self.is_held = False
+
+
+@dataclass
+class PendingFacts:
+    """Facts that hosts were asked for before they are needed.
+
+    Args:
+        answers: the answers to come, by the hosts that were asked together.
+        asked_at: when hosts were last asked for facts, by `time.monotonic`.
+    """
+
+    answers: dict[tuple[str, ...], PendingAnswers[HostFacts]] = field(default_factory=dict, repr=False)
+    asked_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class RecordKeeping:
+    """The record of a run on disk, which is begun before the first host is changed.
+
+    Args:
+        write: writes the record as of now; raises `InputError` where it cannot.
+        is_begun: whether the record is there.
+        mutex: held while it is begun, since hosts are worked on in parallel.
+    """
+
+    write: Callable[[Run], None] = lambda _: None
+    is_begun: bool = False
+    mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+@dataclass(frozen=True)
+class JobImpact:
+    """What a run does to jobs and nodes of the cluster.
+
+    Args:
+        forecast: which restarts its changes need, and what they would do to jobs, by the last survey.
+        is_refused: whether the run ends without these changes, since a disruptive one was not allowed.
+        tally: how many jobs ran before and after the changes; `None` where that is unknown or nothing was changed.
+        left_drained: nodes that an earlier run drained for a change and did not resume.
+    """
+
+    forecast: Forecast = field(default_factory=Forecast)
+    is_refused: bool = False
+    tally: JobTally | None = None
+    left_drained: tuple[str, ...] = ()
+
+
+class Run:
+    """One run of a command over hosts of a cluster.
+
+    What came of it (steps, failed hosts, impact on jobs) and what it is about (inventory, hosts) are changed by the
+    methods alone; all else stays as it was given.
+
+    Args:
+        options: what was asked for.
+        inventory: the cluster file and its lock.
+        hosts: the hosts that the run is about.
+        transport: sends requests to hosts.
+        progress: shows the user what is going on.
+        packages: where hosts get packages from.
+        hooks: functions of the command.
+        write_record: writes the run's record; see `RecordKeeping`.
+        started: when the run began; now when left out.
+    """
+
+    def __init__(
+        self,
+        options: RunOptions,
+        inventory: Inventory,
+        hosts: tuple[str, ...],
+        transport: Transport,
+        progress: Progress,
+        *,
+        packages: PackageSource | None = None,
+        hooks: RunHooks | None = None,
+        write_record: Callable[[Run], None] = lambda _: None,
+        started: datetime | None = None,
+    ) -> None:
+        self.options = options
+        self.transport = transport
+        self.progress = progress
+        self.packages = packages or HostRepositories()
+        self.hooks = hooks or RunHooks()
+        self.record = RecordKeeping(write_record)
+        self.claim = ClusterClaim()
+        self.pending = PendingFacts()
+        self.started = started or datetime.now(timezone.utc)
+        self._begun = time.monotonic()
+        self._inventory = inventory
+        self._hosts = hosts
+        self._steps: list[Step] = []
+        self._failed_hosts: dict[str, HostError] = {}
+        self._other_hardware: tuple[str, ...] = ()
+        self._job_impact = JobImpact()
+
+    @property
+    def id(self) -> str:
+        """The run's name, such as `20261121T104500.123456Z-deploy`; ids sort by time."""
+        return f"{self.started:%Y%m%dT%H%M%S.%fZ}-{self.options.command}"
+
+    @property
+    def inventory(self) -> Inventory:
+        """The cluster file, and the lock, which grows as hosts answer."""
+        return self._inventory
+
+    @property
+    def controller(self) -> str:
+        """The primary controller."""
+        return self._inventory.cluster.controller
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that the run is about."""
+        return self._hosts
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """What was done, in the order in which it ended."""
+        return self._steps
+
+    @property
+    def failed_hosts(self) -> Mapping[str, HostError]:
+        """The hosts that are excluded from the rest of the run, each with the reason."""
+        return self._failed_hosts
+
+    @property
+    def job_impact(self) -> JobImpact:
+        """What the run does to jobs and nodes."""
+        return self._job_impact
+
+    def remaining(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Those of the hosts that are not excluded."""
+        return tuple(host for host in hosts if host not in self._failed_hosts)
+
+    def report(self) -> Report:
+        """The run so far."""
+        impact = self._job_impact
+        return Report(
+            self.options.command,
+            self._inventory.cluster.name,
+            self._hosts,
+            tuple(self._steps),
+            dict(self._failed_hosts),
+            time.monotonic() - self._begun,
+            is_refused=impact.is_refused,
+            jobs=impact.tally,
+            left_drained=impact.left_drained,
+            other_hardware=self._other_hardware,
+            timeline=tuple((at - self._begun, doing) for at, doing in self.progress.timeline),
+            forecast=impact.forecast,
+        )
+
+    def record_steps(self, *steps: Step) -> None:
+        """Add what was done; called from several threads."""
+        self._steps.extend(steps)
+
+    def exclude(self, host: str, error: SlurmfabError) -> None:
+        """Go on without a host, and tell the user."""
+        self._failed_hosts[host] = error if isinstance(error, HostError) else HostError(host, str(error))
+        self.progress.host_lost(host, self._failed_hosts[host])
+
+    def change_reason(self, host: str, error: HostError) -> None:
+        """Change the reason of a host that is excluded already."""
+        self._failed_hosts[host] = error
+
+    def update_lock(self, lock: Lock) -> None:
+        """Go on with another lock; `save_lock` saves it."""
+        self._inventory = replace(self._inventory, lock=lock)
+
+    def save_lock(self) -> None:
+        """Save the lock, as the command has it saved."""
+        self.hooks.save_lock(self._inventory)
+
+    def change_cluster(self, inventory: Inventory, hosts: tuple[str, ...]) -> None:
+        """Go on with another cluster file and other hosts, as when nodes have left the cluster."""
+        self._inventory, self._hosts = inventory, hosts
+
+    @contextmanager
+    def limited_to(self, hosts: tuple[str, ...]) -> Iterator[None]:
+        """While in this context, the run is about some of its hosts only."""
+        before, self._hosts = self._hosts, hosts
+        try:
+            yield
+        finally:
+            self._hosts = before
+
+    def set_job_impact(self, impact: JobImpact) -> None:
+        """Replace what is known of the impact on jobs and nodes."""
+        self._job_impact = impact
+
+    def set_other_hardware(self, nodes: tuple[str, ...]) -> None:
+        """Report nodes whose hardware differs from the lock's, which no deployment changes."""
+        self._other_hardware = nodes
+
+    def before_change(self) -> None:
+        """Begin the record, unless it is begun; called before anything that may change a host.
+
+        Raises:
+            InputError: the record cannot be written.
+        """
+        with self.record.mutex:
+            if not self.record.is_begun:
+                self.record.write(self)
+                self.record.is_begun = True
+
+    def update_record(self) -> None:
+        """Write the record as of now, if it is begun, so that it tells what an interrupted run did.
+
+        A disk that is full by now does not stop the run; the end of the run reports that.
+        """
+        if self.record.is_begun:
+            with suppress(InputError):
+                self.record.write(self)
+
+    def require_controller(self) -> None:
+        """Stop if the controller is excluded; call after all hosts finished a step, so that every failure is reported.
+
+        Raises:
+            DeployFailed: the controller is excluded, and nothing may start without it.
+        """
+        if self.controller in self._failed_hosts:
+            raise DeployFailed(f"{self.controller} is the controller, so nothing else was started.")

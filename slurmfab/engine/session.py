@@ -1,0 +1,217 @@
+"""What all commands share: they start a run, show and record what it does, and end with an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from slurmfab import atomic_file
+from slurmfab.engine import record
+from slurmfab.engine.package_source import HostRepositories, PackageSource
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.report import Report, failures
+from slurmfab.engine.run import Run, RunHooks, RunOptions
+from slurmfab.engine.summary import next_step, summary
+from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.hostlist import expand, fold
+from slurmfab.inventory import loading
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.loading import Inventory
+from slurmfab.program_name import FAB
+from slurmfab.ssh import route
+from slurmfab.ssh.hidden_input import hidden_input
+from slurmfab.ssh.host_keys import PinnedKey, known_keys, spelled
+from slurmfab.ssh.transport import SshTransport
+from slurmfab.terminal import write
+
+if TYPE_CHECKING:
+    from slurmfab.inventory.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Output:
+    """The options that all tasks on a cluster share: what they show, and where hosts get packages from.
+
+    Args:
+        verbose: whether every difference is shown.
+        json: file for the report as JSON; `-` for standard output, empty for none.
+        ask_password: whether the user is asked for the sudo password at the start.
+        packages: where hosts get packages from.
+    """
+
+    verbose: bool = False
+    json: str = ""
+    ask_password: bool = False
+    packages: PackageSource = field(default_factory=HostRepositories)
+
+    def progress(self) -> Progress:
+        """What shows the progress of a run."""
+        return Progress(verbose=self.verbose)
+
+    @property
+    def stream(self) -> TextIO:
+        """The stream for results as text: standard output, or standard error where standard output gets JSON."""
+        return sys.stderr if self.json == "-" else sys.stdout
+
+    def asker(self, stdin: TextIO | None = None) -> Callable[[], str] | None:
+        """A function that asks for the sudo password; `None` where no user can answer.
+
+        Args:
+            stdin: where the password is read; standard input when left out.
+        """
+        source = stdin or sys.stdin
+        if source is not None and source.isatty():
+            return lambda: hidden_input.ask("sudo password: ")
+        return (lambda: source.readline().rstrip("\n")) if self.ask_password else None
+
+
+def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
+    """Do the work of a run, print the result, and write the record, also when an error ends the work.
+
+    Args:
+        run: the run.
+        output: options that all tasks share.
+        work: does the work on the run.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SlurmfabError: the work raises it.
+    """
+    try:
+        work(run)
+    except SlurmfabError as error:
+        finish(run, output, str(error))
+        print_failures(run)
+        raise
+    except BaseException:
+        run.update_record()
+        raise
+    finally:
+        run.progress.end()
+        run.transport.close()
+    report = finish(run, output)
+    write("\n".join(filter(None, (summary(report), next_step(report, run.inventory.path)))), output.stream)
+    return report.exit_code
+
+
+def print_failures(run: Run) -> None:
+    """Print what failed on which host, when a run ends early."""
+    run.progress.end()
+    for line in failures(run.steps, run.failed_hosts):
+        run.progress.line(line)
+
+
+def start(
+    known: Inventory,
+    hosts: str,
+    output: Output,
+    options: RunOptions,
+    *,
+    password: str = "",
+    accept_new: bool = False,
+    hooks: RunHooks | None = None,
+) -> Run:
+    """Prepare a run over hosts of a cluster; no host is connected to yet.
+
+    Args:
+        known: the cluster.
+        hosts: hostlist; empty for all hosts of the cluster.
+        output: options that all tasks share.
+        options: what was asked for.
+        password: sudo password; empty where it is not known, or there is none.
+        accept_new: whether host keys are trusted of hosts that have none in known_hosts or the lock.
+        hooks: functions of the command; when left out, the lock is saved and no survey is checked.
+
+    Raises:
+        InputError: a host is not in the cluster.
+    """
+    names = select_hosts(known.cluster, hosts, known.path)
+    asker = output.asker()
+    if output.ask_password and asker and not password:
+        password = asker()
+    policies = {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in known.cluster.hosts}
+    transport = SshTransport(route.to_hosts(known.cluster), policies, asker, password)
+    return Run(
+        options,
+        known,
+        names,
+        transport,
+        output.progress(),
+        packages=output.packages,
+        hooks=hooks or RunHooks(save_lock=save_lock),
+        write_record=record.begin,
+    )
+
+
+def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
+    """The hosts of a hostlist, in the cluster's order.
+
+    Args:
+        cluster: the cluster.
+        hosts: hostlist; empty for all hosts.
+        path: the cluster file, for the message.
+
+    Raises:
+        InputError: a host is not in the cluster.
+    """
+    named = expand(hosts) if hosts else cluster.hosts
+    known, wanted = frozenset(cluster.hosts), frozenset(named)
+    unknown = [host for host in named if host not in known]
+    if unknown:
+        raise InputError(
+            f"{fold(unknown)}: not in {path} (known: {fold(cluster.hosts)}). To add new hosts: {FAB} add-node."
+        )
+    return tuple(host for host in cluster.hosts if host in wanted)
+
+
+def trusted_keys(known: Inventory, host: str) -> dict[str, str]:
+    """The host keys that are trusted for a host: those in the lock, or else those in known_hosts files.
+
+    Args:
+        known: the cluster.
+        host: the host's name.
+
+    Returns:
+        The public keys in base64, by type, such as `ssh-ed25519`.
+    """
+    if host in known.lock.hosts and known.lock.hosts[host].host_keys:
+        return dict(known.lock.hosts[host].host_keys)
+    way = route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))
+    return known_keys({spelled(name, way.port) for name in (host, way.address)})
+
+
+def save_lock(known: Inventory) -> None:
+    """Write the lock file, if the lock has changed."""
+    locks.save(known.lock, loading.lock_path(known.path))
+
+
+def finish(run: Run, output: Output, error: str = "") -> Report:
+    """Finish the record of a run, and write the report as JSON where `--json` asks for it.
+
+    Args:
+        run: the run, which has ended.
+        output: options that all tasks share.
+        error: why the run stopped early; empty where it did not.
+
+    Returns:
+        The run's report.
+    """
+    record.finish(run, error)
+    report = run.report()
+    write_json(report, output)
+    return report
+
+
+def write_json(report: Report, output: Output) -> None:
+    """Write a report as JSON, where `--json` asks for it."""
+    text = json.dumps(report.as_json(), indent=2) + "\n"
+    if output.json == "-":
+        sys.stdout.write(text)
+    elif output.json:
+        atomic_file.write(Path(output.json), text)

@@ -1,0 +1,86 @@
+"""The end of a run as people see it: what failed, how much was changed, and the next step."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from slurmfab.agent.core.resource import CHANGED, WOULD_CHANGE
+from slurmfab.engine.report import DONE, NOT_DEPLOYING, Report, failures
+from slurmfab.hostlist import fold
+from slurmfab.impact.approvals import DeployOptions
+from slurmfab.inventory import loading
+from slurmfab.program_name import FAB
+
+WITH_NEW_NODES = ("add-node", "replace-node")
+"""Commands after which the cluster file or its lock names nodes that nobody has checked yet."""
+
+WRITING = (*WITH_NEW_NODES, "remove-node")
+"""Commands that change the nodes in the cluster file or its lock."""
+
+
+def summary(report: Report) -> str:
+    """What is wrong, what became of the jobs, and how much was changed on how many hosts."""
+    lines = [*failures(report.steps, report.failed_hosts), *(report.jobs.lines if report.jobs else ())]
+    changed = report.count(CHANGED)
+    hosts = f"{len(report.hosts)} host{'s' if len(report.hosts) != 1 else ''}"
+    changes = f"{changed} change{'s' if changed != 1 else ''}" if changed else "nothing changed"
+    result = f"{changes} on {hosts}"
+    failed = {*report.failed_hosts, *(step.host for step in report.steps if step.has_failed)}
+    if failed:
+        result += f"; not done: {fold(failed)}"
+    elif report.exit_code != DONE:
+        jobs = "slurmctld does not answer" if report.jobs and report.jobs.after is None else "jobs were lost"
+        result = f"FAILED: {jobs} (see above); {result}"
+    elif report.other_hardware:
+        result += f", done; hardware of {fold(report.other_hardware)} differs from the lock"
+    else:
+        result += ", all is as wanted"
+    return "\n".join([*lines, f"{report.cluster}: {result} ({report.seconds:.1f} s)."])
+
+
+def next_step(report: Report, path: Path) -> str:
+    """What to do after a run, in a line; empty where nothing is left to do.
+
+    Args:
+        report: of the run.
+        path: the cluster file's.
+    """
+    if report.failed_hosts or any(step.has_failed for step in report.steps):
+        if report.failed_hosts and report.command not in (*NOT_DEPLOYING, "rollback"):
+            return f"Next: fix the cause, then continue with these hosts: {command_for('deploy --retry-failed', path)}"
+        return "Next: fix the cause, then run the same command again; it continues where it stopped."
+    if report.exit_code != DONE or report.command not in WRITING:
+        return ""
+    return after_new_nodes(path) if report.command in WITH_NEW_NODES else f"Next: {commit(path)}."
+
+
+def after_new_nodes(path: Path) -> str:
+    """What to do after a deployment to new hosts."""
+    return f"Next: {command_for('check-cluster', path)}; then {commit(path)}."
+
+
+def after_plan(report: Report, options: DeployOptions, path: Path) -> str:
+    """The command that makes the changes of a plan; empty without changes, and where it would be refused.
+
+    Args:
+        report: of the plan.
+        options: those that the plan was made with.
+        path: the cluster file's.
+    """
+    if not report.count(WOULD_CHANGE) or report.forecast.disruptions:
+        return ""
+    words = ["deploy", *(["--hosts", shlex.quote(options.hosts)] if options.hosts else [])]
+    words += ["--move-ids"] if options.approvals.move_ids else []
+    words += ["--prune"] if options.approvals.prune else []
+    return f"Next: {command_for(' '.join(words), path)}"
+
+
+def commit(path: Path) -> str:
+    """The advice to keep the cluster file and its lock under version control."""
+    return f"commit {path} and {loading.lock_path(path)}"
+
+
+def command_for(words: str, path: Path) -> str:
+    """A command of this program, as the user would type it for this cluster file."""
+    return f"{FAB} {words}" + ("" if path == loading.default_path() else f" --cluster {shlex.quote(str(path))}")

@@ -1,0 +1,24 @@
+"""What a `fabfile.py` imports: the tasks for `fab`, once the command line has been looked through for mistakes."""
+
+from __future__ import annotations
+
+import sys
+
+from slurmfab.tasks import namespace
+from slurmfab.tasks.command_line import check
+
+__all__ = ["namespace"]
+
+
+def check_command_line() -> None:
+    """Tell what is misspelt on the command line of `fab`; Fabric itself only says that it does not know a word.
+
+    Raises:
+        Exit: a word is wrong, or help was asked for and has been shown; Fabric ends the program with its code.
+    """
+    fabric = sys.modules.get("fabric.main")  # loaded where `fab` is the program that runs
+    if fabric is not None and hasattr(fabric.program, "core"):
+        check(sys.argv[1:], fabric.program.initial_context, namespace.to_contexts(), namespace)
+
+
+check_command_line()

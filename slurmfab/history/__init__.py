@@ -1,0 +1,1 @@
+"""The recorded runs of a cluster: listed, and rolled back."""

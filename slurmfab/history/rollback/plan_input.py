@@ -1,0 +1,294 @@
+"""The plan input and the phases of a rollback: pure functions from the undo state of hosts to resources.
+
+The resources of daemons are planned by the same functions as in a deployment. But the files come from the undo store of
+each host, and not from templates; so a rollback also restores changes that were made by hand.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.database.storage import MARIADB_UNIT, Storage
+from slurmfab.agent.files.absent import Absent
+from slurmfab.agent.files.program import Program
+from slurmfab.agent.services.listening import Listening
+from slurmfab.agent.services.service import Service
+from slurmfab.agent.slurm.files import SlurmFiles
+from slurmfab.agent.slurm.state import SlurmState
+from slurmfab.agent.undo.restored_file import Restored
+from slurmfab.history.rollback.undo_state import SavedFile, UndoState
+from slurmfab.impact.slurm_diff import NODE_LINE, PARTITION_LINE, Difference
+from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY
+from slurmfab.plan.phases import configless, daemons, scripts
+from slurmfab.plan.phases import database as database_phase
+from slurmfab.plan.phases import munge as munge_phase
+from slurmfab.plan.phases.slurm_conf import NAME_MARK, WATCHED
+from slurmfab.plan.plan import Phase
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.conf_text import parse
+
+UNITS = {
+    "slurmctld": ("controller",),
+    "slurmd": ("compute",),
+    "munge": ("controller", "database", "compute", "login"),
+}
+"""The roles that need each daemon; daemons in the order in which they are stopped."""
+
+NO_STATE = UndoState()
+
+
+@dataclass(frozen=True)
+class RollbackInput(PlanInput):
+    """The plan input of a rollback: the wanted files are those in the undo stores of the hosts.
+
+    Args:
+        undo_states: the undo states of the hosts, by host.
+        was_deployed: whether slurmfab had deployed the cluster before the run. If so, all daemons of a host's roles run
+            afterwards, even if one had died; if not, each is as it was before the run.
+    """
+
+    undo_states: Mapping[str, UndoState] = field(default_factory=dict)
+    was_deployed: bool = True
+
+    def undo_state(self, host: str) -> UndoState:
+        """The undo state of a host."""
+        return self.undo_states.get(host, NO_STATE)
+
+    @cached_property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """Slurm's files on the controller after the rollback: restored files, and files that no run changed."""
+        texts = self.controller_facts.slurm_files
+        for file in filter(is_slurms, self.undo_state(self.cluster.controller).files):
+            texts[posixpath.basename(file.path)] = (file.content or "") if file.existed else ""
+        return tuple((name, text) for name, text in texts.items() if text or name == "slurm.conf")
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """The differences in slurm.conf; if there was none before, only nodes and partitions, which are removed."""
+        found = super().differences
+        if dict(self.files)["slurm.conf"]:
+            return found
+        return tuple(one for one in found if one.kind in (NODE_LINE, PARTITION_LINE))
+
+    @property
+    def state_after(self) -> str:
+        """StateSaveLocation after the rollback; empty if the files do not set it."""
+        return parse(dict(self.files)["slurm.conf"]).settings.get("statesavelocation", "")
+
+    @property
+    def moves_state(self) -> bool:
+        """Whether slurmctld's state has to be moved back to another directory."""
+        return bool(self.state_before and self.state_after) and self.state_before != self.state_after
+
+    @cached_property
+    def restores_key(self) -> bool:
+        """Whether hosts get the munge key in their undo stores back.
+
+        Hosts with different keys refuse each other's credentials. So in a cluster the keys are only restored if the
+        controller's undo store has one; it has none if its key was changed by hand and not by a run.
+        """
+        saved = self.undo_state(self.cluster.controller).file(MUNGE_KEY)
+        return not self.was_deployed or (saved is not None and saved.existed)
+
+    @cached_property
+    def exchanges_key(self) -> bool:
+        """Whether the rollback changes the munge key of a running cluster."""
+        keys = (state.file(MUNGE_KEY) for state in self.undo_states.values())
+        return self.was_deployed and self.restores_key and any(key is not None and not key.is_back for key in keys)
+
+    def runs_afterwards(self, host: str, unit: str) -> bool:
+        """Whether a daemon has to run on a host after the rollback."""
+        if self.was_deployed and unit in UNITS:
+            return any(role in UNITS[unit] for role in self.cluster.roles(host))
+        before = self.undo_state(host).service(unit)
+        return before.running if before else self.facts[host].services.get(unit) == "active"
+
+    def stays_off(self, host: str, unit: str) -> bool:
+        """Whether a run started a daemon that did not run before, so that the rollback stops it."""
+        return self.undo_state(host).service(unit) is not None and not self.runs_afterwards(host, unit)
+
+
+def is_slurms(file: SavedFile) -> bool:
+    """Whether a file is one of Slurm's files, which the installed Slurm checks before any of them is replaced."""
+    is_text = not file.existed or file.content is not None
+    return (
+        posixpath.dirname(file.path) == SLURM_DIRECTORY and file.path.endswith(".conf") and is_text and not file.secret
+    )
+
+
+def is_cluster_name(file: SavedFile) -> bool:
+    """Whether a file is `clustername` in slurmctld's state directory; it may only change while slurmctld is stopped."""
+    return posixpath.basename(file.path) == NAME_MARK
+
+
+def is_run_by_slurmd(file: SavedFile) -> bool:
+    """Whether a file is a program that slurmd runs because slurm.conf names it or its directory."""
+    return file.path.startswith((f"{PROGRAMS}/", *(f"{scripts.SCRIPTS.format(kind)}/" for kind in scripts.KINDS)))
+
+
+def changes_with_slurm_conf(file: SavedFile) -> bool:
+    """Whether a file changes together with slurm.conf."""
+    return is_slurms(file) or is_cluster_name(file)
+
+
+def stopping(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Stop Slurm's daemons that did not run before, while their files are still there.
+
+    slurmctld is also stopped while hosts have different munge keys: slurmd does not repeat a message about a job's end
+    that slurmctld refuses, but it repeats one that slurmctld does not answer.
+    """
+    pauses = rollback.exchanges_key and daemons.runs_slurmctld(rollback, host)
+    off = tuple(unit for unit in ("slurmctld", "slurmd") if rollback.stays_off(host, unit))
+    return tuple(Service(unit, running=False) for unit in (*(("slurmctld",) if pauses and not off else ()), *off))
+
+
+def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restore all files but Slurm's and the munge key from the host's undo store."""
+    others = (
+        file for file in rollback.undo_state(host).files if file.path != MUNGE_KEY and not changes_with_slurm_conf(file)
+    )
+    back = restored(file for file in others if not is_run_by_slurmd(file) or file.existed)
+    return (*(one for one in scripts.resources(rollback, host) if isinstance(one, Program)), *back)
+
+
+def former_scripts(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Remove programs that slurmd did not run before, once no slurm.conf names them: a missing prolog drains nodes."""
+    files = rollback.undo_state(host).files
+    gone = restored(file for file in files if is_run_by_slurmd(file) and not file.existed)
+    return (*gone, *(one for one in scripts.gone(rollback, host) if isinstance(one, Program)))
+
+
+def restored(some: Iterable[SavedFile]) -> tuple[Resource, ...]:
+    """The resources that restore files from the host's undo store, sorted by path."""
+    return tuple(Restored(file.path, file.run, file.secret) for file in sorted(some, key=lambda file: file.path))
+
+
+def munge(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restore the munge key, and let munged load it, on hosts where munged runs afterwards."""
+    if not rollback.runs_afterwards(host, "munge"):
+        return ()
+    daemon = tuple(one for one in munge_phase.resources(rollback, host) if isinstance(one, Service))
+    return (*key(rollback, host), *daemon)
+
+
+def key(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restore the munge key if a run changed it; the key does not leave the host."""
+    saved = rollback.undo_state(host).file(MUNGE_KEY)
+    return (Restored(MUNGE_KEY, saved.run, secret=True),) if saved and rollback.restores_key else ()
+
+
+def slurms_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restore Slurm's files; the installed Slurm checks them together with the files that no run changed.
+
+    If there was no slurm.conf before, nothing is checked. If StateSaveLocation changes, slurmctld's state is moved too.
+    """
+    saved = tuple(filter(is_slurms, rollback.undo_state(host).files))
+    names = {posixpath.basename(file.path) for file in saved}
+    there = tuple((posixpath.basename(file.path), file.content or "") for file in saved if file.existed)
+    gone = tuple(Absent(file.path) for file in saved if not file.existed)
+    is_moving = rollback.moves_state and host == rollback.cluster.controller
+    moving = (SlurmState(rollback.state_after, rollback.state_before),) if is_moving else ()
+    state = (*moving, *restored(filter(is_cluster_name, rollback.undo_state(host).files)))
+    if f"{SLURM_DIRECTORY}/slurm.conf" in {file.path for file in saved if not file.existed}:
+        return (*restored(file for file in saved if file.existed), *gone, *state)
+    beside = tuple(path for path in WATCHED if posixpath.basename(path) not in names)
+    node = host if rollback.is_compute_node(host) else ""
+    staged = SlurmFiles(SLURM_DIRECTORY, there, node, tuple(map(posixpath.basename, beside)))
+    return (*state, *((staged,) if there else ()), *gone)
+
+
+def stop(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Stop slurmctld if a deployment of these files would stop it."""
+    return daemons.stop(rollback, host) if rollback.runs_afterwards(host, "slurmctld") else ()
+
+
+def local_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Let slurmd use local files again if a run made it configless, before slurmctld stops serving files."""
+    return configless.given_up(rollback, host) if rollback.runs_afterwards(host, "slurmd") else ()
+
+
+def slurmctld(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restart or reconfigure slurmctld with the earlier files, unless it has to start after every slurmd."""
+    return daemons.slurmctld(rollback, host) if rollback.runs_afterwards(host, "slurmctld") else ()
+
+
+def slurmd(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restart slurmd with the earlier files, unless a reconfigure made it load them."""
+    return daemons.slurmd(rollback, host) if rollback.runs_afterwards(host, "slurmd") else ()
+
+
+def start(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Start slurmctld after every slurmd if it had to be stopped."""
+    return daemons.start(rollback, host) if rollback.runs_afterwards(host, "slurmctld") else ()
+
+
+def database(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restart MariaDB and slurmdbd with the earlier files, and set the earlier password of the database's user."""
+    wanted = database_phase.resources(rollback, host)
+    return tuple(one for one in wanted if isinstance(one, Service | Storage | Listening))
+
+
+def database_gone(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Stop slurmdbd and MariaDB where they did not run before, after slurmctld stopped using them; their data stays."""
+    units = ("slurmdbd", MARIADB_UNIT)
+    return tuple(
+        Service(unit, running=False)
+        for unit in units
+        if host not in rollback.cluster.database_hosts and rollback.stays_off(host, unit)
+    )
+
+
+def munge_gone(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Stop munged where it did not run before, after all that need it, and restore the munge key there."""
+    if rollback.runs_afterwards(host, "munge"):
+        return ()
+    return (
+        *((Service("munge", running=False),) if rollback.stays_off(host, "munge") else ()),
+        *key(rollback, host),
+    )
+
+
+def nodes(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Wait until every compute node that answers is ready for jobs, if the cluster was deployed before."""
+    return daemons.nodes(rollback, host) if rollback.was_deployed else ()
+
+
+def phase(
+    name: str, resources: Callable[[RollbackInput, str], tuple[Resource, ...]], *, controller_first: bool = False
+) -> Phase:
+    """A phase of a rollback, which can only be planned from a `RollbackInput`.
+
+    Args:
+        name: its name.
+        resources: returns the resources of a host.
+        controller_first: whether the controller converges before the other hosts.
+    """
+
+    def of_host(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+        assert isinstance(plan_input, RollbackInput), "a rollback is planned from the undo state of hosts"
+        return resources(plan_input, host)
+
+    return Phase(name, of_host, controller_first=controller_first)
+
+
+PHASES = (
+    phase("daemons stop", stopping),
+    phase("files", files),
+    phase("munge", munge),
+    phase("database", database),
+    phase("slurmctld stop", stop),
+    phase("slurm.conf", slurms_files, controller_first=True),
+    phase("local files", local_files),
+    phase("slurmctld", slurmctld, controller_first=True),
+    phase("slurmd", slurmd),
+    phase("slurmctld start", start, controller_first=True),
+    phase("former scripts", former_scripts),
+    phase("database stop", database_gone),
+    phase("munge stop", munge_gone),
+    phase("nodes", nodes),
+)
+"""The phases of a rollback, in the order of a deployment."""

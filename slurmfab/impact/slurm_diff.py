@@ -1,0 +1,218 @@
+"""Differences between two versions of Slurm's files as Slurm reads them: settings, nodes, partitions, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from slurmfab.errors import HostlistError
+from slurmfab.hostlist import expand, fold, fold_in_order
+from slurmfab.slurm.conf_text import ONE_EACH, ConfText, NodeLine, Settings, parse
+from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
+
+SETTING, NODE_LINE, PARTITION_LINE, DEVICES, TEXT = "setting", "node", "partition", "devices", "text"
+"""The kinds of differences; `text` is comments, blanks and order only."""
+
+TABLES = {"slurm.conf": SLURM_CONF, "cgroup.conf": CGROUP_CONF}
+"""The known keys with their spelling, by file."""
+
+COMMENTS = "comments or order"
+"""The name of a difference that Slurm does not see."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference between the actual files and the wanted ones.
+
+    Args:
+        file: `slurm.conf`, `gres.conf` or `cgroup.conf`.
+        kind: `setting`, `node`, `partition`, `devices` (of nodes in gres.conf) or `text` (comments and order only).
+        name: a setting's key, a folded hostlist of nodes, a partition's name; always spelled as the manual does.
+        key: the key within a node or partition line; empty where the whole line is added or removed.
+        actual: its value now; empty for none.
+        wanted: its value afterwards; empty for none.
+        nodes: the compute nodes concerned; for a partition, the nodes that it had or has.
+    """
+
+    file: str
+    kind: str
+    name: str
+    key: str = ""
+    actual: str = ""
+    wanted: str = ""
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def is_added(self) -> bool:
+        """Whether a node or partition is added."""
+        return self.kind in (NODE_LINE, PARTITION_LINE) and not self.key and not self.actual
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether a node or partition is removed."""
+        return self.kind in (NODE_LINE, PARTITION_LINE) and not self.key and not self.wanted
+
+    @property
+    def title(self) -> str:
+        """What differs, in a few words: `SlurmdTimeout`, `nodes n[3-4]`, `node n1: RealMemory`, `partition debug`."""
+        if self.kind in (SETTING, TEXT):
+            return self.name
+        kind = {NODE_LINE: "node", PARTITION_LINE: "partition", DEVICES: "devices of"}[self.kind]
+        words = f"{kind}s {self.name}" if self.kind == NODE_LINE and len(self.nodes) > 1 else f"{kind} {self.name}"
+        return f"{words}: {self.key}" if self.key else words
+
+    @property
+    def change(self) -> str:
+        """The change: `300 -> 400`, `added`, `removed`, `changed`; `(default)` for a value that no file sets."""
+        if self.kind == TEXT:
+            return "changed"
+        if self.is_added:
+            return "added"
+        if self.is_removed:
+            return "removed"
+        nothing = "(none)" if self.kind == DEVICES else "(default)"
+        return f"{self.actual or nothing} -> {self.wanted or nothing}"
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.change}"
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Difference, ...]:
+    """The differences as Slurm sees them, for each file in the order of its lines.
+
+    A file that says the same to Slurm in another text has one difference of kind `text`.
+
+    >>> [str(one) for one in differences({"slurm.conf": "KillWait=30"}, {"slurm.conf": "killwait=60"})]
+    ['KillWait: 30 -> 60']
+
+    Args:
+        before: actual texts by file name; a file that is missing here is not compared, and without a slurm.conf there
+            are no differences, because nothing is in effect yet.
+        after: wanted texts by file name; a file that is missing here will be removed.
+    """
+    if not before.get("slurm.conf"):
+        return ()
+    return tuple(one for file, text in before.items() for one in of_file(file, text, after.get(file, "")))
+
+
+def of_file(file: str, before: str, after: str) -> Iterator[Difference]:
+    """The differences between two texts of one file."""
+    if before == after:
+        return
+    old, new = parse(before), parse(after)
+    if file == "gres.conf":
+        found = tuple(of_devices(old, new))
+    else:
+        found = (*of_settings(file, old, new), *of_nodes(old, new), *of_partitions(old, new))
+    yield from found or (Difference(file, TEXT, COMMENTS),)
+
+
+def of_settings(file: str, old: ConfText, new: ConfText) -> Iterator[Difference]:
+    """Keys with other values, in the order of the new text, then removed keys."""
+    table = TABLES.get(file, {})
+    for key in dict.fromkeys((*new.settings, *old.settings)):
+        actual, wanted = old.settings.get(key, ""), new.settings.get(key, "")
+        if actual != wanted:
+            name = table[key].name if key in table else new.spelled.get(key) or old.spelled[key]
+            yield Difference(file, SETTING, name, actual=actual, wanted=wanted)
+
+
+def of_nodes(old: ConfText, new: ConfText) -> Iterator[Difference]:
+    """Nodes that are added, removed or changed; nodes with equal differences together."""
+    before, after = old.nodes, new.nodes
+    if gone := tuple(name for name in before if name not in after):
+        yield Difference("slurm.conf", NODE_LINE, fold(gone), actual="there", nodes=gone)
+    if fresh := tuple(name for name in after if name not in before):
+        yield Difference("slurm.conf", NODE_LINE, fold(fresh), wanted="there", nodes=fresh)
+    kept = [(name, before[name], line) for name, line in after.items() if name in before]
+    for (key, actual, wanted), names in alike(kept).items():
+        yield Difference("slurm.conf", NODE_LINE, fold(names), spelled(NODE, key), actual, wanted, tuple(names))
+    for key in ONE_EACH:
+        if names := [name for name, was, line in kept if was.of(name, key) != line.of(name, key)]:
+            actual, wanted = (listed(lines, names, key) for lines in (before, after))
+            yield Difference("slurm.conf", NODE_LINE, fold(names), spelled(NODE, key), actual, wanted, tuple(names))
+
+
+def alike(kept: Iterable[tuple[str, NodeLine, NodeLine]]) -> Mapping[tuple[str, str, str], list[str]]:
+    """Nodes by key, old value and new value; each pair of lines is compared once, however many nodes it names."""
+    compared: dict[tuple[int, int], list[tuple[str, str, str]]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for name, was, line in kept:
+        pair = (id(was), id(line))
+        if pair not in compared:
+            compared[pair] = [change for change in unlike(was.settings, line.settings) if change[0] not in ONE_EACH]
+        for change in compared[pair]:
+            groups.setdefault(change, []).append(name)
+    return groups
+
+
+def listed(lines: Mapping[str, NodeLine], names: Iterable[str], key: str) -> str:
+    """The values of a key for these nodes, as a hostlist in their order; a node without a value gives its own name."""
+    return fold_in_order([lines[name].of(name, key) or name for name in names])
+
+
+def unlike(old: Settings, new: Settings) -> Iterator[tuple[str, str, str]]:
+    """The differences between two lines: key, old value, new value."""
+    for key in dict.fromkeys((*new, *old)) if old != new else ():
+        if old.get(key, "") != new.get(key, ""):
+            yield key, old.get(key, ""), new.get(key, "")
+
+
+def of_partitions(old: ConfText, new: ConfText) -> Iterator[Difference]:
+    """Partitions that are added, removed or changed."""
+    every = tuple(old.nodes)
+    for name in dict.fromkeys((*old.partitions, *new.partitions)):
+        was, will = old.partitions.get(name), new.partitions.get(name)
+        if was is None or will is None:
+            actual, wanted = ("", "there") if was is None else ("there", "")
+            nodes = members(was or will or {}, every)
+            yield Difference("slurm.conf", PARTITION_LINE, name, actual=actual, wanted=wanted, nodes=nodes)
+            continue
+        for key, actual, wanted in unlike(was, will):
+            if key != "nodes" or members(was, every) != members(will, tuple(new.nodes)):
+                yield Difference(
+                    "slurm.conf", PARTITION_LINE, name, spelled(PARTITION, key), actual, wanted, members(was, every)
+                )
+
+
+def members(partition: Settings, every: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes of a partition by its hostlist; a node set counts as one name."""
+    nodes = partition.get("nodes", "")
+    if nodes.upper() == "ALL":
+        return every
+    try:
+        return expand(nodes) if nodes else ()
+    except HostlistError:
+        return (nodes,)
+
+
+def of_devices(old: ConfText, new: ConfText) -> Iterator[Difference]:
+    """Nodes whose devices change in gres.conf; lines without NodeName are about `all nodes`."""
+    before, after = devices(old), devices(new)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys((*before, *after)):
+        if before.get(name) != after.get(name):
+            groups.setdefault((before.get(name, ""), after.get(name, "")), []).append(name)
+    for (actual, wanted), names in groups.items():
+        everywhere = "" in names
+        name = "all nodes" if everywhere else fold(names)
+        yield Difference("gres.conf", DEVICES, name, "", actual, wanted, () if everywhere else tuple(names))
+
+
+def devices(conf: ConfText) -> Mapping[str, str]:
+    """The devices in gres.conf by node name; under the empty name those of all nodes."""
+    found: dict[str, list[str]] = {}
+    for line in conf.lines:
+        words = " ".join(f"{conf.spelled[key]}={value}" for key, value in line.items() if key != "nodename")
+        try:
+            names = expand(line["nodename"]) if "nodename" in line else ("",)
+        except HostlistError:
+            names = (line["nodename"],)
+        for name in names:
+            found.setdefault(name, []).append(words)
+    return {name: ", ".join(sorted(words)) for name, words in found.items()}
+
+
+def spelled(table: Mapping[str, object], key: str) -> str:
+    """A key as the manual spells it."""
+    return getattr(table.get(key), "name", key)

@@ -1,0 +1,1 @@
+"""The cluster file and its lock as values: models, rules, reading, writing and edits. It contacts no hosts."""

@@ -1,0 +1,40 @@
+"""The model of scheduled backups (key `backup`)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from slurmfab.inventory.values import Model, Schedule, check_directory, period, systemd_calendar
+
+_HOUR = 3600
+_MOST_KEPT = 10_000
+
+
+class Backup(Model):
+    """Backups that the controller and the database host make by a systemd timer.
+
+    Args:
+        directory: directory on these hosts, preferably on the disk of another machine.
+        when: `hourly`, `daily`, `weekly`, a time of the day, or of a day of the week.
+        keep: number of backups to keep; older ones are deleted.
+    """
+
+    directory: Annotated[
+        str,
+        AfterValidator(check_directory("/srv/slurm-backups")),
+        Field(description="Directory on the hosts for their backups."),
+    ]
+    when: Annotated[Schedule, Field(description="hourly, daily, weekly, 03:30 or Sun 03:30.")] = "daily"
+    keep: Annotated[int, Field(ge=1, le=_MOST_KEPT, description="Number of backups to keep.")] = 14
+
+    @property
+    def calendar(self) -> str:
+        """The schedule as a calendar event of systemd (systemd.time(7))."""
+        return systemd_calendar(self.when)
+
+    @property
+    def oldest(self) -> int:
+        """The highest age of the newest backup in seconds: one backup may be missed, as while a host is off."""
+        return 2 * period(self.when) + _HOUR

@@ -1,0 +1,285 @@
+"""The models of a cluster: the contents of a valid cluster file.
+
+Models have expanded host names. `slurmfab.inventory.loading` reads them from a file; `slurmfab.inventory.rules` has the
+rules between their fields. docs/cluster-file.md documents each field for people who write the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from slurmfab import hostlist
+from slurmfab.errors import HostlistError
+from slurmfab.inventory.accounting import Account, Database, Qos, User, database_of
+from slurmfab.inventory.backups import Backup
+from slurmfab.inventory.gpu_checks import GpuChecksOrNot
+from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
+from slurmfab.inventory.private_tmp import PrivateTmpOrNot
+from slurmfab.inventory.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf
+from slurmfab.inventory.values import Bundles, Licenses, Model, check_amount, check_directory
+
+_CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
+_PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
+
+
+def _host_names(value: Any) -> tuple[str, ...]:
+    """Expand a hostlist, or a list of hostlists."""
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
+    try:
+        return hostlist.expand(",".join(parts)) if parts else ()
+    except HostlistError as error:
+        raise ValueError(str(error)) from None
+
+
+def _nodes_of_partition(value: Any) -> tuple[str, ...] | Literal["ALL"]:
+    """Read `ALL` in any case, or expand a hostlist."""
+    return "ALL" if isinstance(value, str) and value.upper() == "ALL" else _host_names(value)
+
+
+def _check_cluster_name(name: str) -> str:
+    if not _CLUSTER_NAME.fullmatch(name):
+        raise ValueError(f'"{name}" is not a valid cluster name: use at most 40 lower-case letters, digits, - and _')
+    return name
+
+
+def _check_partition_name(name: str) -> str:
+    if not _PARTITION_NAME.fullmatch(name) or name.upper() == "DEFAULT":
+        raise ValueError(f'"{name}" is not a valid partition name: use letters, digits, -, _ and ., but not DEFAULT')
+    return name
+
+
+def _check_user(user: str | None) -> str | None:
+    if user is not None and not _USER.fullmatch(user):
+        raise ValueError(f'"{user}" is not a login name')
+    return user
+
+
+def _check_gateway(gateway: str | None) -> str | None:
+    """Check jump hosts, separated by commas as in ProxyJump (ssh_config(5))."""
+    for place in gateway.split(",") if gateway is not None else ():
+        _check_endpoint(place.strip())
+    return gateway
+
+
+def _check_endpoint(text: str) -> str:
+    """Check one SSH target, such as `admin@bastion:2222`."""
+    try:
+        count = len(hostlist.expand_endpoints(text))
+    except HostlistError as error:
+        raise ValueError(str(error)) from None
+    if count != 1:
+        raise ValueError(f'"{text}" names {count} hosts; it must name one, such as admin@bastion:2222')
+    return text
+
+
+_Entries = TypeVar("_Entries", bound=tuple[Any, ...] | str)
+
+
+def _check_not_empty(entries: _Entries) -> _Entries:
+    if not entries:
+        raise ValueError("it is empty; it needs at least one entry")
+    return entries
+
+
+_HOSTS_IN_FILE = str | list[str]
+_NOT_EMPTY = AfterValidator(_check_not_empty)
+Hosts = Annotated[tuple[str, ...], BeforeValidator(_host_names, json_schema_input_type=_HOSTS_IN_FILE)]
+SomeHosts = Annotated[Hosts, _NOT_EMPTY]
+PlaceForSsh = Annotated[str, AfterValidator(_check_endpoint)]
+
+
+class Ssh(Model):
+    """How SSH reaches the hosts; the user's ~/.ssh/config has the values that are missing here."""
+
+    user: Annotated[str | None, AfterValidator(_check_user), Field(description="Login name.")] = None
+    key: Annotated[str | None, Field(min_length=1, description="Private key file; ~ is the user's home.")] = None
+    port: Annotated[int | None, Field(ge=1, le=hostlist.HIGHEST_PORT, description="Port of the hosts' sshd.")] = None
+    become: Annotated[Literal["sudo"] | None, Field(description="How the user becomes root.")] = None
+    gateway: Annotated[
+        str | None, AfterValidator(_check_gateway), Field(description="Jump host such as user@host:port, or several.")
+    ] = None
+    endpoints: Annotated[
+        dict[str, PlaceForSsh],
+        Field(description="By host, where SSH goes if not to the host's own address: user@address:port."),
+    ] = {}
+
+
+class NodeGroup(Model):
+    """Compute nodes with the same settings.
+
+    Args:
+        hosts: their names, in the file's order.
+        settings: keys of a NodeName line (slurm.conf(5)) in the file's order, such as `Gres` and `Weight`.
+    """
+
+    hosts: Annotated[SomeHosts, Field(description="Hostlist of compute nodes, such as cn[01-16].")]
+    settings: NodeSettings = {}
+
+
+class Partition(Model):
+    """A partition.
+
+    Args:
+        name: its PartitionName.
+        nodes: the names of its nodes, or `ALL`; empty for a partition without nodes.
+        settings: the other keys of its PartitionName line (slurm.conf(5)) in the file's order.
+    """
+
+    name: Annotated[
+        str,
+        AfterValidator(_check_partition_name),
+        Field(validation_alias="PartitionName", description="Name of the partition."),
+    ]
+    nodes: Annotated[
+        tuple[str, ...] | Literal["ALL"],
+        BeforeValidator(_nodes_of_partition, json_schema_input_type=_HOSTS_IN_FILE),
+        Field(validation_alias="Nodes", description="Hostlist of its nodes, or ALL."),
+    ]
+    settings: PartitionSettings = {}
+
+
+class Cluster(Model):
+    """A cluster, as its file describes it.
+
+    Args:
+        name: its ClusterName; `cluster` in the file.
+        ssh: how to reach the hosts.
+        addresses: IP address or DNS name by host, for hosts whose names do not resolve.
+        controllers: hosts of slurmctld, the primary first.
+        login: hosts with Slurm's commands and no daemon.
+        nodes: the compute nodes in groups.
+        partitions: at least one; by default one called `main` with all nodes.
+        slurm_conf: further keys of slurm.conf; `None` leaves out the line that slurmfab would write.
+        cgroup_conf: the same for cgroup.conf.
+        ids: UID of `slurm` and `munge`, also used as GID; slurmfab chooses missing ones.
+        memory_margin: memory of a node that is not in its RealMemory, such as `3%` or `2048M`.
+        hosts_file: whether slurmfab maintains a block in /etc/hosts.
+        state_directory: directory of slurmctld's state; two controllers need a shared one.
+        database: the host of slurmdbd, and its database; `None` for a cluster without accounting.
+        qos: qualities of service.
+        accounts: the tree of accounts, each with its limits.
+        users: the users of the cluster: on the hosts, and in the accounts.
+        unix_users: whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.
+        licenses: number of licences by name of the software.
+        backup: scheduled backups of controller and database host; `None` for none.
+        private_tmp: directories that are private to each job, such as /tmp; `None` for none.
+        gpu_checks: scheduled measurements of all GPUs; `None` for none.
+        prolog: directory of the scripts that compute nodes run before each job; `None` for none.
+        epilog: directory of the scripts that compute nodes run after each job; `None` for none.
+        health: the health check of the compute nodes; `None` for none.
+        configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
+        bundle: files with packages for hosts without access to a package mirror.
+    """
+
+    name: Annotated[
+        str, AfterValidator(_check_cluster_name), Field(validation_alias="cluster", description="ClusterName.")
+    ]
+    ssh: Annotated[Ssh, Field(description="How SSH reaches the hosts.")] = Ssh()
+    addresses: Annotated[dict[str, str], Field(description="Address by host; hostlists on both sides are zipped.")] = {}
+    controllers: Annotated[SomeHosts, Field(description="Hosts of slurmctld, the primary first.")]
+    login: Annotated[Hosts, Field(description="Hosts with Slurm's commands and no daemon.")] = ()
+    nodes: Annotated[tuple[NodeGroup, ...], _NOT_EMPTY, Field(description="Compute nodes, in groups.")]
+    partitions: Annotated[
+        tuple[Partition, ...],
+        _NOT_EMPTY,
+        Field(description="Partitions; without any, one main of all nodes."),
+    ] = (Partition(name="main", nodes="ALL", settings={"Default": "YES"}),)
+    slurm_conf: Annotated[SlurmConf, Field(description="Further keys of slurm.conf; null drops slurmfab's own.")] = {}
+    cgroup_conf: Annotated[CgroupConf, Field(description="Further keys of cgroup.conf; null drops slurmfab's.")] = {}
+    ids: Annotated[dict[str, int], Field(description="UID, and GID, of slurm and munge.")] = {}
+    memory_margin: Annotated[
+        str, AfterValidator(check_amount("2048M")), Field(description="Memory left to the system: 3% or 2048M.")
+    ] = "3%"
+    hosts_file: Annotated[bool, Field(description="Whether slurmfab maintains a block in /etc/hosts.")] = True
+    state_directory: Annotated[
+        str,
+        AfterValidator(check_directory("/shared/slurm/state")),
+        Field(description="Directory of slurmctld's state (StateSaveLocation)."),
+    ] = "/var/lib/slurm/slurmctld"
+    database: Annotated[
+        Database | None,
+        BeforeValidator(database_of, json_schema_input_type=str | Database),
+        Field(description="Host of slurmdbd, or a mapping; without it there is no accounting."),
+    ] = None
+    qos: Annotated[tuple[Qos, ...], Field(description="Qualities of service, with limits and priorities.")] = ()
+    accounts: Annotated[tuple[Account, ...], Field(description="Accounts, with limits and shares.")] = ()
+    users: Annotated[tuple[User, ...], Field(description="Users: on the hosts, and in the accounts.")] = ()
+    unix_users: Annotated[
+        bool, Field(description="Whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.")
+    ] = True
+    licenses: Annotated[Licenses, Field(description="Number of licences, by name of the software.")] = {}
+    backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
+    private_tmp: PrivateTmpOrNot = None
+    gpu_checks: GpuChecksOrNot = None
+    prolog: ScriptsBefore = None
+    epilog: ScriptsAfter = None
+    health: HealthOrNot = None
+    configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
+    bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror, from fab bundle.")] = ()
+
+    @property
+    def controller(self) -> str:
+        """The primary controller."""
+        return self.controllers[0]
+
+    @cached_property
+    def compute_nodes(self) -> tuple[str, ...]:
+        """All compute nodes, in the file's order."""
+        return tuple(host for group in self.nodes for host in group.hosts)
+
+    @property
+    def database_hosts(self) -> tuple[str, ...]:
+        """The host of slurmdbd, if there is one."""
+        return (self.database.host,) if self.database else ()
+
+    @property
+    def backup_hosts(self) -> tuple[str, ...]:
+        """The hosts with scheduled backups: the primary controller and the host of slurmdbd."""
+        return tuple(dict.fromkeys((self.controller, *self.database_hosts))) if self.backup else ()
+
+    @property
+    def has_accounts(self) -> bool:
+        """Whether the file has accounts, so that Slurm enforces associations and limits."""
+        return self.database is not None and bool(self.accounts)
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """All hosts, each once: controllers, the database's host, login hosts, then compute nodes."""
+        return tuple(dict.fromkeys((*self.controllers, *self.database_hosts, *self.login, *self.compute_nodes)))
+
+    def roles(self, host: str) -> tuple[str, ...]:
+        """The roles of a host: any of `controller`, `database`, `login` and `compute`, in this order."""
+        return tuple(role for role, hosts in self._hosts_by_role.items() if host in hosts)
+
+    @cached_property
+    def _hosts_by_role(self) -> dict[str, Collection[str]]:
+        return {
+            "controller": self.controllers,
+            "database": self.database_hosts,
+            "login": self.login,
+            "compute": self._settings_by_node,
+        }
+
+    def fetches(self, host: str) -> bool:
+        """Whether a host fetches Slurm's files from slurmctld; controllers and hosts without slurmd have their own."""
+        return self.configless and host in self._settings_by_node and host not in self.controllers
+
+    def settings_of(self, node: str) -> dict[str, str]:
+        """The settings of a compute node in the file, by key of a NodeName line.
+
+        Raises:
+            KeyError: the host is not a compute node.
+        """
+        return dict(self._settings_by_node[node])
+
+    @cached_property
+    def _settings_by_node(self) -> dict[str, dict[str, str]]:
+        return {host: group.settings for group in self.nodes for host in group.hosts}

@@ -1,0 +1,76 @@
+"""The models of the programs that slurmd runs on compute nodes: health check, and scripts around jobs."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from slurmfab.inventory.values import Model, check_amount, check_directory
+from slurmfab.paths import SLURM_SPOOL
+
+_below_root = check_directory("/home")
+_UNIT = re.compile(r"[A-Za-z0-9_.@-]+")
+_LONGEST_INTERVAL = 65535
+"""HealthCheckInterval has 16 bits (Slurm's source)."""
+
+_DISKS = dict.fromkeys(("/", "/tmp", "/var", SLURM_SPOOL), "3%")  # noqa: S108 - it is only looked at
+_HOUR = 3600
+
+
+def _check_path(path: str) -> str:
+    return path if path == "/" else _below_root(path)
+
+
+def _check_unit(unit: str) -> str:
+    if not _UNIT.fullmatch(unit):
+        raise ValueError(f'"{unit}" is not the name of a systemd unit such as ssh')
+    return unit
+
+
+Path = Annotated[str, AfterValidator(_check_path)]
+Amount = Annotated[str, AfterValidator(check_amount("2G"))]
+Unit = Annotated[str, AfterValidator(_check_unit)]
+
+
+class Health(Model):
+    """The health check of every compute node (HealthCheckProgram).
+
+    Args:
+        interval: seconds between two checks.
+        mounts: mount points whose file system must be mounted and respond.
+        disk: least free space by path, as a percentage, or in K, M, G or T.
+        memory: whether the node must have the RealMemory of slurm.conf.
+        gpus: whether its GPUs must be present, without errors that need a reset.
+        clock: highest deviation of its clock in seconds, if chrony runs; 0 for any deviation.
+        daemons: systemd units that must run, in addition to munge.
+    """
+
+    interval: Annotated[
+        int, Field(ge=1, le=_LONGEST_INTERVAL, description="Seconds between two checks (HealthCheckInterval).")
+    ] = 300
+    mounts: Annotated[tuple[Path, ...], Field(description="Mount points that must be mounted and respond.")] = ()
+    disk: Annotated[dict[Path, Amount], Field(description="By path, least free space: 3% or 2G.")] = _DISKS
+    memory: Annotated[bool, Field(description="Whether the RealMemory of slurm.conf must be present.")] = True
+    gpus: Annotated[bool, Field(description="Whether GPUs must be present, without errors that need a reset.")] = True
+    clock: Annotated[int, Field(ge=0, le=_HOUR, description="Most seconds that the clock may be off; 0 for any.")] = 10
+    daemons: Annotated[tuple[Unit, ...], Field(description="Systemd units that must run, in addition to munge.")] = ()
+
+
+def health_of(value: Any) -> Any:
+    """Read `true` as an empty mapping (all defaults), and `false` as a missing key."""
+    return ({} if value else None) if isinstance(value, bool) else value
+
+
+HealthOrNot = Annotated[
+    Health | None,
+    BeforeValidator(health_of, json_schema_input_type=Health | bool),
+    Field(description="Health check of the compute nodes; true for all defaults."),
+]
+ScriptsBefore = Annotated[
+    str | None, Field(min_length=1, description="Directory of scripts that nodes run before each job.")
+]
+ScriptsAfter = Annotated[
+    str | None, Field(min_length=1, description="Directory of scripts that nodes run after each job.")
+]

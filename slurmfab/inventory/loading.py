@@ -1,0 +1,114 @@
+"""Load a cluster file and its lock as one value."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurmfab.errors import InputError
+from slurmfab.inventory import lock as locks
+from slurmfab.program_name import FAB
+
+if TYPE_CHECKING:
+    from slurmfab.inventory.cluster import Cluster
+
+DEFAULT_PATH = Path("configs/cluster.yaml")
+PATH_VARIABLE = "SLURMFAB_CLUSTER"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """A cluster file with its lock.
+
+    Args:
+        cluster: the contents of the cluster file.
+        lock: facts and decisions of earlier runs.
+        path: path of the cluster file.
+    """
+
+    cluster: Cluster
+    lock: locks.Lock
+    path: Path
+
+
+def load(path: Path) -> Inventory:
+    """Load a cluster file and its lock.
+
+    Raises:
+        ClusterFileError: the file has mistakes; the error lists all of them.
+        InputError: the file or its lock cannot be read.
+    """
+    return Inventory(parse(read_text(path), str(path)), locks.load(lock_path(path)), path)
+
+
+def load_named(cluster: str) -> Inventory:
+    """The cluster in the file that the command line names, with its lock.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+
+    Raises:
+        ClusterFileError: the file has mistakes; the error has them all.
+        InputError: the file or its lock cannot be read.
+    """
+    return load(named_path(cluster))
+
+
+def parse(text: str, where: str) -> Cluster:
+    """Parse the text of a cluster file.
+
+    Args:
+        text: YAML 1.2.
+        where: the file's name, for complaints.
+
+    Raises:
+        ClusterFileError: the text has mistakes; the error lists all of them.
+    """
+    # pydantic costs 55 ms that `fab --list` need not pay.
+    from slurmfab.inventory import complaints, reading
+
+    return complaints.cluster_from(reading.read(text, where), where)
+
+
+def read_text(path: Path) -> str:
+    """Read the text of a cluster file, with its line ends unchanged.
+
+    Raises:
+        InputError: the file does not exist, cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        raise InputError(
+            f"There is no cluster file {path}. `{FAB} deploy --hosts 'n1,n[2-5]'` makes one, with the first host as "
+            f"the controller; --cluster or {PATH_VARIABLE} names another."
+        ) from None
+    except OSError as error:
+        raise InputError(f"The cluster file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}:{line}: this is not UTF-8 text; save the file as UTF-8.") from error
+
+
+def lock_path(path: Path) -> Path:
+    """The path of a cluster file's lock: `cluster.lock.json` beside `cluster.yaml`."""
+    return path.with_name(f"{path.stem}.lock.json")
+
+
+def named_path(cluster: str) -> Path:
+    """The path of the cluster file that the command line names, or of the default one if that is empty."""
+    return Path(cluster) if cluster else default_path()
+
+
+def default_path() -> Path:
+    """The default path of the cluster file: from SLURMFAB_CLUSTER, else configs/cluster.yaml."""
+    return Path(os.environ.get(PATH_VARIABLE) or DEFAULT_PATH)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a cluster file, for editors that complete and check keys."""
+    from slurmfab.inventory import json_schema
+
+    return json_schema.schema()

@@ -1,0 +1,184 @@
+"""The lock beside a cluster file: facts and decisions that are recorded once and that later runs use.
+
+So a GPU that has disappeared from its bus is a failed check, not a smaller `Gres=`, and a changed SSH host key is
+refused. The file is JSON, written by slurmfab; commit it together with the cluster file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurmfab import atomic_file
+from slurmfab.errors import InputError
+from slurmfab.facts import Cgroup, Gpu, Hardware
+from slurmfab.program_name import FAB
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class HostLock:
+    """The lock's entry for one host.
+
+    Args:
+        hostname: its own short hostname (`hostname -s`).
+        host_keys: its public SSH host keys, base64 by type, such as `ssh-ed25519`.
+        hardware: CPUs and memory at first contact; `None` on a host that is not a compute node.
+        gpus: in the order of their device numbers.
+        cgroup: its control groups; `None` if unknown.
+        public_key: the SSH public key of its slurm user; empty if it has none.
+        on_trial: whether the node has joined but has not passed its test job, so that it gets no user jobs yet.
+        mail_program: program that sends mail on a controller, when it last answered; empty for none.
+    """
+
+    hostname: str = ""
+    host_keys: Mapping[str, str] = field(default_factory=dict)
+    hardware: Hardware | None = None
+    gpus: tuple[Gpu, ...] = ()
+    cgroup: Cgroup | None = None
+    public_key: str = ""
+    on_trial: bool = False
+    mail_program: str = ""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The lock of one cluster.
+
+    Args:
+        version: version of the lock's format.
+        slurm: the installed upstream version of Slurm, such as `24.11.5`; empty before the first deployment.
+        ids: the chosen UIDs and GIDs by key, such as `slurm.uid` and `munge.gid`; numbers of former users stay.
+        leaving: users that `remove-user` removed from the cluster file, but that a host may still have.
+        hosts: entries by host name in the cluster file.
+    """
+
+    version: int = VERSION
+    slurm: str = ""
+    ids: Mapping[str, int] = field(default_factory=dict)
+    leaving: tuple[str, ...] = ()
+    hosts: Mapping[str, HostLock] = field(default_factory=dict)
+
+
+def load(path: Path) -> Lock:
+    """Load a lock; an empty lock if the file does not exist.
+
+    Raises:
+        InputError: the file cannot be read, is damaged, or was written by a newer slurmfab.
+    """
+    try:
+        plain = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return Lock()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise _damaged(path, f"it is not JSON ({error})") from error
+    return from_values(plain, path)
+
+
+def from_values(plain: Any, path: Path) -> Lock:
+    """Make a lock from JSON values.
+
+    Args:
+        plain: the values of the file.
+        path: path of the file, for complaints.
+
+    Raises:
+        InputError: the values are damaged, or were written by a newer slurmfab.
+    """
+    if not isinstance(plain, dict):
+        raise _damaged(path, "it is not a JSON object")
+    version = plain.get("version")
+    if type(version) is not int or version < 1:
+        raise _damaged(path, 'its "version" is not a version number')
+    if version > VERSION:
+        raise InputError(
+            f"{path} was written by a newer slurmfab (format {version}, this one knows {VERSION}). "
+            "Update slurmfab here."
+        )
+    return _lock_from(plain, path)
+
+
+def save(lock: Lock, path: Path) -> None:
+    """Write a lock atomically; a file with the same content is left unchanged.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    atomic_file.write(path, json.dumps(values_of(lock), indent=2, sort_keys=True) + "\n", mode=0o644)
+
+
+def with_host(lock: Lock, name: str, host_lock: HostLock) -> Lock:
+    """The lock with an entry for a host, which replaces an earlier one.
+
+    Args:
+        lock: the lock.
+        name: the host's name in the cluster file.
+        host_lock: the new entry.
+    """
+    return replace(lock, hosts={**lock.hosts, name: host_lock})
+
+
+def without_hosts(lock: Lock, names: Iterable[str]) -> Lock:
+    """The lock without its entries for some hosts; unknown names are ignored."""
+    gone = set(names)
+    return replace(lock, hosts={name: host for name, host in lock.hosts.items() if name not in gone})
+
+
+def values_of(lock: Lock) -> dict[str, Any]:
+    """A lock as JSON values."""
+    values: dict[str, Any] = adapter().dump_python(lock, mode="json")
+    return values
+
+
+@cache
+def adapter() -> TypeAdapter[Lock]:
+    """The pydantic adapter that converts locks to JSON values and back."""
+    from pydantic import TypeAdapter  # 55 ms that `fab --list` need not pay
+
+    return TypeAdapter(Lock)
+
+
+def _lock_from(plain: dict[str, Any], path: Path) -> Lock:
+    """Make a lock from a JSON object; unknown keys and values of other types are errors."""
+    from pydantic import ValidationError  # 55 ms that `fab --list` need not pay
+
+    try:
+        lock: Lock = adapter().validate_json(json.dumps(plain), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    unknown = next(_unknown_keys(plain, values_of(lock)), None)
+    if unknown:
+        raise _damaged(path, f"{unknown}: this key is unknown; a newer slurmfab may have written it")
+    return lock
+
+
+def _unknown_keys(plain: Any, known: Any, place: str = "") -> Iterator[str]:
+    """Yield the places of keys in a JSON value that the lock made from it does not have."""
+    if isinstance(plain, dict) and isinstance(known, Mapping):
+        for key, value in plain.items():
+            if key in known:
+                yield from _unknown_keys(value, known[key], f"{place}{key}.")
+            else:
+                yield f"{place}{key}"
+    elif isinstance(plain, list) and isinstance(known, list | tuple):
+        for number, (value, counterpart) in enumerate(zip(plain, known, strict=True)):
+            yield from _unknown_keys(value, counterpart, f"{place}{number}.")
+
+
+def _damaged(path: Path, reason: str) -> InputError:
+    """The error for a damaged lock."""
+    return InputError(
+        f"{path} is damaged: {reason}. Restore it from version control or a backup. "
+        f"If there is none, move it away; `{FAB} deploy --accept-new-host-keys` then makes a new one."
+    )

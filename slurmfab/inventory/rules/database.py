@@ -1,0 +1,77 @@
+"""Rules about the accounting database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from slurmfab.inventory.values import is_address
+
+if TYPE_CHECKING:
+    from slurmfab.inventory.cluster import Cluster
+    from slurmfab.inventory.slurm_settings import Place
+
+_HIGHEST_PORT = 65535
+_SLURMDBD = "accounting_storage/slurmdbd"
+_PARTITION_KEYS = ("qos", "allowaccounts", "allowqos", "denyaccounts", "denyqos")
+
+
+def external_is_whole(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """An external database needs address and password; slurmfab's own needs neither."""
+    database = cluster.database
+    if database is None:
+        return
+    said = database.model_fields_set
+    if database.external is None:
+        for key in sorted({"password_file", "user"} & said):
+            words = "it is only for an external database; slurmfab chooses user and password of its own database"
+            yield ("database", key), words
+        return
+    if "password_file" not in said or database.password_file is None:
+        yield (
+            ("database",),
+            (
+                "an external database needs the key password_file: a file here, mode 0600, with the password of "
+                f'the database user "{database.user}"'
+            ),
+        )
+    address, port = database.server
+    if not is_address(address) or not 0 < port <= _HIGHEST_PORT:
+        words = (
+            f'"{database.external}" is not address:port; write it as db.example.org, 10.0.0.9:3307 or [fd00::9]:3306'
+        )
+        yield ("database", "external"), words
+
+
+def database_is_where_no_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Jobs would take the database's memory; on a controller that is also a compute node it is allowed."""
+    if cluster.database and cluster.roles(cluster.database.host) in (("database", "compute"), ("database", "login")):
+        kind = "a compute node, where jobs run" if cluster.database.host in cluster.compute_nodes else "a login host"
+        yield (
+            ("database", "host"),
+            f'"{cluster.database.host}" is {kind}; the database belongs on a controller, or on a host of its own',
+        )
+
+
+def partitions_need_a_database(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Without slurmdbd there are no QOS and accounts, and slurmctld does not start if a partition names one."""
+    if cluster.database or _setting(cluster, "AccountingStorageType").lower() == _SLURMDBD:
+        return
+    for number, partition in enumerate(cluster.partitions):
+        for key in partition.settings:
+            if key.lower() in _PARTITION_KEYS:
+                yield (
+                    ("partitions", number, "settings", key),
+                    "it needs an accounting database; set its host: database: HOST",
+                )
+
+
+RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+    external_is_whole,
+    database_is_where_no_jobs_run,
+    partitions_need_a_database,
+)
+
+
+def _setting(cluster: Cluster, key: str) -> str:
+    return next((value or "" for name, value in cluster.slurm_conf.items() if name.lower() == key.lower()), "")

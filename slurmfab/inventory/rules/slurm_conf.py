@@ -1,0 +1,102 @@
+"""Rules about slurm_conf in a cluster file, and about the keys at the top that write lines of slurm.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from slurmfab.slurm.preemption import preempts_by_partition, preempts_by_qos
+
+if TYPE_CHECKING:
+    from slurmfab.inventory.cluster import Cluster
+    from slurmfab.inventory.slurm_settings import Place
+
+CONFIGLESS_OPTION = "enable_configless"
+"""The option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))."""
+
+_WRITTEN_FOR: Mapping[str, tuple[str, ...]] = {
+    "database": ("AccountingStorageType", "AccountingStorageHost", "AccountingStoragePort"),
+    "licenses": ("Licenses",),
+    "private_tmp": ("JobContainerType", "NamespaceType"),
+    "prolog": ("Prolog",),
+    "epilog": ("Epilog",),
+    "health": ("HealthCheckProgram", "HealthCheckInterval"),
+}
+"""By key at the top of the cluster file, the keys of slurm.conf that slurmfab writes because of it."""
+
+
+def each_key_is_set_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A key in slurm_conf would replace the line that slurmfab writes for a key at the top of the file."""
+    spelled = {key.lower(): key for key in cluster.slurm_conf}
+    for name, keys in _WRITTEN_FOR.items():
+        for key in keys if getattr(cluster, name) not in (None, {}) else ():
+            if key.lower() in spelled:
+                reason = f"slurmfab writes {key} itself: it comes from the key {name} at the top; remove one of the two"
+                yield ("slurm_conf", spelled[key.lower()]), reason
+
+
+def private_tmp_has_job_containers(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmd does not start with job_container/tmpfs but without PrologFlags=Contain (slurm.conf(5), PrologFlags)."""
+    for key, value in cluster.slurm_conf.items() if cluster.private_tmp else ():
+        flags = {flag.strip().lower() for flag in (value or "").split(",")}
+        if key.lower() == "prologflags" and not {"contain", "x11"} & flags:
+            yield ("slurm_conf", key), "private_tmp needs Contain among the flags, or slurmd does not start"
+
+
+def a_node_fetches_files(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A controller reads its own files, even where it is also a compute node."""
+    if cluster.configless and not any(map(cluster.fetches, cluster.compute_nodes)):
+        yield (
+            ("configless",),
+            "every compute node is also a controller, which has its own files: no host would fetch any",
+        )
+
+
+def configless_keeps_its_settings(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Settings with which slurmctld serves no files, or slurmd does not find its spool directory."""
+    for key, value in cluster.slurm_conf.items() if cluster.configless else ():
+        if key.lower() == "slurmctldparameters" and value is None:
+            reason = f"null leaves the line out, and configless needs {CONFIGLESS_OPTION} in it; remove this key"
+            yield ("slurm_conf", key), reason
+        if key.lower() == "slurmdspooldir" and "%n" in (value or ""):
+            yield (
+                ("slurm_conf", key),
+                "configless does not allow %n here: slurmd reads its NodeName from the files in this directory",
+            )
+
+
+def configless_option_comes_from_its_key(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """If slurmctld serves files while slurmd has its own, the only effect is error messages in their logs."""
+    for key, value in cluster.slurm_conf.items() if not cluster.configless else ():
+        words = {word.strip().lower() for word in (value or "").split(",")}
+        if key.lower() == "slurmctldparameters" and CONFIGLESS_OPTION in words:
+            yield (
+                ("slurm_conf", key),
+                f"with {CONFIGLESS_OPTION} alone no node fetches files; set configless: true at the top",
+            )
+
+
+def one_way_to_preempt(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A cluster has one PreemptType (slurm.conf(5)): either partitions or QOS decide whose jobs are preempted."""
+    if any(key.lower() == "preempttype" for key in cluster.slurm_conf):
+        return
+    if preempts_by_partition([one.settings for one in cluster.partitions]):
+        for number, qos in enumerate(cluster.qos):
+            if preempts_by_qos([qos.settings]):
+                yield (
+                    ("qos", number),
+                    (
+                        f'"{qos.name}" preempts by Preempt, and partitions preempt by PriorityTier and PreemptMode; '
+                        "Slurm supports one of the two. Remove one, or choose by slurm_conf: {PreemptType: …}"
+                    ),
+                )
+
+
+RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+    each_key_is_set_once,
+    private_tmp_has_job_containers,
+    a_node_fetches_files,
+    configless_keeps_its_settings,
+    configless_option_comes_from_its_key,
+    one_way_to_preempt,
+)

@@ -1,0 +1,248 @@
+"""`fab remove-node`: removes compute nodes from a running cluster without losing a job.
+
+The files are written last. So an interrupted run can be repeated; it skips the steps that are done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slurmfab.agent.nodes.drain import NodeDrain
+from slurmfab.agent.nodes.jobs import JobsEnded
+from slurmfab.agent.services.service import Service
+from slurmfab.engine import converge as deployment
+from slurmfab.engine import job_waiting, session
+from slurmfab.engine.actor import stamp
+from slurmfab.engine.node_changes import change, change_each
+from slurmfab.engine.run import Run, RunHooks, RunOptions
+from slurmfab.engine.session import Output
+from slurmfab.errors import HostlistError, InputError, SlurmfabError, Unreachable
+from slurmfab.hostlist import expand, fold, shell_word
+from slurmfab.inventory import loading
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.edits import node_removal, writing
+from slurmfab.inventory.loading import Inventory
+from slurmfab.nodes import decommission
+from slurmfab.program_name import FAB
+from slurmfab.ssh.session import answer_value
+from slurmfab.status import snapshot
+
+DRAIN_REASON = "it leaves the cluster"
+LEAST_SECONDS = 1.0
+"""How long `--timeout 0` waits for jobs that are completing."""
+
+
+@dataclass(frozen=True)
+class RemoveNodeOptions:
+    """The options of `fab remove-node`.
+
+    Args:
+        minutes: how long to wait for running jobs; `None` for no limit.
+        now: whether to cancel jobs instead.
+        purge: whether to remove Slurm's packages too.
+        empty_partition: whether a partition may have no nodes afterwards.
+    """
+
+    minutes: int | None = None
+    now: bool = False
+    purge: bool = False
+    empty_partition: bool = False
+
+
+def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Output) -> int:
+    """Drain nodes, wait for their jobs, remove the nodes from all files, and clean their hosts.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        hosts: hostlist of compute nodes.
+        options: the options of the command.
+        output: where to print.
+
+    Returns:
+        The exit code: 3 if a node was removed, but its host could not be reached to clean it.
+
+    Raises:
+        InputError: a host is not only a compute node, or no node would be left; nothing was changed.
+        SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
+    """
+    known = loading.load_named(cluster)
+    leaving = expand(hosts)
+    refuse(known, leaving, empty_partition=options.empty_partition)
+    text = node_removal.without_nodes(loading.read_text(known.path), leaving)
+    run = session.start(known, "", output, RunOptions("remove-node"), hooks=hooks(known, leaving))
+    return session.perform(run, output, lambda begun: carry_out(begun, leaving, text, options))
+
+
+def hooks(known: Inventory, leaving: tuple[str, ...]) -> RunHooks:
+    """Hooks that keep the nodes in the saved lock until the run itself removes them from both files at the end."""
+    kept = {host: known.lock.hosts[host] for host in leaving if host in known.lock.hosts}
+
+    def save_lock(now: Inventory) -> None:
+        session.save_lock(replace(now, lock=replace(now.lock, hosts={**now.lock.hosts, **kept})))
+
+    return RunHooks(save_lock=save_lock)
+
+
+def refuse(known: Inventory, leaving: tuple[str, ...], *, empty_partition: bool) -> None:
+    """Refuse hosts that cannot be removed, before any host is contacted.
+
+    Args:
+        known: the cluster.
+        leaving: hosts that are to be removed.
+        empty_partition: whether a partition may have no nodes afterwards.
+
+    Raises:
+        InputError: a host cannot be removed; the message has all reasons.
+    """
+    cluster = known.cluster
+    unknown = [host for host in leaving if host not in cluster.hosts]
+    others = [host for host in leaving if host in cluster.hosts and cluster.roles(host) != ("compute",)]
+    reasons = []
+    if unknown:
+        reasons.append(f"{fold(unknown)}: not in {known.path} (known: {fold(cluster.compute_nodes)}).")
+    reasons += [
+        f"{host}: its roles are {' and '.join(cluster.roles(host))}; {FAB} remove-node only removes hosts whose one "
+        "role is compute."
+        for host in others
+    ]
+    left = set(cluster.compute_nodes) - set(leaving)
+    if not left:
+        reasons.append("No compute node would be left, and Slurm needs at least one.")
+    emptied = [one.name for one in cluster.partitions if one.nodes and one.nodes != "ALL" and not left & set(one.nodes)]
+    if left and emptied and not empty_partition:
+        reasons.append(
+            f"{', '.join(emptied)}: no node would be left in the partition, and its jobs would never start. If this is "
+            "intended, add --allow-empty-partition."
+        )
+    if reasons:
+        raise InputError("\n".join((*reasons, "Nothing was changed.")))
+
+
+def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNodeOptions) -> None:
+    """Drain the nodes, wait for jobs, stop slurmd, deploy to the other hosts, clean the hosts, and write the files.
+
+    Args:
+        run: the run.
+        leaving: the nodes that are removed.
+        text: the new cluster file.
+        options: the options of the command.
+
+    Raises:
+        SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
+    """
+    known = run.inventory
+    vacate(run, leaving, options)
+    change_each(run, "slurmd stop", leaving, *decommission.stopped())
+    lock = locks.without_hosts(known.lock, leaving)
+    smaller = Inventory(loading.parse(text, str(known.path)), lock, known.path)
+    run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
+    deployment.deploy(run)
+    change_each(run, "leaving", run.remaining(leaving), *decommission.cleaned(purge=options.purge))
+    broken = [
+        host for host in leaving if host in run.failed_hosts and not isinstance(run.failed_hosts[host], Unreachable)
+    ]
+    if broken:
+        raise SlurmfabError(
+            f"{run.failed_hosts[broken[0]]}\n"
+            f"Slurm does not have {fold(leaving)} any more, but {run.inventory.path} still does. "
+            "Fix this and run the same command again."
+        )
+    writing.write(run.inventory.path, text)
+    session.save_lock(run.inventory)
+    run.progress.line(f"{run.inventory.path}: removed {fold(leaving)}.")
+    print_unclean(run, leaving)
+
+
+def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> None:
+    """Drain nodes; wait for their jobs, or cancel these and the pending jobs that ask for the nodes.
+
+    Args:
+        run: the run.
+        leaving: the nodes that are removed.
+        options: the options of the command.
+
+    Raises:
+        SlurmfabError: jobs are left.
+    """
+    # An interrupted run may have left slurmctld stopped, and only slurmctld knows the jobs.
+    change(run, "slurmctld", run.controller, Service("slurmctld"))
+    pending = pending_for(run, leaving, may_cancel=options.now)
+    seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
+    known = tuple(node for node in leaving if node in seen.by_name)
+    jobs = job_waiting.jobs_on(seen, known)
+    if known:
+        change(run, "drain", run.controller, NodeDrain(known, DRAIN_REASON, stamp()))
+    if options.now and (jobs or pending):
+        listed = f"{job_waiting.format_jobs(jobs)}{' and ' if jobs and pending else ''}{', '.join(pending)}"
+        run.progress.line(f"Cancelling {listed}.")
+        ids = tuple(dict.fromkeys((*(job.id for job in jobs), *pending)))
+        change(run, "cancel", run.controller, JobsEnded(ids, known, stamp()))
+    elif jobs:
+        run.progress.line(f"Waiting for {job_waiting.format_jobs(jobs)} on {fold(known)}.")
+    if known:
+        limit = 0.0 if options.minutes is None else max(options.minutes * 60.0, LEAST_SECONDS)
+        job_waiting.wait_until_empty(run, known, limit)
+    refuse_busy(run, leaving)
+
+
+def pending_for(run: Run, leaving: tuple[str, ...], *, may_cancel: bool) -> tuple[str, ...]:
+    """The ids of pending jobs that ask for these nodes by name.
+
+    Args:
+        run: the run.
+        leaving: the nodes that are removed.
+        may_cancel: whether such jobs are cancelled.
+
+    Raises:
+        SlurmfabError: there are such jobs and they may not be cancelled, or a reservation has one of the nodes.
+    """
+    lines = run.transport.call(run.controller, {"op": "node-jobs"})
+    found: dict[str, Any] = answer_value(run.controller, lines, "node_jobs")
+    wanted = set(leaving)
+    reserved = [name for name, nodes in found["reservations"].items() if wanted & members(nodes)]
+    if reserved:
+        raise SlurmfabError(
+            f"{', '.join(reserved)}: this reservation has nodes that are removed. Change or delete it first: scontrol "
+            f"delete ReservationName={reserved[0]}. Nothing was changed."
+        )
+    pending = [job for job in found["pending"] if wanted & members(job["wants"])]
+    if pending and not may_cancel:
+        listed = ", ".join(f"{job['id']} ({job['user']}, wants {job['wants']})" for job in pending)
+        raise SlurmfabError(
+            f"Pending jobs ask for these nodes by name and could not start: {listed}. Wait for them, change them "
+            "(scontrol update JobId=ID ReqNodeList=NODES), or add --now to cancel them. Nothing was changed."
+        )
+    return tuple(job["id"] for job in pending)
+
+
+def members(hostlist: str) -> set[str]:
+    """The hosts in a hostlist from Slurm; none if it cannot be parsed."""
+    try:
+        return set(expand(hostlist))
+    except HostlistError:
+        return set()
+
+
+def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
+    """Stop if jobs still run on the nodes.
+
+    Raises:
+        SlurmfabError: jobs still run; the nodes stay drained.
+    """
+    busy = [node for node in leaving if node in run.failed_hosts]
+    if busy:
+        raise SlurmfabError(
+            f"{fold(busy)}: jobs still run there, so no node was removed. Run the same command again later, add "
+            f"--now to cancel the jobs, or resume the nodes: {FAB} resume {shell_word(busy)}."
+        )
+
+
+def print_unclean(run: Run, leaving: tuple[str, ...]) -> None:
+    """Print which hosts were removed from the cluster but could not be cleaned."""
+    unclean = [host for host in leaving if host in run.failed_hosts]
+    if unclean:
+        run.progress.line(
+            f"{fold(unclean)}: not reachable, so munge key, SSH keys and daemons are still there. When it is "
+            "back: systemctl disable --now slurmd munge; rm /etc/munge/munge.key /etc/slurm/slurm.conf."
+        )

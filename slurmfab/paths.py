@@ -1,0 +1,41 @@
+"""Paths and unit names on the hosts that more than one package needs: phases, checks, backups, rollback."""
+
+from __future__ import annotations
+
+from slurmfab.agent.core import host_paths
+
+SLURM_DIRECTORY = "/etc/slurm"
+"""Slurm's configuration files, the same on all hosts."""
+
+SLURM_LOGS = "/var/log/slurm"
+SLURM_SPOOL = "/var/lib/slurm/slurmd"
+"""SlurmdSpoolDir of compute nodes; jobs read their scripts there."""
+
+SLURM_HOME = "/var/lib/slurm/home"
+"""The slurm user's home: local, made by slurmfab, and outside of what Debian's packages purge."""
+
+SLURMDBD_CONF = f"{SLURM_DIRECTORY}/slurmdbd.conf"
+
+MUNGE_KEY = host_paths.MUNGE_KEY
+MUNGE_SOCKET = "/run/munge/munge.socket.2"
+
+PROGRAMS = host_paths.PROGRAMS
+"""The programs that stay on hosts because the cluster file asks for them."""
+
+UNIT_FILES = "/etc/systemd/system"
+
+BACKUP_UNIT = "slurmfab-backup"
+BACKUP_PROGRAM = f"{PROGRAMS}/backup"
+BACKUP_SETTINGS = "/etc/slurmfab-backup.json"
+
+GPU_CHECK_UNIT = "slurmfab-gpu-check"
+GPU_CHECK_PROGRAM = f"{PROGRAMS}/gpu-check"
+GPU_CHECK_SETTINGS = "/etc/slurmfab-gpu-check.json"
+GPU_CHECK_HISTORY = "/var/lib/slurmfab/gpu-checks"
+"""The directory of the history; it stays when the checks go."""
+
+HEALTH_PROGRAM = f"{PROGRAMS}/health"
+HEALTH_CHECK = host_paths.HEALTH_CHECK
+"""What slurm.conf names as HealthCheckProgram; it runs HEALTH_PROGRAM."""
+
+HEALTH_SETTINGS = "/etc/slurmfab-health.json"

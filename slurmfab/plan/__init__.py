@@ -1,0 +1,1 @@
+"""The plan: which resources each host should have. Pure functions: they contact no host and read no file."""

@@ -1,0 +1,96 @@
+"""Scheduled backups on the primary controller and slurmdbd's host: a program, a systemd timer and a directory."""
+
+from __future__ import annotations
+
+import json
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.absent import Absent
+from slurmfab.agent.files.directory import Directory
+from slurmfab.agent.files.file import File
+from slurmfab.agent.files.program import Program
+from slurmfab.agent.services.service import Service
+from slurmfab.agent.services.timer import Timer
+from slurmfab.inventory.backups import Backup
+from slurmfab.paths import (
+    BACKUP_PROGRAM,
+    BACKUP_SETTINGS,
+    BACKUP_UNIT,
+    MUNGE_KEY,
+    SLURM_DIRECTORY,
+    SLURMDBD_CONF,
+    UNIT_FILES,
+)
+from slurmfab.plan.phases import programs
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.render import fill
+
+UNITS = tuple(f"{UNIT_FILES}/{BACKUP_UNIT}.{kind}" for kind in ("service", "timer"))
+
+MODULES = tuple(
+    f"agent.{name}"
+    for name in (
+        "backup.archive", "backup.database", "backup.pieces", "backup.state", "backup.timed_backup", "core.differences",
+        "core.failure_reasons", "core.reading", "core.record", "core.replace", "core.resource",
+        "database.slurmdbd_settings",
+    )
+)  # fmt: skip
+"""The modules of slurmfab that the backup program needs."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The backup program with its timer; on hosts without scheduled backups, their removal. Backups stay."""
+    backup = plan_input.cluster.backup
+    if backup is None or host not in plan_input.cluster.backup_hosts:
+        return gone(plan_input, host)
+    context = {
+        "directory": backup.directory,
+        "calendar": backup.calendar,
+        "program": BACKUP_PROGRAM,
+        "settings": BACKUP_SETTINGS,
+    }
+    return (
+        Directory(backup.directory, mode=0o700),
+        Program(BACKUP_PROGRAM, programs.files("agent.backup.timed_backup", MODULES)),
+        File(BACKUP_SETTINGS, settings(plan_input, backup, host)),
+        *(File(path, fill(path.rpartition("/")[2], context)) for path in UNITS),
+        Timer(BACKUP_UNIT),
+    )
+
+
+def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of timer and program, if the timer exists.
+
+    The timer's file is removed last: an interrupted run finds it and continues.
+    """
+    if f"{BACKUP_UNIT}.timer" not in plan_input.facts[host].services:
+        return ()
+    service, timer = UNITS
+    return (
+        Service(f"{BACKUP_UNIT}.timer", running=False),
+        Program(BACKUP_PROGRAM, ()),
+        *(Absent(path) for path in (BACKUP_SETTINGS, service, timer)),
+    )
+
+
+def settings(plan_input: PlanInput, backup: Backup, host: str) -> str:
+    """The settings of the backup program as JSON text.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        backup: the backup settings of the cluster file.
+        host: the host; slurmctld's state and the munge key are saved on the primary controller, the database on
+            slurmdbd's host.
+    """
+    cluster = plan_input.cluster
+    database = cluster.database if host in cluster.database_hosts else None
+    wanted = {
+        "cluster": cluster.name,
+        "directory": backup.directory,
+        "keep": backup.keep,
+        "files": SLURM_DIRECTORY,
+        **({"state": cluster.state_directory, "key": MUNGE_KEY} if host == cluster.controller else {}),
+        **({"database": database.name} if database else {}),
+        **({"login": SLURMDBD_CONF} if database and database.external else {}),
+    }
+    return json.dumps(wanted, indent=1, sort_keys=True) + "\n"

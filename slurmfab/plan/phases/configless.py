@@ -1,0 +1,106 @@
+"""Nodes that fetch Slurm's files from slurmctld (`configless`): the drop-in of slurmd's unit, and both changes of mode.
+
+Local to configless: the node gets the new local files first; when slurmctld serves them, slurmd is restarted and
+fetches them, and then the local files are removed. So Slurm's commands on the node always find files. Configless to
+local: the node gets local files, and slurmd reads them, before slurmctld stops serving files. The state of each step
+can be read from the host, so the next run continues an interrupted one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
+from slurmfab.agent.files.absent import Absent
+from slurmfab.agent.files.directory import Directory
+from slurmfab.agent.files.file import File
+from slurmfab.agent.services.service import Service
+from slurmfab.agent.slurm.carried_files import CarriedFiles
+from slurmfab.agent.slurm.fetched_files import FetchedFiles
+from slurmfab.paths import SLURM_DIRECTORY
+from slurmfab.plan.phases.once import once
+from slurmfab.plan.phases.slurm_conf import WATCHED, is_about_to_fetch, read_by_slurmd
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.render import fill
+from slurmfab.slurm.versions import reconfigure_renews_daemons, slurmd_mode
+
+GIVEN_UP = "# slurmd reads files of its own again, once it has been restarted; then slurmfab removes this.\n"
+"""The text of the drop-in between the first and the last step back to local files."""
+
+
+def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -> tuple[Resource, ...]:
+    """slurmd that fetches its files, and the removal of local files.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: a node that fetches its files according to the cluster file.
+        local: the service of slurmd with local files.
+        carried: whether slurmctld was just told to send new files to every slurmd.
+    """
+    is_turning = is_about_to_fetch(plan_input, host)
+    return (
+        *((local,) if is_turning else ()),
+        Directory(posixpath.dirname(CONFIGLESS_DROP_IN), "root", "root", 0o755),
+        File(CONFIGLESS_DROP_IN, drop_in(plan_input)),
+        FetchedFiles(servers(plan_input), digests(plan_input), carried and not is_turning),
+        *(() if is_turning else (Service("slurmd"),)),
+        # Without private_tmp, a job_container.conf is not listed here: slurmfab may not have written it.
+        *(Absent(path) for path in read_by_slurmd(plan_input)),
+    )
+
+
+@once
+def digests(plan_input: PlanInput) -> tuple[tuple[str, str], ...]:
+    """Name and SHA-256 (hexadecimal) of each of Slurm's files."""
+    return tuple((name, hashlib.sha256(text.encode()).hexdigest()) for name, text in plan_input.files)
+
+
+@once
+def drop_in(plan_input: PlanInput) -> str:
+    """The text of the drop-in of slurmd's unit."""
+    return fill(
+        "slurmd-configless.conf", {"mode": slurmd_mode(plan_input.slurm_version), "servers": servers(plan_input)}
+    )
+
+
+@once
+def servers(plan_input: PlanInput) -> str:
+    """The value of slurmd's `--conf-server`: the controllers with their port, the primary first (slurmd(8))."""
+    port = plan_input.conf_wanted.settings.get("slurmctldport", "6817").partition("-")[0]
+    places = [(name, plan_input.address(name)) for name in plan_input.cluster.controllers if name in plan_input.members]
+    # slurmd would take a colon in an IPv6 address for the one before the port.
+    return ",".join(f"{name if ':' in address else address}:{port}" for name, address in places)
+
+
+def given_up(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmd with local files again, before slurmctld stops serving files; an earlier phase has written them.
+
+    The drop-in is removed last, because it shows a later run that the node still fetches its files.
+    """
+    if not stops_fetching(plan_input, host):
+        return ()
+    return (File(CONFIGLESS_DROP_IN, GIVEN_UP), Service("slurmd", watches=WATCHED), Absent(CONFIGLESS_DROP_IN))
+
+
+def stops_fetching(plan_input: PlanInput, host: str) -> bool:
+    """Whether a node fetches its files now and has local files according to the cluster file."""
+    fetches = host in plan_input.facts and plan_input.facts[host].fetches
+    return fetches and plan_input.is_compute_node(host) and not plan_input.cluster.fetches(host)
+
+
+def carried(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """Every configless slurmd with the controller's files, also on nodes outside the run; without new nodes."""
+    if host != plan_input.cluster.controller or not plan_input.cluster.configless:
+        return ()
+    nodes = tuple(
+        name
+        for name in plan_input.compute_nodes
+        if plan_input.cluster.fetches(name) and not plan_input.is_on_trial(name)
+    )
+    if not nodes:
+        return ()
+    log = plan_input.conf_wanted.settings.get("slurmctldlogfile", "")
+    watches = tuple(f"{SLURM_DIRECTORY}/{name}" for name, _ in plan_input.files)
+    return (CarriedFiles(nodes, watches, log, reconfigure_renews_daemons(plan_input.slurm_version)),)

@@ -1,0 +1,184 @@
+"""slurmctld and slurmd: enabled, running, and with the present files loaded.
+
+The order depends on the change. From 24.11, `scontrol reconfigure` adds and removes nodes. Before that, the set of
+nodes may only change while slurmctld is stopped: stop it, replace the files, restart every slurmd, start it again
+(Slurm's FAQ on adding nodes). The same order applies to settings that a reconfigure does not change, such as ports. An
+interrupted run leaves slurmctld stopped, and the next run starts it. Running jobs continue in both cases; their steps
+do not depend on the daemons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.nodes.new_node_drain import NewNodeDrain
+from slurmfab.agent.nodes.registered import SlurmNodes
+from slurmfab.agent.services.service import Service
+from slurmfab.hostlist import fold
+from slurmfab.impact.restart_requirements import Requirement, need
+from slurmfab.paths import SLURM_DIRECTORY
+from slurmfab.plan.phases import configless
+from slurmfab.plan.phases.once import once
+from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_slurmd
+from slurmfab.plan.phases.users import moved
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.versions import adds_nodes_by_reconfigure
+
+RECONFIGURE = ("scontrol", "reconfigure")
+PING = ("sh", "-c", "scontrol ping | grep -q '^Slurmctld(primary) .* is UP'")
+"""Succeeds if the primary slurmctld answers; `scontrol ping` alone succeeds if any controller answers."""
+
+SHOW_SLURMD = ("scontrol", "show", "slurmd")
+"""Succeeds if the host's own slurmd answers (scontrol(1))."""
+
+AWAITED = ("true",)
+"""The `reload` of a slurmd that slurmctld has told to reconfigure: does nothing, because slurmd reloads by itself.
+
+If slurmd is restarted during the handover to its new process, it hangs until systemd kills it.
+"""
+
+SLURMD_ALONE = {"cgroup.conf", JOB_CONTAINER}
+"""The files that slurmd reads and slurmctld does not."""
+
+READY_SECONDS = 90
+"""Seconds that nodes get to register: a slurmd that found no controller tries again within half a minute."""
+
+
+@once
+def must_stop(plan_input: PlanInput) -> bool:
+    """Whether slurmctld has to be stopped while the files are replaced.
+
+    A controller whose UIDs are changed in this run does not count: phase `users` has stopped its slurmctld already.
+    """
+    is_running = any(
+        runs_slurmctld(plan_input, name) and not moved(plan_input, name) for name in plan_input.cluster.controllers
+    )
+    return is_running and (plan_input.moves_state or is_another(plan_input) or needs_stop(plan_input))
+
+
+def needs_stop(plan_input: PlanInput) -> bool:
+    """Whether neither a reconfigure nor a plain restart of slurmctld is enough for the new files."""
+    if not adds_nodes_by_reconfigure(plan_input.slurm_version):
+        return plan_input.changes_nodes
+    version = plan_input.slurm_version
+    return any(
+        need(setting, version) in (Requirement.RESTART, Requirement.NO_JOBS) for setting in plan_input.other_settings
+    )
+
+
+def runs_slurmctld(plan_input: PlanInput, host: str) -> bool:
+    """Whether the host answered and slurmctld runs on it."""
+    return host in plan_input.facts and plan_input.facts[host].services.get("slurmctld") == "active"
+
+
+def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
+    """A sentence on the daemons that restart or reconfigure for changed files; empty if no file changes.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        hosts: the hosts of the run that answered.
+    """
+    files = {difference.file for difference in plan_input.differences}
+    if not files:
+        return ""
+    # slurmctld sends the files to all configless nodes, also to those outside the run.
+    fetching = [host for host in plan_input.compute_nodes if plan_input.cluster.fetches(host)]
+    there = [host for host in hosts if plan_input.is_compute_node(host)] or fetching
+    nodes = f"slurmd on {fold(there)}" if there else "no slurmd"
+    controllers = f"slurmctld on {fold(plan_input.cluster.controllers)}"
+    if starts_last(plan_input):
+        return f"{controllers} stops, {nodes} restarts, and slurmctld starts again."
+    if must_stop(plan_input):
+        return f"{controllers} stops and starts with the new files, and {nodes} restarts and fetches them."
+    if files <= SLURMD_ALONE and not plan_input.cluster.configless:
+        return f"{nodes} restarts."
+    if adds_nodes_by_reconfigure(plan_input.slurm_version):
+        return f"scontrol reconfigure renews {controllers} and {nodes}."
+    return f"{controllers} and {nodes} restart."
+
+
+def stop(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmctld stopped, if `must_stop`, or if the host is not a controller any more.
+
+    All controllers stop; otherwise the backup would take over with the old files.
+    """
+    is_controller = host in plan_input.cluster.controllers
+    stopping = must_stop(plan_input) if is_controller else runs_slurmctld(plan_input, host)
+    return (Service("slurmctld", running=False),) if stopping else ()
+
+
+def slurmctld(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmctld with the new files, unless it starts after every slurmd."""
+    return () if starts_last(plan_input) else controller_service(plan_input, host)
+
+
+def slurmd(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmd with the new files, except on new nodes; after a reconfigure it loads them by itself."""
+    is_member = plan_input.is_compute_node(host) and not plan_input.is_on_trial(host)
+    return slurmd_service(plan_input, host) if is_member else ()
+
+
+def slurmd_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmd with local files, or with the files that it fetches from slurmctld."""
+    carried = is_reconfigured(plan_input) and not plan_input.is_on_trial(host)
+    reload = AWAITED if carried else ()
+    local = Service("slurmd", watches=read_by_slurmd(plan_input), reload=reload, answers=SHOW_SLURMD)
+    if plan_input.cluster.fetches(host):
+        return configless.slurmd(plan_input, host, local, carried=carried)
+    return (local,)
+
+
+@once
+def is_reconfigured(plan_input: PlanInput) -> bool:
+    """Whether slurmctld has sent a reconfigure to every slurmd before phase `slurmd`."""
+    told = any(
+        plan_input.cluster.configless or difference.file not in SLURMD_ALONE for difference in plan_input.differences
+    )
+    runs = runs_slurmctld(plan_input, plan_input.cluster.controller)
+    return told and runs and adds_nodes_by_reconfigure(plan_input.slurm_version) and not must_stop(plan_input)
+
+
+def gate(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """New nodes, drained before they register, so that slurmfab's test job is the first job on them."""
+    if host != plan_input.cluster.controller:
+        return ()
+    nodes = tuple(filter(plan_input.is_on_trial, plan_input.compute_nodes))
+    return (NewNodeDrain(nodes, "new, no job has run there yet", plan_input.stamp),) if nodes else ()
+
+
+def new_slurmd(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmd on new nodes, after slurmctld knows and has drained them."""
+    return slurmd_service(plan_input, host) if plan_input.is_on_trial(host) else ()
+
+
+def start(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmctld started after every slurmd, if it was stopped for the new files."""
+    return controller_service(plan_input, host) if starts_last(plan_input) else ()
+
+
+def starts_last(plan_input: PlanInput) -> bool:
+    """Whether slurmctld starts after every slurmd; not in a configless cluster, where slurmd fetches files from it."""
+    return must_stop(plan_input) and not plan_input.cluster.configless
+
+
+def controller_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """slurmctld enabled and running with the present files; a backup controller is restarted, not reconfigured."""
+    if host not in plan_input.cluster.controllers:
+        return ()
+    is_primary = host == plan_input.cluster.controller
+    reload = RECONFIGURE if is_primary and adds_nodes_by_reconfigure(plan_input.slurm_version) else ()
+    # A configless slurmctld serves the files from memory, as they were when it read its own.
+    served = read_by_slurmd(plan_input) if plan_input.cluster.configless else ()
+    watches = served or (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf")
+    return (Service("slurmctld", watches=watches, reload=reload, answers=PING if is_primary else ()),)
+
+
+def nodes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """Every compute node that answered ready for jobs, according to slurmctld; new nodes are tested later."""
+    if host != plan_input.cluster.controller:
+        return ()
+    answering = tuple(
+        name for name in plan_input.compute_nodes if name in plan_input.facts and not plan_input.is_on_trial(name)
+    )
+    return (SlurmNodes(answering, READY_SECONDS),) if answering else ()

@@ -1,0 +1,96 @@
+"""Scheduled GPU and network checks by jobs: a program, its settings and a systemd timer on the primary controller."""
+
+from __future__ import annotations
+
+import json
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.absent import Absent
+from slurmfab.agent.files.directory import Directory
+from slurmfab.agent.files.file import File
+from slurmfab.agent.files.program import Program
+from slurmfab.agent.services.service import Service
+from slurmfab.agent.services.timer import Timer
+from slurmfab.inventory.gpu_checks import GpuChecks
+from slurmfab.paths import GPU_CHECK_HISTORY, GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS, GPU_CHECK_UNIT, UNIT_FILES
+from slurmfab.plan.phases import programs
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.render import fill
+
+SERVICE_FILE, TIMER_FILE = (f"{UNIT_FILES}/{GPU_CHECK_UNIT}.{kind}" for kind in ("service", "timer"))
+
+BESIDES_WAITING = 120
+"""Minutes that a run may take in addition to `wait` and four time limits of measurements."""
+
+MODULES = (
+    *programs.NODE_STATES,
+    *(
+        f"programs.gpu_check.{name}"
+        for name in ("check", "history", "jobs", "main", "nccl_output", "nodes", "pairs", "queue", "results")
+    ),
+)
+"""The modules of slurmfab that the check program needs."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The check program and its units on the primary controller; elsewhere their removal. The history stays."""
+    checks = plan_input.cluster.gpu_checks
+    if checks is None or host != plan_input.cluster.controller:
+        return gone(plan_input, host)
+    context = {
+        "program": GPU_CHECK_PROGRAM,
+        "settings": GPU_CHECK_SETTINGS,
+        "directory": GPU_CHECK_HISTORY,
+        "calendar": checks.calendar,
+        "minutes": checks.wait + 4 * checks.minutes + BESIDES_WAITING,
+    }
+    return (
+        Directory(GPU_CHECK_HISTORY, owner="slurm", group="slurm"),
+        Program(GPU_CHECK_PROGRAM, programs.files("programs.gpu_check.main", MODULES)),
+        File(GPU_CHECK_SETTINGS, settings(checks)),
+        File(SERVICE_FILE, fill(f"{GPU_CHECK_UNIT}.service", context)),
+        *timer(plan_input, host, checks, context),
+    )
+
+
+def timer(plan_input: PlanInput, host: str, checks: GpuChecks, context: dict[str, object]) -> tuple[Resource, ...]:
+    """The timer, or its removal if the checks run only on request.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the primary controller.
+        checks: the settings of the cluster file.
+        context: the values for the template of the timer's file.
+    """
+    if checks.calendar:
+        return (File(TIMER_FILE, fill(f"{GPU_CHECK_UNIT}.timer", context)), Timer(GPU_CHECK_UNIT))
+    return timer_gone(plan_input, host)
+
+
+def timer_gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of the timer, if it exists."""
+    if f"{GPU_CHECK_UNIT}.timer" not in plan_input.facts[host].services:
+        return ()
+    return (Service(f"{GPU_CHECK_UNIT}.timer", running=False), Absent(TIMER_FILE))
+
+
+def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of the check program and its units, if the service exists.
+
+    The service's file is removed last: an interrupted run finds it and continues.
+    """
+    if f"{GPU_CHECK_UNIT}.service" not in plan_input.facts[host].services:
+        return ()
+    return (
+        *timer_gone(plan_input, host),
+        Service(GPU_CHECK_UNIT, running=False),
+        Program(GPU_CHECK_PROGRAM, ()),
+        Absent(GPU_CHECK_SETTINGS),
+        Absent(SERVICE_FILE),
+    )
+
+
+def settings(checks: GpuChecks) -> str:
+    """The settings of the check program as JSON text."""
+    wanted = {**checks.model_dump(exclude={"when"}), "directory": GPU_CHECK_HISTORY}
+    return json.dumps(wanted, indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,39 @@
+"""Munge: the primary controller's key on every host, and a munged that has loaded it."""
+
+from __future__ import annotations
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.file import File
+from slurmfab.agent.munge.key import MungeKey
+from slurmfab.agent.services.service import Service
+from slurmfab.paths import MUNGE_KEY
+from slurmfab.plan.phases.once import once
+from slurmfab.plan.plan_input import PlanInput
+
+ENCODES = ("munge", "--no-input")
+"""Succeeds if munged makes a credential (munge(1))."""
+
+
+def key(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The munge key on the primary controller, generated if it does not exist."""
+    return (MungeKey(MUNGE_KEY),) if host == plan_input.cluster.controller else ()
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The primary controller's key, and munged, which is restarted if the key is newer than its process.
+
+    While the controller has no key yet, the file is planned as different. slurmctld cannot reach a compute node with
+    another key, and would try again after a third of SlurmdTimeout (slurm.conf(5)). So slurmd is restarted after
+    munged, because it registers when it starts.
+    """
+    if host == plan_input.cluster.controller:
+        return (Service("munge", watches=(MUNGE_KEY,), answers=ENCODES),)
+    followers = ("slurmd",) if plan_input.is_compute_node(host) else ()
+    return copied(plan_input), Service("munge", watches=(MUNGE_KEY,), followers=followers, answers=ENCODES)
+
+
+@once
+def copied(plan_input: PlanInput) -> File:
+    """The file with the primary controller's key for the other hosts."""
+    content = plan_input.controller_facts.munge_key
+    return File(MUNGE_KEY, content, owner="munge", group="munge", mode=0o400, secret=True, encoding="base64")

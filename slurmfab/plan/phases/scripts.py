@@ -1,0 +1,165 @@
+"""Programs on compute nodes that slurm.conf names: prolog and epilog scripts, and the health check.
+
+They are installed before the slurm.conf that names them, and removed after it no longer does, because Slurm drains a
+node whose prolog is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.absent import Absent
+from slurmfab.agent.files.directory import Directory
+from slurmfab.agent.files.file import File
+from slurmfab.agent.files.program import Program
+from slurmfab.agent.files.scripts import Scripts
+from slurmfab.hostlist import expand, expand_files
+from slurmfab.inventory.health import Health
+from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS
+from slurmfab.plan.phases import programs
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.node_lines import node_settings
+from slurmfab.slurm.render import fill
+
+KINDS = ("prolog", "epilog")
+SCRIPTS = "/etc/slurm/{}.d"
+HEALTH = "health"
+
+HEALTH_MODULES = (
+    *programs.NODE_STATES,
+    "agent.core.reading",
+    *(f"programs.health.{name}" for name in ("gpus", "host_checks", "main", "node", "path_probe")),
+)
+"""The modules of slurmfab that the health check needs."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The scripts and the health check of a compute node; empty for other hosts."""
+    kinds, health = wanted(plan_input, host)
+    if not kinds and health is None:
+        return ()
+    return (
+        Directory(PROGRAMS),
+        *(resource for kind in kinds for resource in around_jobs(plan_input, kind)),
+        *(health_check(plan_input, host, health) if health is not None else ()),
+    )
+
+
+def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | None]:
+    """The wanted programs of a host.
+
+    Returns:
+        The kinds of scripts (`prolog`, `epilog`) and the health check; none of them if it is not a compute node.
+    """
+    if not plan_input.is_compute_node(host):
+        return (), None
+    cluster = plan_input.cluster
+    said = {"prolog": cluster.prolog, "epilog": cluster.epilog}
+    return tuple(kind for kind in KINDS if said[kind] is not None), cluster.health
+
+
+def around_jobs(plan_input: PlanInput, kind: str) -> tuple[Resource, ...]:
+    """A directory of scripts, and the program that runs them in the order of their names.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        kind: `prolog` or `epilog`.
+    """
+    directory = SCRIPTS.format(kind)
+    return (
+        Scripts(directory, plan_input.scripts.get(kind, ())),
+        File(f"{PROGRAMS}/{kind}", filled(kind, directory=directory), mode=0o755),
+    )
+
+
+def health_check(plan_input: PlanInput, host: str, health: Health) -> tuple[Resource, ...]:
+    """The health check's program, its settings, and the script that slurmd starts.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the compute node.
+        health: the health check of the cluster file.
+    """
+    return (
+        Program(HEALTH_PROGRAM, programs.files("programs.health.main", HEALTH_MODULES)),
+        File(HEALTH_SETTINGS, settings(plan_input, host, health)),
+        File(HEALTH_CHECK, filled("health-check", program=HEALTH_PROGRAM, settings=HEALTH_SETTINGS), mode=0o755),
+    )
+
+
+@functools.cache
+def filled(name: str, **context: str) -> str:
+    """The text of a template with these values, cached because it is the same on all nodes.
+
+    Args:
+        name: name of the template without `.j2`.
+        context: the values of its variables.
+    """
+    return fill(name, context)
+
+
+def settings(plan_input: PlanInput, host: str, health: Health) -> str:
+    """The settings of the health check on one node as JSON text.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the compute node.
+        health: the health check of the cluster file.
+    """
+    line = node_settings(plan_input.node(host), plan_input.cluster.memory_margin)
+    promised = {key.lower(): str(value) for key, value in line.items()}
+    memory, gres = promised.get("realmemory", ""), promised.get("gres", "")
+    found = {
+        "node": host,
+        "interval": health.interval,
+        "mounts": list(health.mounts),
+        "disk": dict(health.disk),
+        "memory": int(memory) if health.memory and memory.isdigit() else 0,
+        "gpus": list(gpu_files(plan_input, host)) if health.gpus and "gpu" in gres else [],
+        "clock": health.clock,
+        "daemons": list(health.daemons),
+    }
+    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+
+
+def gpu_files(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The device files of a node's GPUs: from gres.conf, or from the lock if gres.conf lists none (AutoDetect)."""
+    said = files_by_node(dict(plan_input.files).get("gres.conf", "")).get(host, ())
+    return said or tuple(gpu.file for gpu in plan_input.host(host).gpus if gpu.file)
+
+
+@functools.lru_cache(maxsize=2)
+def files_by_node(gres_conf: str) -> Mapping[str, tuple[str, ...]]:
+    """The device files of GPUs by node, from the text of a gres.conf (gres.conf(5))."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in gres_conf.splitlines():
+        words = dict(re.findall(r"(\w+)=(\S+)", line.partition("#")[0]))
+        said = words.get("File") or words.get("MultipleFiles")
+        if words.get("Name") == "gpu" and said and "NodeName" in words:
+            files = expand_files(said)
+            for node in expand(words["NodeName"]):
+                found[node] = tuple(dict.fromkeys((*found.get(node, ()), *files)))
+    return found
+
+
+def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of programs that the cluster file no longer has.
+
+    The program that the host's facts report is removed last: an interrupted run finds it and continues.
+    """
+    kinds, health = wanted(plan_input, host)
+    there = plan_input.facts[host].programs
+    former = [kind for kind in KINDS if kind in there and kind not in kinds]
+    return (
+        *(one for kind in former for one in (Scripts(SCRIPTS.format(kind), ()), Absent(f"{PROGRAMS}/{kind}"))),
+        *(health_gone() if health is None and {"health-check", HEALTH} & set(there) else ()),
+    )
+
+
+def health_gone() -> tuple[Resource, ...]:
+    """The removal of the health check."""
+    return Absent(HEALTH_SETTINGS), Absent(HEALTH_CHECK), Program(HEALTH_PROGRAM, ())

@@ -1,0 +1,60 @@
+"""The users and groups slurm and munge, with the same UIDs and GIDs on every host."""
+
+from __future__ import annotations
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.identities.group import Group
+from slurmfab.agent.identities.moved_ids import MovedIds
+from slurmfab.agent.identities.user import User
+from slurmfab.inventory.system_ids import SYSTEM_USERS, move
+from slurmfab.paths import SLURM_HOME
+from slurmfab.plan.phases.once import once
+from slurmfab.plan.plan_input import PlanInput
+
+MUNGE_HOME = "/nonexistent"
+"""The home directory of munge in Debian's munge package (postinst)."""
+
+
+SLURM_DAEMONS = ("slurmctld", "slurmdbd", "slurmrestd", "slurmd")
+"""Slurm's daemons that run with slurm's UID or read it at their start; all of them need munged."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """Both users, before a package can make them with other numbers; slurm may log in, munge may not.
+
+    With `move_ids`, users that exist with other numbers get the lock's numbers first. Without it, a run with such a
+    host has stopped before it makes a plan.
+    """
+    moves = moved(plan_input, host)
+    return (*moves, *both(plan_input, tuple(one.user for one in moves)))
+
+
+@once
+def both(plan_input: PlanInput, moves: tuple[str, ...]) -> tuple[Resource, ...]:
+    """Both users and their groups.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        moves: the users whose numbers change on the host: any of `slurm` and `munge`.
+    """
+    ids = plan_input.lock.ids
+    return (
+        Group("slurm", ids["slurm.gid"], moved="slurm" in moves),
+        User("slurm", ids["slurm.uid"], "slurm", SLURM_HOME, "/bin/bash", moved="slurm" in moves),
+        Group("munge", ids["munge.gid"], moved="munge" in moves),
+        User("munge", ids["munge.uid"], "munge", MUNGE_HOME, "/usr/sbin/nologin", moved="munge" in moves),
+    )
+
+
+def moved(plan_input: PlanInput, host: str) -> tuple[MovedIds, ...]:
+    """The changes of numbers of slurm and munge on a host; later phases start the daemons that these stop."""
+    if not plan_input.move_ids or host not in plan_input.facts:
+        return ()
+    ids, facts = plan_input.lock.ids, plan_input.facts[host]
+    state = (plan_input.cluster.state_directory,) if host in plan_input.cluster.controllers else ()
+    daemons = {"slurm": SLURM_DAEMONS, "munge": (*SLURM_DAEMONS, "munge")}
+    return tuple(
+        MovedIds(user, ids[f"{user}.uid"], ids[f"{user}.gid"], daemons[user], state if user == "slurm" else ())
+        for user in SYSTEM_USERS
+        if move(user, ids, facts)
+    )

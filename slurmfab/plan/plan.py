@@ -1,0 +1,123 @@
+"""The plan: which resources each host should have, phase by phase; made without contact to any host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.plan.phases import (
+    accounts,
+    backups,
+    configless,
+    daemons,
+    database,
+    gpu_checks,
+    hosts_file,
+    munge,
+    packages,
+    people,
+    scripts,
+    slurm_conf,
+    ssh,
+    users,
+)
+from slurmfab.plan.plan_input import PlanInput
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One part of a deployment.
+
+    Args:
+        name: its name in reports.
+        resources: a pure function of plan input and host name; returns the host's resources, empty for none.
+        prepares: whether it changes facts that other phases are planned from, such as installed versions and new keys;
+            the facts of the hosts are then read again.
+        controller_first: whether the other hosts wait until the primary controller has finished it.
+    """
+
+    name: str
+    resources: Callable[[PlanInput, str], tuple[Resource, ...]]
+    prepares: bool = False
+    controller_first: bool = False
+
+
+PHASES = (
+    Phase("users", users.resources, prepares=True),
+    Phase("people", people.resources, prepares=True),
+    Phase("packages", packages.resources, prepares=True),
+    Phase("ssh keys", ssh.keys, prepares=True),
+    Phase("munge key", munge.key, prepares=True),
+    Phase("hosts file", hosts_file.resources),
+    Phase("sudo", people.sudo),
+    Phase("ssh", ssh.trust),
+    Phase("munge", munge.resources),
+    Phase("database", database.resources),
+    Phase("accounts", accounts.resources),
+    Phase("former people", people.forgotten),
+    Phase("scripts", scripts.resources),
+    Phase("slurmctld stop", daemons.stop),
+    Phase("slurm.conf", slurm_conf.resources, controller_first=True),
+    Phase("local files", configless.given_up),
+    Phase("slurmctld", daemons.slurmctld, controller_first=True),
+    Phase("slurmd", daemons.slurmd),
+    Phase("slurmctld start", daemons.start, controller_first=True),
+    Phase("limits", accounts.rest),
+    Phase("new nodes", daemons.gate),
+    Phase("new slurmd", daemons.new_slurmd),
+    Phase("nodes", daemons.nodes),
+    Phase("former scripts", scripts.gone),
+    Phase("backups", backups.resources),
+    Phase("gpu checks", gpu_checks.resources),
+    Phase("carried files", configless.carried),
+)
+"""All phases of a deployment, in the order in which they run."""
+
+
+@dataclass(frozen=True)
+class PlannedPhase:
+    """A phase with its planned resources.
+
+    Args:
+        phase: the phase.
+        resources: resources by host, in the cluster's order; a host without resources in this phase is missing.
+    """
+
+    phase: Phase
+    resources: Mapping[str, tuple[Resource, ...]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The phases of a deployment with their resources, in the order in which they run."""
+
+    phases: tuple[PlannedPhase, ...]
+
+    def of_host(self, host: str) -> tuple[tuple[Phase, Resource], ...]:
+        """The resources of one host in order, each with its phase."""
+        return tuple(
+            (planned.phase, resource) for planned in self.phases for resource in planned.resources.get(host, ())
+        )
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts with resources in any phase, each once."""
+        return tuple(dict.fromkeys(host for planned in self.phases for host in planned.resources))
+
+
+def make_plan(plan_input: PlanInput, hosts: Iterable[str], phases: Iterable[Phase] = PHASES) -> Plan:
+    """Make the plan of these phases for these hosts.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        hosts: the hosts to plan for, in the order of the plan; each must be in `plan_input.facts`.
+        phases: the phases in the order in which they run; by default all phases of a deployment.
+    """
+    names = tuple(hosts)
+    return Plan(
+        tuple(
+            PlannedPhase(phase, {host: wanted for host in names if (wanted := phase.resources(plan_input, host))})
+            for phase in phases
+        )
+    )

@@ -1,0 +1,254 @@
+"""The input of a plan: the cluster file, the lock, the facts of the hosts, and the user's approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from slurmfab.facts import Cgroup, HostFacts, weakest
+from slurmfab.hostlist import fold
+from slurmfab.impact import gpu_changes
+from slurmfab.impact.slurm_diff import SETTING, Difference, differences
+from slurmfab.inventory import people_ids
+from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.plan.preflight import cgroups
+from slurmfab.slurm import render
+from slurmfab.slurm.conf_text import ConfText, parse
+from slurmfab.slurm.node import Node
+from slurmfab.slurm.node_programs import NodePrograms
+from slurmfab.slurm.versions import SlurmVersion, distribution_version
+
+if TYPE_CHECKING:
+    from slurmfab.inventory.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class PlanInput:
+    """All values that a plan depends on; the same input always gives the same plan.
+
+    Args:
+        cluster: the cluster file.
+        lock: recorded facts and decisions; it has an entry for every host that has ever answered.
+        facts: facts by host name, of the hosts that answered in this run; other hosts are not changed.
+        stamp: who runs slurmfab and when, for the reasons of drained nodes, as in `ann@laptop 2026-11-21T09:00`.
+        move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts where they differ from the lock.
+        prune: whether accounts, users and QOS that the cluster file does not name are removed.
+        database_password: password for an external database server; empty if slurmfab manages MariaDB, because that
+            password is generated on the database's host and stays there.
+        scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
+    """
+
+    cluster: Cluster
+    lock: Lock
+    facts: Mapping[str, HostFacts]
+    stamp: str = ""
+    move_ids: bool = False
+    prune: bool = False
+    database_password: str = field(default="", repr=False)
+    scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """The hosts of the cluster whose own hostname is in the lock, whether they answer now or not."""
+        return tuple(host for host in self.cluster.hosts if host in self.lock.hosts and self.lock.hosts[host].hostname)
+
+    @cached_property
+    def compute_nodes(self) -> tuple[str, ...]:
+        """The compute nodes whose hardware is in the lock; slurm.conf names only these."""
+        known = frozenset(self.members)
+        return tuple(host for host in self.cluster.compute_nodes if host in known and self.host(host).hardware)
+
+    @cached_property
+    def _compute_nodes(self) -> frozenset[str]:
+        return frozenset(self.compute_nodes)
+
+    def is_compute_node(self, host: str) -> bool:
+        """Whether slurm.conf names the host as a compute node."""
+        return host in self._compute_nodes
+
+    def is_on_trial(self, host: str) -> bool:
+        """Whether the host is a new compute node that has not passed its test job yet."""
+        return self.is_compute_node(host) and self.host(host).on_trial
+
+    @cached_property
+    def changes_nodes(self) -> bool:
+        """Whether the wanted slurm.conf names other compute nodes than the primary controller's actual one."""
+        return self.conf_before.nodes.keys() != self.conf_wanted.nodes.keys()
+
+    @cached_property
+    def conf_before(self) -> ConfText:
+        """The parsed slurm.conf that the primary controller has now; empty if it has none."""
+        return parse(self.controller_facts.slurm_conf)
+
+    @cached_property
+    def conf_wanted(self) -> ConfText:
+        """The parsed wanted slurm.conf, the same for all hosts."""
+        return parse(dict(self.files)["slurm.conf"])
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """The differences between the primary controller's actual files and the wanted ones, as Slurm reads them.
+
+        Empty if the controller has no slurm.conf, because nothing is in effect then.
+        """
+        return differences(self.controller_facts.slurm_files, dict(self.files))
+
+    @cached_property
+    def other_settings(self) -> tuple[Difference, ...]:
+        """The differences in settings alone; differences in nodes can be ten thousand."""
+        return tuple(difference for difference in self.differences if difference.kind == SETTING)
+
+    @cached_property
+    def names_and_addresses(self) -> str:
+        """The lines of /etc/hosts for all hosts with an IP address; an address that is a name needs DNS."""
+        return "".join(
+            f"{self.address(name)} {' '.join(self.names(name))}\n"
+            for name in self.members
+            if is_numeric(self.address(name))
+        )
+
+    @cached_property
+    def controller_facts(self) -> HostFacts:
+        """The facts of the primary controller.
+
+        Raises:
+            KeyError: the primary controller did not answer.
+        """
+        return self.facts[self.cluster.controller]
+
+    @cached_property
+    def slurm_version(self) -> SlurmVersion:
+        """The Slurm version on the primary controller; before it is installed, its distribution's version."""
+        installed = self.controller_facts.slurm_version
+        return SlurmVersion.parse(installed) if installed else distribution_version(self.controller_facts.codename)
+
+    def setting_before(self, key: str) -> str:
+        """The value of a key (in any case) in the primary controller's actual slurm.conf; empty if it is not set."""
+        return self.conf_before.settings.get(key.lower(), "")
+
+    @property
+    def state_before(self) -> str:
+        """The StateSaveLocation of the actual slurm.conf; empty if there is no slurm.conf or it does not set it."""
+        return self.setting_before("StateSaveLocation")
+
+    @property
+    def moves_state(self) -> bool:
+        """Whether slurmctld's state has to be copied to another directory."""
+        return self.state_before not in ("", self.cluster.state_directory)
+
+    @property
+    def renames_cluster(self) -> bool:
+        """Whether the actual slurm.conf has another ClusterName than the cluster file."""
+        return self.setting_before("ClusterName") not in ("", self.cluster.name)
+
+    def host(self, name: str) -> HostLock:
+        """The lock's entry for a host.
+
+        Raises:
+            KeyError: the host has never answered.
+        """
+        return self.lock.hosts[name]
+
+    def address(self, name: str) -> str:
+        """The address of a host from the cluster file; its name if the file gives no address."""
+        return self.cluster.addresses.get(name) or name
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """The name of a host in the cluster file, then its own hostname if that differs."""
+        return tuple(dict.fromkeys((name, self.host(name).hostname)))
+
+    def public_key(self, name: str) -> str:
+        """The SSH public key of a host's slurm user, from the facts or else the lock; empty if it has none."""
+        return self.facts[name].public_key if name in self.facts else self.host(name).public_key
+
+    @cached_property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """Name and text of each of Slurm's files; they are the same on all hosts."""
+        return tuple(render.render(self.slurm_conf).items())
+
+    @cached_property
+    def slurm_conf(self) -> render.SlurmConf:
+        """The values from which Slurm's files are rendered."""
+        controllers = [name for name in self.cluster.controllers if name in self.members]
+        return render.SlurmConf(
+            cluster_name=self.cluster.name,
+            controllers=tuple((self.host(name).hostname, self.address(name)) for name in controllers),
+            version=str(self.slurm_version),
+            nodes=tuple(self.node(name) for name in self.compute_nodes),
+            partitions=tuple(
+                (partition.name, self.partition_nodes(partition.nodes), partition.settings)
+                for partition in self.cluster.partitions
+            ),
+            slurm_conf=self.cluster.slurm_conf,
+            cgroup_conf=self.cluster.cgroup_conf,
+            cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
+            memory_margin=self.cluster.memory_margin,
+            state_directory=self.cluster.state_directory,
+            qos=tuple(qos.settings for qos in self.cluster.qos),
+            mail_programs=tuple(self.host(name).mail_program for name in controllers),
+            accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
+            enforces_limits=self.cluster.has_accounts,
+            private_tmp=self.cluster.private_tmp,
+            configless=self.cluster.configless,
+            licenses=self.cluster.licenses,
+            programs=node_programs(self.cluster),
+        )
+
+    def node(self, name: str) -> Node:
+        """The values of a compute node's line in slurm.conf; the host must be in `compute_nodes`."""
+        pinned = self.host(name)
+        assert pinned.hardware is not None, "compute_nodes holds only hosts with known hardware"
+        return Node(
+            name, self.address(name), pinned.hostname, pinned.hardware, pinned.gpus, self.cluster.settings_of(name)
+        )
+
+    def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
+        """The value of a partition's `Nodes=`, without hosts whose hardware is not known yet; `ALL` stays as it is."""
+        return nodes if isinstance(nodes, str) else fold(node for node in nodes if self.is_compute_node(node))
+
+
+def node_programs(cluster: Cluster) -> NodePrograms:
+    """The programs that slurmd runs on compute nodes: prolog, epilog and health check."""
+    interval = cluster.health.interval if cluster.health else 0
+    return NodePrograms(cluster.prolog is not None, cluster.epilog is not None, interval)
+
+
+def is_numeric(address: str) -> bool:
+    """Whether an address is an IP address, as /etc/hosts requires."""
+    return ":" in address or address.replace(".", "").isdigit()
+
+
+def pin(
+    cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], *, move_ids: bool = False, may_lose: bool = False
+) -> Lock:
+    """Complete the lock from these facts; hostname and hardware that it has already stay.
+
+    Args:
+        cluster: the cluster file.
+        lock: the lock before.
+        facts: facts by host name, of the hosts that answered.
+        move_ids: whether the UIDs and GIDs of slurm and munge may be changed on hosts.
+        may_lose: whether control groups that limit less than those in the lock replace them.
+
+    Raises:
+        IdConflict: the UIDs or GIDs of slurm, munge or users conflict with those on a host.
+    """
+    hosts = dict(lock.hosts)
+    for name, fact in facts.items():
+        old = hosts.get(name, HostLock())
+        hosts[name] = replace(
+            old,
+            hostname=old.hostname or fact.hostname,
+            host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
+            hardware=old.hardware or fact.hardware,
+            gpus=gpu_changes.pinned(cluster, name, old, fact),
+            cgroup=cgroups.pinned(old.cgroup, fact.cgroup, may_lose=may_lose),
+            public_key=fact.public_key or old.public_key,
+            mail_program=fact.mail_program if name in cluster.controllers else "",
+        )
+    installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
+    ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
+    leaving = people_ids.still_leaving(cluster, lock, facts)
+    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=installed or lock.slurm)

@@ -1,0 +1,76 @@
+"""Whether Slurm's new files may replace those that the controller has: one cluster, known keys, equal on all hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from slurmfab.errors import InputError
+from slurmfab.inventory.private_tmp import unknown_to
+from slurmfab.plan.configless_reach import refusal
+from slurmfab.program_name import FAB
+from slurmfab.slurm.gres import KEYS_OF_GRES_CONF
+from slurmfab.slurm.versions import complaints
+
+if TYPE_CHECKING:
+    from slurmfab.plan.plan_input import PlanInput
+
+
+def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -> None:
+    """Refuse a ClusterName other than that of the controller's state, unless the user allows it.
+
+    Most often the cluster file or the host is the wrong one, and the deployment would mix two clusters. slurmctld
+    ends with CLUSTER NAME MISMATCH when its state directory belongs to another cluster.
+
+    Args:
+        plan_input: the cluster file and the facts of its controller.
+        allowed: names of disruptive changes that the user allows, such as `ClusterName`.
+
+    Raises:
+        InputError: the names differ; nothing was changed.
+    """
+    found = plan_input.setting_before("ClusterName")
+    if plan_input.renames_cluster and "ClusterName" not in allowed:
+        raise InputError(
+            f"{plan_input.cluster.controller} is the controller of the cluster {found}, and the cluster file says "
+            f"{plan_input.cluster.name}. Slurm's accounts depend on that name. Set `cluster: {found}`; or, to rename "
+            f"{found} with its nodes and jobs: {FAB} deploy --allow ClusterName."
+        )
+
+
+def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
+    """Refuse a run about some of the hosts that would leave them with a slurm.conf other than the controller's.
+
+    Args:
+        plan_input: the cluster file and the facts of its controller.
+        hosts: the hosts of the run.
+
+    Raises:
+        InputError: slurm.conf changes and the run leaves out some hosts; nothing was changed.
+    """
+    before = plan_input.controller_facts.slurm_conf
+    if not before or set(plan_input.cluster.hosts) <= set(hosts):
+        return
+    cluster = plan_input.cluster
+    changes = before != dict(plan_input.files)["slurm.conf"] or (cluster.configless and plan_input.differences)
+    if changes and (words := refusal(plan_input, hosts)):
+        raise InputError(words)
+
+
+def refuse_unknown_keys(plan_input: PlanInput) -> None:
+    """Refuse keys and values that the installed Slurm does not know, before any file is sent.
+
+    Raises:
+        InputError: one line for each mistake.
+    """
+    cluster = plan_input.cluster
+    found = complaints(
+        plan_input.slurm_version,
+        cluster.slurm_conf,
+        cluster.cgroup_conf,
+        {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF},
+        {key for partition in cluster.partitions for key in partition.settings},
+    )
+    found += unknown_to(cluster.private_tmp, plan_input.slurm_version)
+    if found:
+        raise InputError("\n".join((*found, "Change that in the cluster file; nothing was changed on any host.")))

@@ -1,1 +1,0 @@
-"""Plans as people and files have them: their text, saved ones, and what has drifted."""

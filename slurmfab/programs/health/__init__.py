@@ -1,0 +1,1 @@
+"""The health check of a compute node, run there by slurmd."""

@@ -1,0 +1,34 @@
+"""A job submit script with plain messages, where Slurm would only print that the account is invalid.
+
+job_submit/lua is in the package of Slurm's basic plugins in every supported release. The script refuses no job that
+Slurm would accept, and accepts the job if the script itself fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SCRIPT = "job_submit.lua"
+"""The file's name; job_submit/lua reads it from the directory of slurm.conf (job_submit_plugins.shtml)."""
+
+_HOLDING = {"1", "associations", "limits", "qos", "safe", "wckeys", "all"}
+"""Values of AccountingStorageEnforce with which jobs need an account (slurm.conf(5))."""
+
+
+def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
+    """Whether slurmctld runs slurmfab's script.
+
+    Not if the user sets JobSubmitPlugins, as their own job_submit.lua may be at the same place, nor if their slurm_conf
+    allows jobs without an account.
+
+    Args:
+        own: the user's keys of slurm.conf.
+        enforces: whether slurmfab's own slurm.conf makes jobs need accounts.
+    """
+    said = {key.lower(): value for key, value in own.items()}
+    if not enforces or "jobsubmitplugins" in said:
+        return False
+    if "accountingstorageenforce" not in said:
+        return True
+    words = (said["accountingstorageenforce"] or "").lower().split(",")
+    return bool(_HOLDING & {word.strip() for word in words})

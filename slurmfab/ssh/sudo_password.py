@@ -1,0 +1,83 @@
+"""The sudo password of a run: asked for when the first sudo wants it, and again if sudo rejects it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from slurmfab.errors import BecomeRefused, SudoPasswordNeeded, SudoPasswordWrong
+from slurmfab.ssh.hidden_input import hidden_input
+
+TRIES = 3
+"""The most times that the user is asked, as with sudo (sudoers(5), passwd_tries)."""
+
+ONE_TRY = "incorrect password attempt"
+"""Part of sudo's last message where it asks only once (sudoers(5), passwd_tries)."""
+
+Login = TypeVar("Login")
+
+
+class SudoPassword:
+    """The sudo password of all hosts, asked for once however many of them want it.
+
+    Args:
+        ask: asks the user; `None` without a terminal. After an empty answer the user is not asked again.
+        known: the password, if it is already known.
+    """
+
+    def __init__(self, ask: Callable[[], str] | None, known: str = "") -> None:
+        self.ask = ask
+        self.known = known
+        self.tries = 1 if known else 0
+        self.is_accepted = False
+        self.lock = threading.Lock()
+
+    def log_in(self, attempt: Callable[[str], tuple[Login, bool]]) -> Login:
+        """Become root on a host, and ask for another password if sudo rejects the known one.
+
+        Args:
+            attempt: logs in with a password, which may be empty; returns the login, and whether sudo used the password.
+
+        Raises:
+            SudoPasswordNeeded: sudo asks, and the user gives no password.
+            SudoPasswordWrong: sudo rejected all passwords, or the password that another host has accepted.
+        """
+        password = self.known
+        while True:
+            try:
+                login, was_used = attempt(password)
+            except (SudoPasswordNeeded, SudoPasswordWrong) as refused:
+                password = self.another(password, refused)
+            else:
+                if was_used:
+                    self.is_accepted = True
+                    hidden_input.show()
+                return login
+
+    def another(self, tried: str, refused: BecomeRefused) -> str:
+        """The next password to try: the one that another thread has asked for meanwhile, else a new answer of the user.
+
+        Args:
+            tried: the password that was refused; empty for none.
+            refused: the error of that attempt.
+
+        Raises:
+            BecomeRefused: there is no other password; this is `refused`.
+        """
+        with self.lock:
+            if self.known != tried:
+                return self.known
+            if self.ask is None or self.tries >= TRIES or (tried and self.is_accepted):
+                hidden_input.show()
+                raise refused
+            if tried:
+                hidden_input.say(f"{refused.host}: sudo does not accept this password. Try again.")
+            self.tries += 1
+            answer = self.ask()
+            if not answer:
+                self.ask = None
+                hidden_input.show()
+                raise refused
+            self.known = answer
+            return answer

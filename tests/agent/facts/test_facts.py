@@ -1,0 +1,181 @@
+"""The facts of a host, read below a temporary root or from texts of a kernel."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from slurmfab.agent.facts import cgroups, facts, hardware, network
+from slurmfab.facts import Account, Cgroup, Hardware, from_answer
+
+STATUS = """Package: munge
+Status: install ok installed
+Version: 0.5.15-2+deb12u1
+
+Package: slurmd
+Status: hold ok installed
+Version: 22.05.8-4+deb12u3
+
+Package: slurmctld
+Status: deinstall ok config-files
+Version: 22.05.8-4
+
+Package: slurm-client-emulator
+Status: install ok installed
+Version: 1
+"""
+
+
+def write(root: Path, path: str, text: str) -> None:
+    """A file below the scratch root, with its directories."""
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def test_facts_when_read_are_those_that_the_planner_takes(root: Path) -> None:
+    write(root, "etc/os-release", 'ID=debian\nID_LIKE="a b"\nVERSION_CODENAME=bookworm\n')
+    write(root, "var/lib/dpkg/status", STATUS)
+    write(root, "etc/munge/munge.key", "key")
+    write(root, "etc/ssh/ssh_host_ed25519_key.pub", "ssh-ed25519 AAAA root@n1\n")
+    write(root, "var/lib/slurm/.ssh/id_ed25519.pub", "ssh-ed25519 BBBB slurm@n1\n")
+    packages = ["munge", "slurmd", "slurmctld", "slurm-client"]
+    answer = facts.read({"root": str(root), "users": ["slurm", "ghost"], "packages": packages})
+    host = from_answer("n1", answer, 0.5)
+    assert (host.os_id, host.os_like, host.codename, host.clock_offset) == ("debian", "a b", "bookworm", 0.5)
+    assert host.accounts == {"slurm": Account(os.getuid(), os.getgid(), "/var/lib/slurm", "/bin/sh")}
+    assert host.groups == {"slurm": os.getgid()}
+    assert host.packages == {"munge": "0.5.15-2+deb12u1", "slurmd": "22.05.8-4+deb12u3"}
+    assert host.ssh_host_keys == {"ssh-ed25519": "AAAA"}
+    assert host.public_key == "ssh-ed25519 BBBB slurm@n1"
+    assert (host.munge_key, host.slurm_conf, host.hardware, host.services) == ("", "", None, {})
+    assert {0, os.getuid()} <= set(host.busy_uids)
+
+
+@pytest.mark.parametrize(
+    ("there", "sends"),
+    [
+        ((), ""),
+        (("usr/bin/mail",), ""),
+        (("usr/sbin/sendmail",), ""),
+        (("usr/bin/mail", "usr/sbin/sendmail"), "/usr/bin/mail"),
+        (("usr/bin/mailx", "usr/lib/sendmail"), "/usr/bin/mailx"),
+    ],
+)
+def test_mail_is_sent_by_a_mailer_that_has_a_mail_system_behind_it(
+    root: Path, there: tuple[str, ...], sends: str
+) -> None:
+    for path in there:
+        write(root, path, "#!/bin/sh\n")
+        (root / path).chmod(0o755)
+    assert facts.read({"root": str(root)})["mail_program"] == sends
+
+
+def test_the_munge_key_and_slurm_conf_when_asked_for_are_read(root: Path) -> None:
+    write(root, "etc/munge/munge.key", "key")
+    write(root, "etc/slurm/slurm.conf", "ClusterName=x\n")
+    answer = facts.read({"root": str(root), "with_munge_key": True, "with_slurm_conf": True})
+    assert base64.b64decode(answer["munge_key"]) == b"key"
+    assert (answer["slurm_conf"], answer["gres_conf"], answer["cgroup_conf"]) == ("ClusterName=x\n", "", "")
+
+
+def test_slurms_other_files_when_they_are_there_are_read_with_slurm_conf(root: Path) -> None:
+    (root / "etc/slurm").mkdir(parents=True)
+    for name in ("gres.conf", "cgroup.conf"):
+        (root / "etc/slurm" / name).write_text(f"# {name}\n")
+    answer = facts.read({"root": str(root), "with_slurm_conf": True})
+    texts = [answer[name] for name in ("slurm_conf", "gres_conf", "cgroup_conf")]
+    assert texts == ["", "# gres.conf\n", "# cgroup.conf\n"]
+    assert facts.read({"root": str(root)})["gres_conf"] == ""
+
+
+def test_services_when_some_do_not_exist_are_told_apart() -> None:
+    shown = "\n\n".join(
+        f"LoadState={load}\nActiveState={active}"
+        for load, active in (("loaded", "active"), ("not-found", "inactive"), ("masked", "failed"))
+    )
+    assert facts.service_states(("munge", "slurmd", "slurmctld"), shown) == {"munge": "active", "slurmctld": "failed"}
+
+
+def machine(root: Path, sockets: int, cores: int, threads: int, siblings: str = "core_cpus_list") -> None:
+    """The sysfs of a machine, as Linux numbers its processors: second threads after all first ones."""
+    number = sockets * cores
+    for cpu in range(number * threads):
+        core = cpu % number
+        topology = f"sys/devices/system/cpu/cpu{cpu}/topology"
+        write(root, f"{topology}/physical_package_id", f"{core // cores}\n")
+        write(root, f"{topology}/{siblings}", ",".join(str(core + number * thread) for thread in range(threads)) + "\n")
+    write(root, "sys/devices/system/cpu/cpufreq/x", "")
+    write(root, "proc/meminfo", "MemTotal:       2097663 kB\nMemFree: 1 kB\n")
+
+
+@pytest.mark.parametrize("siblings", ["core_cpus_list", "thread_siblings_list"])
+def test_hardware_when_read_has_the_words_and_numbers_of_slurmd(root: Path, siblings: str) -> None:
+    machine(root, 2, 4, 2, siblings)
+    assert hardware.read(str(root)) == {
+        "CPUs": 16, "Boards": 1, "SocketsPerBoard": 2, "CoresPerSocket": 4, "ThreadsPerCore": 2, "RealMemory": 2048
+    }  # fmt: skip
+    assert from_answer("n1", {**facts.read({"root": str(root)})}, 0).hardware == Hardware(16, 1, 2, 4, 2, 2048)
+
+
+def test_hardware_when_a_processor_is_offline_does_not_count_it(root: Path) -> None:
+    machine(root, 1, 2, 1)
+    write(root, "sys/devices/system/cpu/cpu2/online", "0\n")
+    found = hardware.read(str(root))
+    assert found is not None
+    assert found["CPUs"] == 2
+
+
+def test_hardware_when_sysfs_does_not_tell_is_unknown(root: Path) -> None:
+    machine(root, 1, 2, 1)
+    (root / "sys/devices/system/cpu/cpu1/topology/core_cpus_list").unlink()
+    assert hardware.read(str(root)) is None
+
+
+V1 = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
+V1 += "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\ncgroup /sys/fs/cgroup/devices cgroup rw,devices 0 0\n"
+V1_SYSTEMD = V1 + "cgroup /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0\n"
+ALL = ("cpuset", "memory", "devices")
+
+
+@pytest.mark.parametrize(
+    ("mounts", "files", "expected"),
+    [
+        (V1_SYSTEMD, ["memory/memory.memsw.limit_in_bytes", "cpuset/x", "devices/x"], Cgroup("v1", ALL, True)),
+        (V1_SYSTEMD, ["memory/x", "cpuset/x"], Cgroup("v1", ("cpuset", "memory"))),
+        (V1 + "cgroup2 /sys/fs/cgroup/systemd cgroup2 rw 0 0\n", ["memory/x", "cpuset/x"], Cgroup("hybrid")),
+        (V1, ["memory/x", "cpuset/x", "devices/x"], Cgroup("none")),
+        ("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", ["system.slice/memory.swap.max"], Cgroup("v2", ALL, True)),
+        ("proc /proc proc rw 0 0\n", [], Cgroup("none")),
+    ],
+)
+def test_control_groups_when_mounted_are_seen_as_slurm_sees_them(
+    root: Path, mounts: str, files: list[str], expected: Cgroup
+) -> None:
+    write(root, "proc/self/mounts", mounts)
+    write(root, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n")
+    for file in files:
+        write(root, f"sys/fs/cgroup/{file}", "")
+    assert from_answer("n1", facts.read({"root": str(root)}), 0).cgroup == expected
+
+
+def test_control_groups_when_v2_has_no_controllers_are_not_usable(root: Path) -> None:
+    write(root, "proc/self/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+    write(root, "sys/fs/cgroup/cgroup.controllers", "\n")
+    assert not Cgroup(**{**cgroups.read(str(root)), "swap": False}).is_usable  # type: ignore[arg-type]
+
+
+def test_addresses_when_listed_by_the_kernel_are_without_loopback() -> None:
+    trie = "Main:\n  |-- 10.0.0.0\n     /24 link UNICAST\n  |-- 10.0.0.7\n     /32 host LOCAL\n"
+    trie += "  |-- 127.0.0.1\n     /32 host LOCAL\n"
+    assert network.ipv4_addresses(trie + trie) == ["10.0.0.7"]
+    table = "fd000000000000000000000000000002 02 40 00 80 eth0\nfe800000000000000000000000000002 02 40 20 80 eth0\n"
+    assert network.ipv6_addresses(table) == ["fd00::2"]
+
+
+def test_a_boot_when_asked_for_twice_is_the_same_and_names_the_kernels_mark() -> None:
+    mark = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert facts.boot() == facts.boot()
+    assert facts.boot().startswith(f"{mark} ")

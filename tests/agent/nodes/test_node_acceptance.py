@@ -1,0 +1,187 @@
+"""New nodes drained and tested, and jobs cancelled, with a simulated Slurm; the lab tests use a real one."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_in_memory import STAMP, Slurm
+
+from slurmfab.agent.core.resource import Outcome, apply
+from slurmfab.agent.nodes import jobs as node_jobs
+from slurmfab.agent.nodes.acceptance import NodeAcceptance
+from slurmfab.agent.nodes.jobs import JobsEnded
+from slurmfab.agent.nodes.new_node_drain import NewNodeDrain
+from slurmfab.agent.packages.removed_packages import removed
+
+OURS = f"slurmfab: new, no job has run there yet ({STAMP})"
+FAN = ("IDLE+DRAIN", "broken fan", "ann")
+
+
+@dataclass
+class TryingSlurm(Slurm):
+    """A controller with jobs and reservations as well.
+
+    Args:
+        active: whether slurmctld runs.
+        broken: nodes on which no job runs.
+        reservation: the nodes of the trial's reservation, empty while there is none.
+        trials: for each job that ran, the node, and whether the reservation held it then.
+        jobs: squeue's lines.
+        cancelled: ids that scancel was given.
+    """
+
+    active: bool = True
+    broken: tuple[str, ...] = ()
+    reservation: str = ""
+    trials: list[tuple[str, bool]] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+
+    def run(  # noqa: PLR0911 - one answer for each program
+        self, argv: Sequence[str], *rest: Any, **more: Any
+    ) -> subprocess.CompletedProcess[bytes]:
+        def done(code: int = 0, out: str = "", err: str = "") -> subprocess.CompletedProcess[bytes]:
+            return subprocess.CompletedProcess(argv, code, out.encode(), err.encode())
+
+        program, words = argv[0], " ".join(argv[1:])
+        options = dict(word.split("=", 1) for word in argv if "=" in word)
+        if program == "systemctl":
+            return done(out=f"ActiveState={'active' if self.active else 'inactive'}\n")
+        if program == "sinfo":
+            return done(out="closed|down\nmain|up\n")
+        if program == "srun":
+            node = options["--nodelist"]
+            is_open = self.nodes[node][0] == "IDLE" and node not in self.silent
+            self.trials.append((node, node in self.reservation and is_open))
+            return done(1, err="srun: error: no route") if node in self.broken else done(out=f"{node}\n")
+        if program == "squeue":
+            return done(out="".join(f"{line}\n" for line in self.jobs))
+        if program == "scancel":
+            self.cancelled += argv[1:]
+            self.jobs = [line for line in self.jobs if line.split("|")[0] not in argv]
+            return done()
+        if "reservation" in words and "create" in words:
+            self.reservation = options["Nodes"]
+        elif words.startswith("delete"):
+            self.reservation = ""
+        elif "show reservation" in words:
+            return done(0 if self.reservation else 1, f"ReservationName=r Nodes={self.reservation}\n")
+        else:
+            return super().run(argv, *rest, **more)
+        return done()
+
+
+def gate(slurm: Slurm, *nodes: str, takes_over: bool = False) -> Outcome:
+    return apply(NewNodeDrain(nodes, "new, no job has run there yet", STAMP, takes_over), slurm)
+
+
+def trial(slurm: Slurm, *nodes: str) -> Outcome:
+    return apply(NodeAcceptance(nodes, STAMP, seconds=0), slurm)
+
+
+def test_new_nodes_before_they_register_are_drained_with_who_and_when() -> None:
+    slurm = TryingSlurm(nodes={"n1": ("IDLE", "", ""), "n3": ("UNKNOWN*", "", "")})
+    assert gate(slurm, "n3").status == "changed"
+    assert slurm.nodes["n3"][1] == OURS
+    assert gate(slurm, "n3").status == "ok"
+
+
+@pytest.mark.parametrize("state", [("IDLE", "", ""), ("MIXED", "", ""), FAN])
+def test_nodes_in_service_or_drained_by_somebody_are_no_new_ones_to_the_gate(state: tuple[str, str, str]) -> None:
+    slurm = TryingSlurm(nodes={"n3": state})
+    assert gate(slurm, "n3").status == "ok"
+    assert slurm.nodes["n3"] == state
+
+
+@pytest.mark.parametrize("state", [("IDLE", "", ""), FAN, ("DOWN*", "Not responding", "slurm")])
+def test_a_node_that_is_another_machine_is_drained_in_our_name_whatever_it_was(state: tuple[str, str, str]) -> None:
+    slurm = TryingSlurm(nodes={"n3": state})
+    assert gate(slurm, "n3", takes_over=True).status == "changed"
+    assert slurm.nodes["n3"][1] == OURS
+    assert gate(slurm, "n3", "n9", takes_over=True).status == "ok", "a node that slurmctld does not know needs no gate"
+
+
+def test_nodes_that_pass_their_trial_are_in_service_and_were_reserved_while_it_ran(root: Path) -> None:
+    slurm = TryingSlurm(str(root), nodes={"n3": ("IDLE+DRAIN", OURS, "root"), "n4": ("IDLE+DRAIN", OURS, "root")})
+    assert trial(slurm, "n3", "n4").status == "changed"
+    assert sorted(slurm.trials) == [("n3", True), ("n4", True)]
+    assert (slurm.nodes["n3"][0], slurm.reservation) == ("IDLE", "")
+    assert trial(slurm, "n3", "n4").status == "ok"
+
+
+def test_a_node_that_was_down_is_tried_once_slurmctld_has_heard_of_it_again(root: Path) -> None:
+    nodes = {"n3": ("DOWN+DRAIN", OURS, "root"), "n4": ("IDLE+DRAIN", OURS, "root")}
+    slurm = TryingSlurm(str(root), nodes=nodes)
+    assert trial(slurm, "n3", "n4").status == "changed"
+    assert sorted(slurm.trials) == [("n3", True), ("n4", True)]
+    assert sorted(slurm.updates) == [("NodeName=n3", "State=RESUME"), ("NodeName=n4", "State=UNDRAIN")]
+
+
+def test_a_node_on_which_no_job_runs_is_drained_again_and_the_others_are_let_in(root: Path) -> None:
+    nodes = {"n3": ("IDLE+DRAIN", OURS, "root"), "n4": ("IDLE+DRAIN", OURS, "root")}
+    slurm = TryingSlurm(str(root), nodes=nodes, broken=("n4",))
+    outcome = trial(slurm, "n3", "n4")
+    assert outcome.status == "failed"
+    assert "n4 is idle, drain, slurmfab: acceptance failed: srun: error: no route" in outcome.message
+    assert (slurm.nodes["n3"][0], slurm.nodes["n4"][0], slurm.reservation) == ("IDLE", "IDLE+DRAIN", "")
+
+
+def test_nodes_stay_drained_when_no_job_can_even_be_tried() -> None:
+    slurm = TryingSlurm("/nowhere", nodes={"n3": ("IDLE+DRAIN", OURS, "root")})
+    assert "there is no user slurm on this host" in trial(slurm, "n3").message
+    assert slurm.nodes["n3"][0] == "IDLE+DRAIN"
+
+
+def test_nodes_that_were_opened_are_tried_also_when_slurmctld_has_no_answer_for_a_moment(root: Path) -> None:
+    nodes = {"n3": ("IDLE+DRAIN", OURS, "root"), "n4": ("IDLE+DRAIN", OURS, "root")}
+    slurm = TryingSlurm(str(root), nodes=nodes, broken=("n4",), hiccups=1)
+    assert trial(slurm, "n3", "n4").status == "failed"
+    assert sorted(slurm.trials) == [("n3", True), ("n4", True)]
+    assert (slurm.nodes["n3"][0], slurm.nodes["n4"][0], slurm.hiccups) == ("IDLE", "IDLE+DRAIN", 0)
+
+
+def test_a_node_that_does_not_register_stays_drained_without_a_job() -> None:
+    slurm = TryingSlurm(nodes={"n3": ("UNKNOWN*+DRAIN", OURS, "root")})
+    assert "slurmd did not register" in trial(slurm, "n3").message
+    assert slurm.trials == []
+
+
+def test_a_node_that_somebody_has_drained_meanwhile_is_left_alone() -> None:
+    slurm = TryingSlurm(nodes={"n3": FAN})
+    assert trial(slurm, "n3").status == "ok"
+
+
+def test_a_reservation_that_a_killed_run_left_is_found_and_removed() -> None:
+    slurm = TryingSlurm(nodes={"n3": ("IDLE", "", "")}, reservation="n3")
+    assert trial(slurm, "n3").status == "changed"
+    assert slurm.reservation == ""
+
+
+def test_without_slurmctld_nothing_is_known_and_nothing_fails_in_a_comparison() -> None:
+    slurm = TryingSlurm(active=False, dry_run=True)
+    assert gate(slurm, "n3").status == trial(slurm, "n3").status == "would change"
+
+
+def test_jobs_are_cancelled_by_their_ids_and_no_others() -> None:
+    slurm = TryingSlurm(jobs=["7|ann|RUNNING||a|b", "8_3|bob|RUNNING||c", "9|eve|PENDING|n3|d"])
+    assert apply(JobsEnded(("7", "8_3"), ("n3",), STAMP), slurm).status == "changed"
+    assert slurm.cancelled == ["7", "8_3"]
+    assert slurm.jobs == ["9|eve|PENDING|n3|d"]
+    assert apply(JobsEnded(("7", "8_3"), ("n3",), STAMP), slurm).status == "ok"
+
+
+def test_what_hangs_on_nodes_by_name_is_told_without_running_jobs() -> None:
+    jobs = ["7|ann|RUNNING|n3|a|b", "9|eve|PENDING|n[3-4]|d", "10|eve|PENDING||e"]
+    found = node_jobs.read({}, TryingSlurm(jobs=jobs, reservation="n[1-2]"))
+    assert [(job["id"], job["wants"]) for job in found["pending"]] == [("9", "n[3-4]")]
+    assert found["reservations"] == {"r": "n[1-2]"}
+
+
+def test_packages_that_apt_would_remove_are_read_from_its_plan() -> None:
+    plan = "Reading package lists...\nRemv slurmctld [22.05.8-4]\nRemv munge [0.5.15-2] [slurmd:amd64 ]\nInst x (1)\n"
+    assert removed(plan) == ["slurmctld", "munge"]

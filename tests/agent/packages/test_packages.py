@@ -1,0 +1,175 @@
+"""Packages: the parts that need no package manager; the lab tests the rest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from slurmfab.agent.core.resource import Context, apply
+from slurmfab.agent.packages import apt_errors, daemon_policy, dpkg_status, packages
+from slurmfab.agent.packages.packages import Packages
+
+STATUS = b"""Package: munge
+Status: install ok installed
+
+Package: slurmd
+Status: install ok half-configured
+
+Package: slurmctld
+Status: deinstall ok config-files
+
+Package: libpmix2
+Architecture: i386
+Status: install ok installed
+
+Package: libpmix2
+Architecture: amd64
+Status: install ok unpacked
+"""
+
+
+@pytest.fixture
+def dpkg(root: Path) -> Path:
+    """A scratch root with a dpkg status file and the places for policies and lists."""
+    for folder in ("usr/sbin", "var/lib/dpkg/updates", "var/lib/apt/lists/partial"):
+        (root / folder).mkdir(parents=True)
+    (root / "var/lib/dpkg/status").write_bytes(STATUS)
+    return root
+
+
+def test_packages_have_the_states_that_dpkg_notes() -> None:
+    names = ("munge", "slurmd", "slurmctld", "libpmix2", "ghost")
+    assert dpkg_status.states(STATUS, names) == {
+        "munge": "installed", "slurmd": "half-configured", "libpmix2": "installed"
+    }  # fmt: skip
+
+
+def test_packages_when_some_are_missing_are_named_one_by_one(dpkg: Path) -> None:
+    outcome = apply(Packages(("munge", "slurmd", "ghost")), Context(str(dpkg), dry_run=True))
+    assert outcome.id == "packages:munge,slurmd,ghost"
+    assert {change.name: change.actual for change in outcome.changes} == {"slurmd": "half-configured", "ghost": ""}
+
+
+@pytest.mark.parametrize("own", [None, "#!/bin/sh\nexit 42\n"])
+def test_a_policy_that_an_interrupted_run_left_is_removed_and_the_hosts_own_put_back(
+    dpkg: Path, own: str | None
+) -> None:
+    context = Context(str(dpkg))
+    policy = dpkg / "usr/sbin/policy-rc.d"
+    if own:
+        (dpkg / "usr/sbin/.policy-rc.d.before-slurmfab").write_text(own)
+    policy.write_bytes(b"#!/bin/sh\n" + daemon_policy.SCRIPT)
+    outcome = apply(Packages(("munge",)), context)
+    assert [(change.name, change.actual) for change in outcome.changes] == [
+        ("policy-rc.d", "left by an interrupted run")
+    ]
+    assert outcome.status == "changed"
+    assert (policy.read_text() if policy.exists() else None) == own
+    assert len(list((dpkg / "usr/sbin").iterdir())) == (1 if own else 0)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the policy is root's")
+@pytest.mark.parametrize("own", [None, "#!/bin/sh\nexit 42\n"])
+def test_a_policy_when_packages_are_installed_forbids_only_the_start_of_slurms_daemons(
+    dpkg: Path, own: str | None
+) -> None:
+    policy = dpkg / "usr/sbin/policy-rc.d"
+    kept = str(dpkg) + daemon_policy.SAVED_POLICY
+    if own:
+        policy.write_text(own)
+        policy.chmod(0o755)
+
+    def answer(unit: str) -> int:
+        script = policy.read_text().replace(daemon_policy.SAVED_POLICY, kept)
+        return subprocess.run(["sh", "-c", script, "policy-rc.d", unit, "start"], check=False).returncode
+
+    with daemon_policy.daemons_wait(Context(str(dpkg))):
+        assert {answer(unit) for unit in ("munge", "munge.service", "slurmd", "slurmctld.service", "mariadb")} == {101}
+        assert answer("ssh.service") == (42 if own else 0)
+    assert (policy.read_text() if policy.exists() else None) == own
+
+
+def test_lists_when_missing_or_a_day_old_are_not_fresh(dpkg: Path) -> None:
+    context, lists = Context(str(dpkg)), dpkg / "var/lib/apt/lists"
+    now = lists.stat().st_mtime
+    assert not packages.lists_are_fresh(context, now)
+    (lists / "deb_dists_bookworm_main_binary-amd64_Packages.lz4").touch()
+    now = (lists / "partial").stat().st_mtime
+    assert packages.lists_are_fresh(context, now + 3600)
+    assert not packages.lists_are_fresh(context, now + 90000)
+
+
+def test_an_interrupted_dpkg_is_detected(dpkg: Path) -> None:
+    context = Context(str(dpkg))
+    assert dpkg_status.is_interrupted(context.root)
+    (dpkg / "var/lib/dpkg/status").write_bytes(STATUS.split(b"\n\n")[0])
+    assert not dpkg_status.is_interrupted(context.root)
+    (dpkg / "var/lib/dpkg/updates/0001").touch()
+    assert dpkg_status.is_interrupted(context.root)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_interrupted"),
+    [
+        (b"install ok installed", False),
+        (b"hold ok installed", False),
+        (b"deinstall ok config-files", False),
+        (b"install ok unpacked", True),
+        (b"install ok half-configured", True),
+        (b"install ok triggers-pending", True),
+        (b"install ok half-installed", True),
+        (b"install reinstreq half-installed", True),
+        (b"install reinstreq unpacked", True),
+        (b"install reinstreq half-configured", True),
+    ],
+)
+def test_dpkg_when_a_package_is_between_two_states_was_interrupted(
+    dpkg: Path, status: bytes, is_interrupted: bool
+) -> None:
+    (dpkg / "var/lib/dpkg/status").write_bytes(b"Package: munge\nStatus: %s\n" % status)
+    assert dpkg_status.is_interrupted(str(dpkg)) == is_interrupted
+
+
+def test_packages_that_dpkg_was_unpacking_when_it_was_killed_are_found_as_apt_get_calls_them() -> None:
+    status = (
+        b"Package: libgcrypt20\nStatus: install reinstreq unpacked\nArchitecture: amd64\nVersion: 1.11.0-7\n\n"
+        b"Package: dpkg\nEssential: yes\nStatus: install reinstreq half-installed\nArchitecture: arm64\n\n"
+        b"Package: tzdata\nStatus: install reinstreq half-configured\nArchitecture: all\n\n"
+        b"Package: munge\nStatus: install ok half-configured\nArchitecture: amd64\nDescription: has a\n"
+        b" Status: install reinstreq unpacked\n"
+    )
+    assert dpkg_status.torn_packages(status) == ["libgcrypt20:amd64", "dpkg:arm64", "tzdata"]
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("E: Unable to locate package slurmdx\n", "this host's package sources have no package slurmdx"),
+        ("E: Package 'slurmd' has no installation candidate\n", "package sources have no package slurmd;"),
+        ("Err:1 x\n  Temporary failure resolving 'deb'\nE: Failed to fetch x\n", "cannot be downloaded"),
+        ("E: You don't have enough free space in /var/cache/apt/archives/.\n", "the disk is full (don't have enough"),
+        ("dpkg: error processing archive x\n cannot copy: No space left on device\n", "the disk is full"),
+        (
+            "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 77 (unattended-upgr)\n",
+            "/var/lib/dpkg/lock-frontend is held by process 77 (unattended-upgr)",
+        ),
+        ("E: Could not get lock /var/lib/apt/lists/lock - open (11: busy)\n", "lists/lock is held by another"),
+        (
+            "dpkg: error processing package slurmd (--configure):\n installed post-installation script ended with 1\n",
+            "slurmd (installed post-installation script ended with 1)",
+        ),
+        (
+            "The following packages will be REMOVED:\n  slurm-smd slurm-smd-client\nE: remove is disabled.\n",
+            "would remove slurm-smd slurm-smd-client",
+        ),
+        (" slurmd : Depends: libc6 (>= 99) but 2.36 is to be installed\n", "Depends: libc6 (>= 99)"),
+        ("W: GPG error: x InRelease: signatures: NO_PUBKEY 0123\n", "not trusted: W: GPG error"),
+        ("E: Something new\n", "apt-get failed: E: Something new"),
+        ("", "apt-get failed: no message"),
+    ],
+)
+def test_apt_when_it_fails_is_explained(output: str, words: str) -> None:
+    assert words in apt_errors.explain(output)

@@ -1,0 +1,254 @@
+"""Accounts, homes, SSH keys and sudo rules of users of the cluster, in a scratch root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from local_agent import snapshot
+
+from slurmfab.agent.core.resource import Context, apply
+from slurmfab.agent.identities.group import Group
+from slurmfab.agent.people.authorized_keys import BEGIN, END, AuthorizedKeys
+from slurmfab.agent.people.person import Person
+from slurmfab.agent.people.person_home import PersonHome
+from slurmfab.agent.people.removed_person import RemovedPerson
+from slurmfab.agent.people.sudo_rules import SudoRules
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="useradd and groupadd want root, also in a scratch root")
+
+ME = (os.getuid(), os.getgid())
+ANN = Person("ann", 4711, "ann", "/home/ann", "/bin/bash", "Ann Example", ("ml",), ("dev", "ml"))
+HOME = PersonHome("ann", *ME, "/home/ann")
+KEYS = AuthorizedKeys("ann", *ME, "/home/ann", ("ssh-ed25519 AAAA ann@laptop", "ssh-rsa BBBB"))
+OWN = "# mine\nssh-rsa CCCC ann@home\n"
+BLOCK = f"{BEGIN}\nssh-ed25519 AAAA ann@laptop\nssh-rsa BBBB\n{END}\n"
+
+
+@pytest.fixture
+def everybodys() -> Iterator[Path]:
+    """A directory that every user can enter; pytest's own are for root alone."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+@pytest.fixture
+def folder(root: Path) -> Path:
+    """Ann's ~/.ssh."""
+    path = root / "home/ann/.ssh"
+    path.mkdir(parents=True)
+    return path
+
+
+@needs_root
+def test_a_person_when_missing_is_made_without_a_password_and_with_supplementary_groups(
+    root: Path, context: Context
+) -> None:
+    for name in ("shadow", "gshadow"):
+        (root / "etc" / name).touch()
+    groups = [Group("ann", 4712, system=False), Group("ml", 4800, system=False), Group("dev", 4801, system=False)]
+    for one in (*groups, ANN):
+        assert apply(one, context).status == "changed"
+    assert "ann:x:4711:4712:Ann Example:/home/ann:/bin/bash" in (root / "etc/passwd").read_text().splitlines()
+    assert (root / "etc/shadow").read_text().startswith("ann:*:")
+    assert "ml:x:4800:ann" in (root / "etc/group").read_text().splitlines()
+    assert apply(ANN, context).status == "ok"
+
+    moved = replace(ANN, shell="/bin/sh", groups=("dev",))
+    assert [change.name for change in apply(moved, context).changes] == ["shell", "groups"]
+    lines = (root / "etc/group").read_text().splitlines()
+    assert {"ml:x:4800:", "dev:x:4801:ann"} <= set(lines)
+    assert apply(moved, context).status == "ok"
+
+
+@needs_root
+def test_a_person_keeps_groups_that_the_cluster_file_does_not_name(root: Path, context: Context) -> None:
+    (root / "etc/passwd").open("a").write("ann:x:4711:4712:A:/home/ann:/bin/bash\n")
+    (root / "etc/group").open("a").write("ann:x:4712:\ndocker:x:998:ann\nml:x:4800:\ndev:x:4801:ann\n")
+    for name in ("shadow", "gshadow"):
+        (root / "etc" / name).touch()
+    outcome = apply(ANN, context)
+    assert outcome.status == "changed", outcome.message
+    assert {"docker:x:998:ann", "ml:x:4800:ann", "dev:x:4801:"} <= set((root / "etc/group").read_text().splitlines())
+
+
+def test_a_person_with_another_uid_is_not_changed_and_both_uids_are_named(root: Path, context: Context) -> None:
+    (root / "etc/passwd").open("a").write("ann:x:1005:4712:A:/home/ann:/bin/bash\n")
+    (root / "etc/group").open("a").write("ann:x:4712:\n")
+    before = snapshot(root)
+    outcome = apply(ANN, context)
+    assert outcome.status == "failed"
+    assert "UID 1005" in outcome.message
+    assert "4711" in outcome.message
+    assert snapshot(root) == before
+
+
+def test_a_home_when_missing_is_made_from_the_skeleton_and_closed_to_others(root: Path, context: Context) -> None:
+    (root / "etc/skel/.config").mkdir(parents=True)
+    (root / "etc/skel/.profile").write_text("umask 027\n")
+    (root / "etc/skel/motd").symlink_to("/etc/motd")
+    assert [apply(HOME, context).status for _ in range(2)] == ["changed", "ok"]
+    home = root / "home/ann"
+    assert home.stat().st_mode & 0o7777 == 0o700
+    assert sorted(path.name for path in home.iterdir()) == [".config", ".profile", ".ssh", "motd"]
+    assert (home / "motd").readlink() == Path("/etc/motd")
+    assert [path.name for path in home.parent.iterdir()] == ["ann"]
+
+
+def test_a_home_that_another_host_made_meanwhile_is_kept(root: Path, context: Context) -> None:
+    (root / "etc/skel").mkdir()
+    (root / "home/ann").mkdir(parents=True)
+    (root / "home/ann/thesis").write_text("all of it")
+    HOME.converge(context, frozenset({"home"}))
+    assert (root / "home/ann/thesis").read_text() == "all of it"
+    assert [path.name for path in (root / "home").iterdir()] == ["ann"]
+
+
+def test_a_home_that_an_interrupted_run_left_unfinished_is_removed(root: Path, context: Context) -> None:
+    left = root / f"home/.slurmfab-ann-{os.uname().nodename}"
+    left.mkdir(parents=True)
+    (left / "half").touch()
+    assert apply(HOME, context).status == "changed"
+    assert [path.name for path in (root / "home").iterdir()] == ["ann"]
+    assert [path.name for path in (root / "home/ann").iterdir()] == [".ssh"]
+
+
+def test_a_home_of_another_user_is_reported_and_not_changed(root: Path, context: Context, folder: Path) -> None:
+    (folder / "authorized_keys").write_text(OWN)
+    before = snapshot(root / "home")
+    stranger = (os.getuid() + 1, os.getgid())
+    home, keys = (apply(replace(one, uid=stranger[0]), context) for one in (HOME, KEYS))
+    assert (home.status, keys.status) == ("ok", "ok")
+    assert f"/home/ann belongs to UID {os.getuid()} and not to ann" in home.message
+    assert "slurmfab did not write ann's SSH keys" in keys.message
+    assert snapshot(root / "home") == before
+
+
+def test_keys_are_written_into_a_block_and_the_users_own_lines_stay(context: Context, folder: Path) -> None:
+    file = folder / "authorized_keys"
+    file.write_text(OWN)
+    assert [apply(KEYS, context).status for _ in range(2)] == ["changed", "ok"]
+    assert file.read_text() == OWN + BLOCK
+    assert file.stat().st_mode & 0o7777 == 0o600
+    assert apply(replace(KEYS, keys=KEYS.keys[:1]), context).status == "changed"
+    assert file.read_text() == f"{OWN}{BEGIN}\n{KEYS.keys[0]}\n{END}\n"
+    assert apply(replace(KEYS, keys=()), context).status == "changed"
+    assert file.read_text() == OWN
+    assert [path.name for path in folder.iterdir()] == ["authorized_keys"]
+
+
+def test_keys_when_there_is_no_file_yet_get_one_that_sshd_trusts(root: Path, context: Context) -> None:
+    (root / "home/ann").mkdir(parents=True)
+    assert apply(replace(KEYS, keys=()), context).status == "ok"
+    assert apply(KEYS, context).status == "changed"
+    assert (root / "home/ann/.ssh").stat().st_mode & 0o7777 == 0o700
+    assert (root / "home/ann/.ssh/authorized_keys").read_text() == BLOCK
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [BEGIN + "\n", END + "\n", f"{END}\n{BEGIN}\n", BLOCK + BLOCK, BLOCK + END + "\n"],
+    ids=["no end", "no beginning", "turned round", "twice", "two ends"],
+)
+def test_a_block_that_the_user_damaged_is_made_anew_and_no_failure(
+    context: Context, folder: Path, damaged: str
+) -> None:
+    (folder / "authorized_keys").write_text(OWN + damaged)
+    assert [apply(KEYS, context).status for _ in range(2)] == ["changed", "ok"]
+    text = (folder / "authorized_keys").read_text()
+    assert text.startswith(OWN)
+    assert text.endswith(BLOCK)
+    assert (text.count(BEGIN), text.count(END)) == (1, 1)
+
+
+@pytest.mark.parametrize("name", [".ssh", ".ssh/authorized_keys"])
+def test_symbolic_links_of_a_user_are_not_followed_by_root(root: Path, context: Context, name: str) -> None:
+    roots = root / "root/.ssh"
+    roots.mkdir(parents=True)
+    (roots / "authorized_keys").write_text(OWN)
+    (root / "home/ann").mkdir(parents=True)
+    if "/" in name:
+        (root / "home/ann/.ssh").mkdir()
+    (root / "home/ann" / name).symlink_to(roots if name == ".ssh" else roots / "authorized_keys")
+    outcome = apply(KEYS, context)
+    assert outcome.status == "ok"
+    assert "a symbolic link is in the way" in outcome.message or "Not a directory" in outcome.message
+    assert (roots / "authorized_keys").read_text() == OWN
+
+
+@needs_root
+def test_keys_are_written_as_the_user_so_that_links_to_roots_files_do_no_harm(everybodys: Path) -> None:
+    target = everybodys / "roots"
+    target.mkdir(mode=0o700)
+    home = everybodys / "home/ann"
+    home.mkdir(parents=True)
+    (home / ".ssh").symlink_to(target)
+    os.chown(home, 4711, 4711)
+    keys = AuthorizedKeys("ann", 4711, 4711, str(home), KEYS.keys)
+    with pytest.raises(Exception, match=r"Permission denied|cannot"):
+        keys.converge(Context(), frozenset({"keys"}))
+    assert list(target.iterdir()) == []
+
+
+class Judging(Context):
+    """A host with a stand-in for visudo, which accepts a file if all parentheses in it are closed."""
+
+    def run(
+        self, argv: Sequence[str], stdin: bytes = b"", *_: object, **__: object
+    ) -> subprocess.CompletedProcess[bytes]:
+        is_sound = stdin.count(b"(") == stdin.count(b")")
+        assert argv[0] == "visudo"
+        return subprocess.CompletedProcess(argv, 0 if is_sound else 1, b"", b"" if is_sound else b"syntax error")
+
+
+def test_sudo_rules_that_visudo_refuses_are_not_installed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/sbin/{name}")
+    (root / "etc/sudoers.d").mkdir()
+    context = Judging(str(root))
+    good = SudoRules("/etc/sudoers.d/slurmfab", "ann ALL=(ALL:ALL) NOPASSWD: ALL\n", mode=0o440)
+    assert apply(good, context).status == "changed"
+    refused = apply(replace(good, content="ann ALL=(ALL NOPASSWD\n"), context)
+    assert (refused.status, "syntax error" in refused.message) == ("failed", True)
+    file = root / "etc/sudoers.d/slurmfab"
+    assert (file.read_text(), file.stat().st_mode & 0o7777) == (good.content, 0o440)
+
+
+@needs_root
+def test_a_removed_person_loses_account_and_keys_and_keeps_the_files(
+    root: Path, context: Context, folder: Path
+) -> None:
+    uid = 4711
+    (root / "etc/passwd").open("a").write(f"ann:x:{uid}:4712:A:/home/ann:/bin/bash\n")
+    (root / "etc/group").open("a").write("ann:x:4712:\nml:x:4800:ann\n")
+    (root / "etc/shadow").write_text("ann:*:1::::::\n")
+    (root / "etc/gshadow").touch()
+    gone = RemovedPerson("ann", uid, "/home/ann")
+    assert apply(replace(gone, uid=1), context).status == "ok"
+    kept = apply(replace(gone, may=False), context)
+    assert (kept.status, "the user was not removed" in kept.message) == ("ok", True)
+    assert [apply(gone, context).status for _ in range(2)] == ["changed", "ok"]
+    assert "ann" not in (root / "etc/passwd").read_text()
+    assert "ml:x:4800:" in (root / "etc/group").read_text().splitlines()
+    assert folder.is_dir()
+
+
+def test_a_person_whose_processes_run_stays_or_is_refused(root: Path, context: Context) -> None:
+    (root / "etc/passwd").open("a").write("ann:x:4711:4712:A:/home/ann:/bin/bash\n")
+    for pid, name, unit in ((20, "systemd", "user@4711.service/init.scope"), (21, "sleep", "session-1.scope")):
+        (root / f"proc/{pid}").mkdir(parents=True)
+        (root / f"proc/{pid}/status").write_text(
+            f"Name:\t{name}\nState:\tS\nUid:\t4711 4711 4711 4711\nGid:\t1 1 1 1\n"
+        )
+        (root / f"proc/{pid}/cgroup").write_text(f"0::/user.slice/{unit}\n")
+    gone = RemovedPerson("ann", 4711, "/home/ann")
+    stays, refused = apply(gone, context), apply(replace(gone, must=True), context)
+    assert (stays.status, refused.status) == ("ok", "failed")
+    assert stays.message.endswith("because of running processes: 21 (sleep)")
+    assert refused.message == "ann has processes here: 21 (sleep)"

@@ -1,0 +1,268 @@
+"""Services, Slurm's files and nodes: the parts that need no systemd and no Slurm; the lab tests the rest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurmfab.agent.core.resource import Context, ResourceFailed, apply
+from slurmfab.agent.nodes import registered
+from slurmfab.agent.nodes.registered import SlurmNodes
+from slurmfab.agent.nodes.states import short_form
+from slurmfab.agent.services import service, systemctl
+from slurmfab.agent.services.service import Service
+from slurmfab.agent.slurm import files as slurm_files
+from slurmfab.agent.slurm.files import SlurmFiles
+
+
+def test_systemctl_show_when_parsed_keeps_signs_in_values() -> None:
+    shown = systemctl.parse_show(["munge"], "ActiveState=active\nX=a=b\n\n")
+    assert shown == {"munge": {"ActiveState": "active", "X": "a=b"}}
+
+
+def test_a_process_when_just_started_has_the_time_of_its_start() -> None:
+    before = time.time()
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        start = service.process_start(process.pid)
+        assert before - service.TICK <= start <= time.time()
+    assert service.process_start(0) == 0
+
+
+def test_a_service_when_a_watched_file_is_newer_has_to_restart(root: Path, context: Context) -> None:
+    (root / "etc/old").touch()
+    unit = Service("x", watches=("/etc/old", "/etc/new", "/etc/missing"))
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        shown = {"MainPID": str(process.pid)}
+        start = service.process_start(process.pid)
+        # The start is told in steps of 10 ms, so the new file has to be some steps away from it.
+        while service.changed_at(str(root / "etc/new")) <= start + 2 * service.TICK:
+            (root / "etc/new").touch()
+        os.utime(root / "etc/new", (0, 0))
+        words = unit.staleness(context, shown)
+    assert words is not None
+    assert words.startswith("older ")
+    assert "new" in words
+    assert "missing" not in words
+
+
+def test_a_service_when_a_dry_run_would_change_its_file_would_restart(root: Path) -> None:
+    (root / "etc/conf").touch()
+    context = Context(str(root), dry_run=True)
+    context.touched.add("/etc/conf")
+    shown = {"MainPID": str(os.getpid())}
+    os.utime(root / "etc/conf")
+    assert Service("x", watches=("/etc/conf",)).staleness(context, shown) == "older conf"
+    assert Service("x").staleness(context, shown) is None
+
+
+def test_a_service_when_only_this_dry_run_would_change_its_file_is_reported_differently_from_an_outdated_one(
+    root: Path,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        shown = {"MainPID": str(process.pid)}
+        unit = Service("x", watches=("/etc/absent", "/etc/conf"))
+        context = Context(str(root), dry_run=True)
+        context.touched.add("/etc/absent")
+        assert unit.staleness(context, shown) == "absent before its change"
+        while service.changed_at(str(root / "etc/conf")) <= service.process_start(process.pid) + 2 * service.TICK:
+            (root / "etc/conf").touch()
+        assert unit.staleness(context, shown) == "older conf, absent before its change"
+
+
+class Systemd(Context):
+    """A host on which every unit is active as soon as it is started, and on which some programs succeed."""
+
+    def __init__(self, root: Path, succeeding: tuple[str, ...]) -> None:
+        super().__init__(str(root))
+        self.succeeding = succeeding
+        self.asked: list[str] = []
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        if argv[0] not in ("systemctl", *self.succeeding):
+            raise ResourceFailed(f"{argv[0]} is not installed")
+        self.asked.append(" ".join(argv[:2]))
+        return subprocess.CompletedProcess(argv, 0, b"ActiveState=active\n", b"")
+
+
+def test_a_service_when_its_daemon_answers_counts_as_started(root: Path) -> None:
+    host = Systemd(root, succeeding=("scontrol",))
+    Service("slurmctld", answers=("scontrol", "ping")).start(host, "start")
+    assert host.asked == ["systemctl reset-failed", "systemctl start", "systemctl show", "scontrol ping"]
+
+
+@pytest.mark.parametrize("answers", [(), ("scontrol", "ping")], ids=["nobody to ask", "no program to ask with"])
+def test_a_service_when_its_daemon_cannot_be_asked_has_to_stay_active_for_a_while(
+    root: Path, answers: tuple[str, ...]
+) -> None:
+    begun = time.monotonic()
+    Service("slurmctld", answers=answers).start(Systemd(root, succeeding=()), "start")
+    assert time.monotonic() - begun >= service.STAY_SECONDS
+
+
+def test_a_log_when_searched_gives_its_errors() -> None:
+    assert service.error_lines("debug: a\n[x] error: b\nfatal: c\n") == ["[x] error: b", "fatal: c"]
+
+
+FILES = SlurmFiles("/etc/slurm", (("slurm.conf", "a\n"), ("gres.conf", "b\n")))
+
+
+def test_slurm_files_when_some_differ_touch_only_these(root: Path) -> None:
+    (root / "etc/slurm").mkdir()
+    (root / "etc/slurm/slurm.conf").write_text("a\n")
+    (root / "etc/slurm/gres.conf").write_text("old\n")
+    context = Context(str(root), dry_run=True)
+    outcome = apply(FILES, context)
+    assert [change.name for change in outcome.changes] == ["gres.conf"]
+    assert context.touched == {"/etc/slurm/gres.conf"}
+
+
+def test_slurm_files_that_stay_are_checked_together_with_the_new_ones_and_not_changed(root: Path) -> None:
+    judged: dict[str, str] = {}
+
+    class Judge(Context):
+        """A host whose Slurm accepts all files."""
+
+        def run(self, argv: Any, *_: Any, env: Any = None, **__: Any) -> subprocess.CompletedProcess[bytes]:
+            judged.update((path.name, path.read_text()) for path in Path(env["SLURM_CONF"]).parent.iterdir())
+            return subprocess.CompletedProcess(argv, 0, b"", b"")
+
+    (root / "etc/slurm").mkdir()
+    (root / "etc/slurm/slurm.conf").write_text("stays\n")
+    before = identity(root / "etc/slurm/slurm.conf")
+    files = SlurmFiles("/etc/slurm", (("gres.conf", "new\n"),), beside=("slurm.conf", "cgroup.conf"))
+    assert apply(files, Judge(str(root))).status == "changed"
+    assert judged == {"gres.conf": "new\n", "slurm.conf": "stays\n"}
+    assert identity(root / "etc/slurm/slurm.conf") == before
+    assert (root / "etc/slurm/gres.conf").read_text() == "new\n"
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Metadata that changes when a file is written, but not when it is read."""
+    return path.stat().st_ino, path.stat().st_mtime_ns
+
+
+def test_slurm_files_when_only_access_or_leftovers_differ_need_no_slurm(root: Path, context: Context) -> None:
+    folder = root / "etc/slurm"
+    (folder / ".slurmfab-dead").mkdir(parents=True)
+    for name, content in FILES.files:
+        (folder / name).write_text(content)
+    (folder / "slurm.conf").chmod(0o600)
+    outcome = apply(FILES, context)
+    assert outcome.status == "changed"
+    assert [change.name for change in outcome.changes] == ["slurm.conf access", "leftovers"]
+    assert sorted(path.name for path in folder.iterdir()) == ["gres.conf", "slurm.conf"]
+    assert (folder / "slurm.conf").stat().st_mode & 0o7777 == 0o644
+
+
+def test_slurms_errors_when_repeated_are_reported_once_without_the_staging_path() -> None:
+    said = (
+        "scontrol: error: _parse_next_key: Parsing error at unrecognized key: Foo\n"
+        "scontrol: debug: reading /etc/slurm/.slurmfab-x/slurm.conf\n"
+        "slurmd: [2026-01-01T00:00:00] error: in /etc/slurm/.slurmfab-x/gres.conf\n"
+        "scontrol: fatal: Unable to process configuration file\n"
+    ) * 2
+    assert slurm_files.slurm_errors(said, "/etc/slurm/.slurmfab-x", "/etc/slurm") == (
+        "error: _parse_next_key: Parsing error at unrecognized key: Foo | error: in /etc/slurm/gres.conf"
+        " | fatal: Unable to process configuration file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("n1|idle|none", "ready"),
+        ("n1|mixed-|none", "ready"),
+        ("n1|idle~|none", "ready"),
+        ("n1|reboot^|none", "ready"),
+        ("n1|idle*|none", "idle, not responding"),
+        ("n1|down*|Not responding", "down, not responding (Not responding)"),
+        ("n1|unknown*|none", "unknown, not responding"),
+        ("n1|inval|gres/gpu count too low (0 < 1)", "inval (gres/gpu count too low (0 < 1))"),
+        ("n1|drained|disk swap", "ready"),
+        ("n1|drained*|power | work", "ready"),
+        ("n1|draining|Low RealMemory", "draining (Low RealMemory)"),
+        ("n1|n/a|none", "n/a"),
+    ],
+)
+def test_a_node_is_ready_or_not_by_the_state_that_sinfo_prints(line: str, words: str) -> None:
+    assert registered.format_state(short_form(line)["n1"]) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("n1|down|Not responding", True),
+        ("n1|down|Node unexpectedly rebooted", True),
+        ("n1|down|none", True),
+        ("n1|down*|Not responding", False),
+        ("n1|down|broken fan", False),
+        ("n1|drained|Not responding", False),
+    ],
+)
+def test_a_lost_node_when_slurmd_answers_again_may_be_resumed(line: str, expected: bool) -> None:
+    assert registered.is_back(short_form(line)["n1"]) is expected
+
+
+def test_nodes_when_late_are_named_with_one_hint_per_cause() -> None:
+    late = short_form("n1|down*|Not responding\nn2|down*|Not responding\nn3|drained|Low RealMemory\n")
+    words = registered.explain(late)
+    assert words.startswith("not ready: n1: down, not responding (Not responding); n2: ")
+    assert words.count("is slurmd running there") == 1
+    assert "fab resume n3" in words
+
+
+def test_nodes_when_many_have_a_short_name() -> None:
+    assert SlurmNodes(("n1",)).id == "slurm-nodes:n1"
+    assert SlurmNodes(("n1", "n2", "n3", "n4", "n5")).id == "slurm-nodes:n1..n5 (5)"
+
+
+class UnitsOfSystemd(Context):
+    """A host whose systemd has these units; `started` lists the programs that were run."""
+
+    def __init__(self, states: dict[str, str], *, dry_run: bool) -> None:
+        super().__init__(dry_run=dry_run)
+        self.states, self.started = states, list[tuple[str, ...]]()
+
+    def run(self, argv: Any, *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        self.started.append(tuple(argv))
+        known = [self.states.get(unit, "inactive") for unit in argv[4:] if "/" not in unit]
+        said = "\n".join(f"ActiveState={state}\nMainPID=0\n" for state in known)
+        return subprocess.CompletedProcess(argv, 0, said.encode(), b"")
+
+
+def test_units_of_a_request_when_compared_are_read_by_one_call_of_systemctl() -> None:
+    host = UnitsOfSystemd({"munge": "active", "slurmctld": "failed"}, dry_run=True)
+    host.units = ("munge", "slurmctld", "slurmd")
+    assert [service.show(host, unit)["ActiveState"] for unit in host.units] == ["active", "failed", "inactive"]
+    assert service.is_active(host, "munge")
+    assert len(host.started) == 1
+    assert service.show(host, "mariadb")["ActiveState"] == "inactive", "a unit that no resource is about"
+
+
+def test_units_when_one_name_is_invalid_are_read_one_by_one() -> None:
+    host = UnitsOfSystemd({"munge": "active"}, dry_run=True)
+    host.units = ("munge", "no/unit", "slurmd")
+    assert [service.show(host, unit).get("ActiveState") for unit in host.units] == ["active", None, "inactive"]
+
+
+def test_a_unit_when_it_is_being_changed_is_read_each_time() -> None:
+    host = UnitsOfSystemd({"munge": "inactive"}, dry_run=False)
+    host.units = ("munge", "slurmd")
+    assert not service.is_active(host, "munge")
+    host.states["munge"] = "active"
+    assert service.is_active(host, "munge")
+    assert [argv[4:] for argv in host.started] == [("munge",)] * 2
+
+
+def test_a_host_without_systemd_has_no_properties_of_units() -> None:
+    host = UnitsOfSystemd({}, dry_run=True)
+    host.run = lambda argv, *_, **__: subprocess.CompletedProcess(argv, 1, b"", b"")  # type: ignore[method-assign]
+    host.units = ("munge", "slurmd")
+    assert service.show(host, "slurmd") == {}

@@ -1,0 +1,69 @@
+"""Which nodes lack slurmctld's files: judged by the start of slurmd, and by slurmctld's log."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from slurmfab.agent.slurm.carried_files import CarriedFiles, format_outdated, hash_complaints, seconds_of
+
+STARTED = "[2026-11-21T10:00:00.001] slurmctld version 24.11.5 started on cluster lab"
+OTHER = "[2026-11-21T10:00:0{}.500] error: Node {} appears to have a different slurm.conf than the slurmctld.  This"
+FILES = CarriedFiles(("n1",), ("/etc/slurm/slurm.conf",), "", renews=True)
+
+
+def at(stamp: str) -> float:
+    return time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "nodes"),
+    [
+        pytest.param([STARTED], set(), id="none"),
+        pytest.param([STARTED, OTHER.format(1, "n1"), OTHER.format(2, "n2")], {"n1", "n2"}, id="two"),
+        pytest.param([OTHER.format(1, "n1"), STARTED], set(), id="before slurmctld started"),
+        pytest.param([OTHER.format(1, "n1"), "Processing Reconfiguration Request"], set(), id="before it read anew"),
+        pytest.param([OTHER.format(1, "n1"), "Relinquishing control to new child"], set(), id="before its successor"),
+    ],
+)
+def test_complaints_count_since_slurmctld_has_read_its_files(lines: list[str], nodes: set[str]) -> None:
+    assert set(hash_complaints("\n".join(lines))) == nodes
+
+
+@pytest.mark.parametrize(
+    ("started", "changed", "complained", "reason"),
+    [
+        pytest.param(at("2026-11-21T10:00:01"), at("2026-11-21T10:00:00"), 0.0, "", id="younger"),
+        pytest.param(
+            at("2026-11-21T09:00:00"),
+            at("2026-11-21T10:00:00"),
+            0.0,
+            "slurmd started before the files changed",
+            id="older",
+        ),
+        pytest.param(at("2026-11-21T09:59:57"), at("2026-11-21T10:00:00"), 0.0, "", id="a clock that is behind"),
+        pytest.param(None, 0.0, 0.0, "not registered yet", id="unknown"),
+        pytest.param(5.0, 0.0, 5.2, "its slurm.conf differs from slurmctld's", id="complained of since"),
+        pytest.param(5.0, 0.0, 4.0, "", id="complained of before it started anew"),
+    ],
+)
+def test_a_slurmd_has_the_files_when_it_is_younger_and_nobody_complains(
+    started: float | None, changed: float, complained: float, reason: str
+) -> None:
+    assert FILES.reason(started, changed, complained) == reason
+
+
+def test_a_slurmd_that_reads_files_anew_may_be_older_than_they() -> None:
+    old = CarriedFiles(("n1",), ("/etc/slurm/slurm.conf",), "", renews=False)
+    assert old.reason(at("2026-11-21T09:00:00"), at("2026-11-21T10:00:00"), 0.0) == ""
+
+
+def test_times_are_read_as_slurm_prints_them() -> None:
+    assert seconds_of("2026-11-21T10:00:00") == at("2026-11-21T10:00:00")
+    assert (seconds_of("None"), seconds_of("Unknown"), seconds_of("")) == (None, None, None)
+
+
+def test_many_nodes_are_told_by_their_reason() -> None:
+    late = {f"n{number}": "not registered yet" for number in range(1, 8)}
+    assert format_outdated({**late, "m1": "other"}) == "m1 (other); n1..n7 (7) (not registered yet)"

@@ -1,0 +1,309 @@
+"""deploy() against hosts that answer from memory: how often each is asked, and what is done when one fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from support import MUNGE_KEY, FakeHosts, cluster, facts_of, host_facts, lost_words, plan_input, prepared, run_over
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.engine import actor
+from slurmfab.engine.converge import deploy, dry_run
+from slurmfab.engine.run import RunHooks
+from slurmfab.errors import DeployFailed, IdConflict, InputError
+from slurmfab.facts import Account, Gpu
+from slurmfab.inventory.loading import Inventory
+from slurmfab.plan.plan import Phase, make_plan
+
+HOSTS = ("c1", "n1", "n2")
+
+
+def in_place(**more: object) -> FakeHosts:
+    """Three hosts that are as wanted, but for what is said."""
+    facts = facts_of(cluster(), prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    return FakeHosts(facts, **more)  # type: ignore[arg-type]
+
+
+def applied(hosts: FakeHosts) -> list[str]:
+    return [
+        host
+        for host, request in hosts.requests
+        if request["op"] == "apply" and not request["dry_run"] and request["resources"]
+    ]
+
+
+def test_a_run_without_differences_asks_each_host_for_facts_and_a_comparison_and_nothing_else() -> None:
+    hosts = in_place()
+    report = deploy(run_over(hosts, cluster()))
+    assert {host: hosts.of(host) for host in HOSTS} == {host: ["facts", "compare"] for host in HOSTS}
+    assert (report.exit_code, report.steps) == (0, ())
+
+
+def test_a_difference_in_the_last_phases_costs_one_request_for_each_later_phase() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}})
+    report = deploy(run_over(hosts, cluster()))
+    assert hosts.of("c1") == ["facts", "compare", "claim", "apply slurm-nodes"]
+    assert hosts.of("n1") == ["facts", "compare", "apply service"]
+    assert hosts.of("n2") == ["facts", "compare", "apply service"]
+    assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n1")]
+
+
+def test_a_difference_in_slurm_conf_carries_out_that_phase_and_the_daemons() -> None:
+    hosts = in_place(wrong={"n2": {"slurm-files:/etc/slurm"}})
+    deploy(run_over(hosts, cluster()))
+    files = "apply directory,slurm-files,absent"
+    assert hosts.of("c1") == ["facts", "compare", "claim", files, "apply service", "apply slurm-nodes"]
+    assert hosts.of("n2") == ["facts", "compare", files, "apply service"]
+
+
+def test_a_difference_in_a_preparing_phase_carries_out_the_later_ones_and_asks_again() -> None:
+    hosts = in_place(wrong={"n1": {"packages:munge,openssh-client,slurm-client,slurmd"}})
+    deploy(run_over(hosts, cluster()))
+    preparing = ["apply packages", "apply ssh-key"]
+    assert hosts.of("n1") == ["facts", "compare", *preparing, "facts", "compare"]
+    assert hosts.of("c1") == ["facts", "compare", "claim", *preparing, "apply munge-key", "facts", "compare"]
+
+
+def test_a_new_name_in_the_hosts_file_does_not_ask_the_hosts_again() -> None:
+    hosts = in_place(wrong={"n1": {"block:/etc/hosts#hosts"}})
+    deploy(run_over(hosts, cluster()))
+    assert hosts.of("n1")[:3] == ["facts", "compare", "apply block"]
+    assert hosts.of("n1").count("facts") == 1
+
+
+def test_the_timeline_is_recorded() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}})
+    timeline = deploy(run_over(hosts, cluster())).timeline
+    assert [doing for _, doing in timeline] == ["asking", "comparing", "slurmd", "nodes"]
+    assert timeline == tuple(sorted(timeline))
+
+
+def test_new_hosts_get_the_phases_in_order() -> None:
+    everything = {host: {resource.id for _, resource in plan_of(host)} for host in HOSTS}
+    hosts = FakeHosts(facts_of(cluster()), wrong=everything)
+    report = deploy(run_over(hosts, cluster()))
+    assert hosts.of("n1") == [
+        "facts",
+        "compare",
+        "apply group,user",
+        "apply packages",
+        "apply ssh-key",
+        "facts",
+        "compare",
+        "apply block",
+        "apply block",
+        "apply file,service",
+        "apply directory,slurm-files,absent",
+        "apply service",
+    ]
+    assert report.exit_code == 0
+    assert not any(hosts.wrong.values())
+
+
+def plan_of(host: str) -> tuple[tuple[Phase, Resource], ...]:
+    return make_plan(plan_input(cluster(), facts_of(cluster())), HOSTS).of_host(host)
+
+
+def test_the_second_run_has_nothing_to_do() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}, "c1": {"user:slurm"}})
+    deploy(run_over(hosts, cluster()))
+    hosts.requests.clear()
+    assert deploy(run_over(hosts, cluster())).steps == ()
+    assert applied(hosts) == []
+
+
+def test_a_missing_gpu_is_reported_and_in_the_summary() -> None:
+    there = (Gpu("/dev/nvidia0", "a100"), Gpu("/dev/nvidia1", "a100"))
+    hosts = FakeHosts(facts_of(cluster(), prepared, gpus=there))
+    run = run_over(hosts, cluster())
+    deploy(run)
+    hosts.facts["n2"] = dataclasses.replace(hosts.facts["n2"], gpus=there[:1])
+    report = deploy(run_over(hosts, cluster(), lock=run.inventory.lock))
+    assert (report.exit_code, report.steps, report.other_hardware) == (0, (), ("n2",))
+
+
+def test_the_later_phases_are_planned_on_the_facts_after_the_preparing_ones() -> None:
+    hosts = FakeHosts(facts_of(cluster()), wrong={"c1": {"munge-key:/etc/munge/munge.key"}})
+
+    def remember(host: str, _resource: str) -> None:
+        hosts.facts[host] = dataclasses.replace(hosts.facts[host], munge_key=MUNGE_KEY)
+
+    hosts.when_changed = remember
+    hosts.wrong["n1"] = {"file:/etc/munge/munge.key"}
+    deploy(run_over(hosts, cluster()))
+    sent = [
+        wanted["content"]
+        for host, request in hosts.requests
+        if host == "n1" and request["op"] == "apply"
+        for wanted in request["resources"]
+        if wanted.get("path") == "/etc/munge/munge.key"
+    ]
+    assert sent == ["", MUNGE_KEY, MUNGE_KEY]
+
+
+def test_the_controller_gets_slurm_conf_before_all_other_hosts() -> None:
+    hosts = in_place(wrong={host: {"slurm-files:/etc/slurm"} for host in HOSTS})
+    deploy(run_over(hosts, cluster()))
+    got = [
+        host
+        for host, request in hosts.requests
+        if request["op"] == "apply"
+        and not request["dry_run"]
+        and any(wanted["kind"] == "slurm-files" for wanted in request["resources"])
+    ]
+    assert got[0] == "c1"
+    assert sorted(got) == ["c1", "n1", "n2"]
+
+
+def test_a_slurm_conf_that_fails_on_the_controller_reaches_no_other_host() -> None:
+    bad = {"slurm-files:/etc/slurm"}
+    hosts = in_place(wrong={host: set(bad) for host in HOSTS}, failing={"c1": bad})
+    with pytest.raises(DeployFailed, match="c1 is the controller, so nothing else was started"):
+        deploy(run_over(hosts, cluster()))
+    assert applied(hosts) == ["c1"]
+
+
+def test_a_host_that_fails_in_a_phase_is_excluded_from_later_ones() -> None:
+    hosts = in_place(
+        wrong={"n1": {"slurm-files:/etc/slurm"}, "n2": {"service:slurmd"}}, failing={"n1": {"slurm-files:/etc/slurm"}}
+    )
+    report = deploy(run_over(hosts, cluster()))
+    assert hosts.of("n1")[-1] == "apply directory,slurm-files,absent"
+    assert hosts.of("n2")[-1] == "apply service"
+    assert lost_words(report.failed_hosts) == {"n1": "slurm-files:/etc/slurm: it cannot be done"}
+    assert report.exit_code == 3
+
+
+def test_no_phase_waits_for_a_node_that_failed() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}, "c1": {"service:slurmctld"}}, failing={"n1": {"service:slurmd"}})
+    deploy(run_over(hosts, cluster()))
+    (nodes,) = [
+        wanted["nodes"]
+        for host, request in hosts.requests
+        if request["op"] == "apply" and not request["dry_run"]
+        for wanted in request["resources"]
+        if wanted["kind"] == "slurm-nodes"
+    ]
+    assert list(nodes) == ["n2"]
+
+
+def test_an_unreachable_host_is_excluded_and_the_exit_code_is_3() -> None:
+    hosts = in_place(wrong={"n2": {"service:slurmd"}})
+    known = plan_input(cluster(), hosts.facts).lock
+    del hosts.facts["n1"]
+    report = deploy(run_over(hosts, cluster(), lock=known))
+    assert hosts.of("n1") == ["facts"]
+    assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n2")]
+    assert report.exit_code == 3
+
+
+def test_a_connection_that_breaks_in_a_phase_excludes_that_host_alone() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}, "n2": {"service:slurmd"}}, losing={"n1": 3})
+    report = deploy(run_over(hosts, cluster()))
+    assert lost_words(report.failed_hosts) == {"n1": "the connection was lost."}
+    assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n2")]
+    assert report.exit_code == 3
+
+
+def test_without_the_controller_nothing_is_started() -> None:
+    hosts = in_place(wrong={"n1": {"user:slurm"}})
+    del hosts.facts["c1"]
+    with pytest.raises(DeployFailed, match="c1 is the controller"):
+        deploy(run_over(hosts, cluster()))
+    assert applied(hosts) == []
+
+
+def test_a_conflict_of_ids_stops_the_run_before_anything_is_compared_or_changed() -> None:
+    hosts = FakeHosts(facts_of(cluster()))
+    hosts.facts["n1"] = host_facts("n1", accounts={"slurm": Account(1001, 1001, "/", "")}, groups={"slurm": 1001})
+    hosts.facts["n2"] = host_facts("n2", accounts={"slurm": Account(1002, 1002, "/", "")}, groups={"slurm": 1002})
+    kept: list[Inventory] = []
+    with pytest.raises(IdConflict):
+        deploy(run_over(hosts, cluster(), hooks=RunHooks(save_lock=kept.append)))
+    assert {request["op"] for _, request in hosts.requests} == {"facts"}
+    assert kept == []
+
+
+def test_a_key_that_the_installed_slurm_refuses_stops_the_run_before_anything_is_compared() -> None:
+    wanted = cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\nslurm_conf: {NoSuchKey: 1}\n")
+    hosts = FakeHosts(facts_of(wanted))
+    with pytest.raises(InputError, match="NoSuchKey"):
+        deploy(run_over(hosts, wanted))
+    assert {request["op"] for _, request in hosts.requests} == {"facts"}
+
+
+def test_a_run_over_other_hosts_asks_the_controller_but_does_not_change_it() -> None:
+    hosts = in_place(wrong={"c1": {"user:slurm"}, "n1": {"service:slurmd"}})
+    known = plan_input(cluster(), hosts.facts).lock
+    report = deploy(run_over(hosts, cluster(), ["n1"], lock=known))
+    assert (hosts.of("c1"), hosts.of("n2")) == (["facts", "claim"], [])
+    assert hosts.of("n1") == ["facts", "compare", "apply service"]
+    assert report.hosts == ("n1",)
+
+
+def test_only_the_controller_is_asked_for_the_munge_key() -> None:
+    hosts = in_place()
+    deploy(run_over(hosts, cluster()))
+    asked = {host: request["with_munge_key"] for host, request in hosts.requests if request["op"] == "facts"}
+    assert asked == {"c1": True, "n1": False, "n2": False}
+
+
+def test_no_secret_and_no_export_is_in_the_report_or_in_its_json() -> None:
+    hosts = in_place(wrong={"n1": {"file:/etc/munge/munge.key"}, "c1": {"munge-key:/etc/munge/munge.key"}})
+    report = deploy(run_over(hosts, cluster()))
+    assert {outcome.id for step in report.steps for outcome in step.outcomes} >= {"file:/etc/munge/munge.key"}
+    text = json.dumps(report.as_json())
+    assert MUNGE_KEY not in text
+    assert "exports" not in text
+
+
+def test_a_host_without_python3_gets_it_first_and_that_counts_as_a_change() -> None:
+    hosts = in_place(without_python={"n2"})
+    report = deploy(run_over(hosts, cluster()))
+    assert hosts.installed == ["n2"]
+    assert hosts.of("n2") == ["facts", "compare"]
+    assert [(step.phase, step.host, step.outcomes[0].id) for step in report.steps] == [
+        ("python", "n2", "packages:python3")
+    ]
+
+
+def test_a_dry_run_installs_nothing_saves_no_lock_and_compares_once() -> None:
+    hosts = in_place(without_python={"n2"}, wrong={"n1": {"service:slurmd"}})
+    kept: list[Inventory] = []
+    report = dry_run(run_over(hosts, cluster(), hooks=RunHooks(save_lock=kept.append)))
+    assert (hosts.installed, kept, applied(hosts)) == ([], [], [])
+    assert hosts.of("n1") == ["facts", "compare"]
+    assert [(step.phase, step.host) for step in report.steps if step.differs] == [("slurmd", "n1")]
+    assert set(report.failed_hosts) == {"n2"}
+
+
+def test_the_lock_is_saved_before_anything_is_changed() -> None:
+    hosts = in_place(wrong={"n1": {"user:slurm"}})
+    changed_by_then: list[int] = []
+    deploy(run_over(hosts, cluster(), hooks=RunHooks(save_lock=lambda _: changed_by_then.append(len(applied(hosts))))))
+    assert changed_by_then[0] == 0
+
+
+def test_a_host_with_the_wrong_system_is_excluded_with_the_reason() -> None:
+    hosts = in_place()
+    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], os_id="fedora")
+    report = deploy(run_over(hosts, cluster()))
+    assert lost_words(report.failed_hosts) == {"n1": "it runs fedora; slurmfab deploys to Debian and Ubuntu."}
+    assert hosts.of("n1") == ["facts"]
+    assert report.exit_code == 3
+
+
+def test_an_agent_that_reports_too_few_resources_is_a_failed_host() -> None:
+    report = deploy(run_over(in_place(forgetful={"n1"}), cluster()))
+    assert "please report it" in lost_words(report.failed_hosts)["n1"]
+
+
+def test_requests_name_the_user_and_the_command() -> None:
+    hosts = in_place()
+    deploy(run_over(hosts, cluster()))
+    assert {request["who"].split()[0] for _, request in hosts.requests if request["op"] == "apply"} == {
+        actor.who().split()[0]
+    }

@@ -1,0 +1,57 @@
+"""The password file of an external database: what it may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurmfab.engine import database_password
+from slurmfab.errors import InputError
+from slurmfab.inventory.accounting import Database
+
+
+def database(path: Path) -> Database:
+    return Database(host="c1", external="db", password_file=str(path))
+
+
+def test_the_password_is_the_word_in_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("correct-horse\n")
+    path.chmod(0o600)
+    assert database_password.read(database(path)) == "correct-horse"
+
+
+def test_there_is_no_password_without_an_external_database() -> None:
+    assert database_password.read(None) == database_password.read(Database(host="c1")) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "reason"),
+    [
+        ("", 0o600, "is empty"),
+        ("two words", 0o600, "more than one word"),
+        ("a#b", 0o600, "cannot hold"),
+        ('a"b', 0o600, "cannot hold"),
+        ("a'b", 0o600, "cannot hold"),
+        ("a,b", 0o600, "cannot hold"),
+        ("a\\b", 0o600, "cannot hold"),
+        ("päss", 0o600, "cannot hold"),
+        ("fine", 0o640, "mode 0640"),
+        ("fine", 0o604, "chmod 600"),
+    ],
+)
+def test_a_password_that_slurmdbd_conf_cannot_hold_or_others_can_read_is_refused(
+    tmp_path: Path, text: str, mode: int, reason: str
+) -> None:
+    path = tmp_path / "password"
+    path.write_text(text)
+    path.chmod(mode)
+    with pytest.raises(InputError, match=reason) as error:
+        database_password.read(database(path))
+    assert not text or text not in str(error.value)
+
+
+def test_a_missing_password_file_is_named_with_its_purpose(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="must hold the password of slurm at db"):
+        database_password.read(database(tmp_path / "none"))

@@ -1,0 +1,409 @@
+"""The promise to running jobs, kept by deployments against hosts and a Slurm that answer from memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_slurm import FakeSlurm, job_line
+from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared
+
+from slurmfab.agent.nodes.states import our_reason
+from slurmfab.engine.converge import deploy, dry_run
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.run import Run, RunOptions
+from slurmfab.engine.summary import summary
+from slurmfab.errors import DeployFailed, HostError, JobsInTheWay
+from slurmfab.impact.approvals import NOTHING, Approvals
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.plan.plan_input import pin
+
+FILES = "slurm-files:/etc/slurm"
+DRAIN = Approvals(drain_first=True)
+MARK = our_reason("drained by a deployment for a change of SelectType", "ann@laptop 2026-11-21T09:00")
+TWO_PARTITIONS = """\
+cluster: lab
+addresses: {c1: 10.0.0.1, "n[1-2]": "10.0.0.[2-3]"}
+controllers: [c1]
+nodes: [{hosts: "n[1-2]"}]
+partitions:
+  - {PartitionName: main, Nodes: ALL}
+  - {PartitionName: debug, Nodes: n2}
+"""
+ONE_NODE = TWO_PARTITIONS.replace("n[1-2]", "n1").replace("10.0.0.[2-3]", "10.0.0.2").replace("Nodes: n2", "Nodes: n1")
+ONE_PARTITION = TWO_PARTITIONS.replace("  - {PartitionName: debug, Nodes: n2}\n", "")
+
+
+@dataclasses.dataclass
+class Place:
+    """A cluster at work of which the cluster file says something else than its hosts have."""
+
+    wanted: Cluster
+    slurm: FakeSlurm
+    lock: Lock
+    told: io.StringIO = dataclasses.field(default_factory=io.StringIO)
+
+    def run(self, approvals: Approvals = NOTHING, command: str = "deploy") -> Run:
+        """A deployment that has not begun."""
+        known = Inventory(self.wanted, self.lock, Path("cluster.yaml"))
+        return Run(RunOptions(command, approvals), known, self.wanted.hosts, self.slurm, Progress(self.told))
+
+    @property
+    def changed(self) -> list[str]:
+        """The kinds of resources that were converged on the controller, in order."""
+        return [word.removeprefix("apply ") for word in self.asked if word.startswith("apply ")]
+
+    @property
+    def asked(self) -> list[str]:
+        """What the controller was asked but for looks at Slurm."""
+        kept = [(host, request) for host, request in self.slurm.requests if request["op"] != "slurm"]
+        return FakeSlurm(facts={}, requests=kept).of("c1")
+
+
+def place(after: str, before: str = "", *, slurmctld: str = "active", wrong: tuple[str, ...] = (FILES,)) -> Place:
+    """Three hosts with the slurm.conf of one cluster file, when another one is wanted."""
+    wanted, old = cluster(after), cluster(before or after)
+    facts = facts_of(old, prepared)
+    text = dict(plan_input(old, facts).files)["slurm.conf"]
+    facts["c1"] = dataclasses.replace(
+        facts["c1"], munge_key=MUNGE_KEY, slurm_conf=text, services={"slurmctld": slurmctld}
+    )
+    facts = {host: facts[host] for host in wanted.hosts}
+    slurm = FakeSlurm(facts, wrong={"c1": set(wrong)}, nodes=dict.fromkeys(old.compute_nodes, ("IDLE", "", "")))
+    return Place(wanted, slurm, pin(wanted, Lock(), facts))
+
+
+def select_linear() -> Place:
+    """Hosts of which another SelectType is wanted."""
+    return place(f"{TWO_PARTITIONS}slurm_conf: {{SelectType: select/linear}}\n", TWO_PARTITIONS)
+
+
+def harmless() -> Place:
+    """Hosts of which another time to wait is wanted."""
+    return place(f"{TWO_PARTITIONS}slurm_conf: {{SlurmdTimeout: 400}}\n", TWO_PARTITIONS)
+
+
+def after_looks(count: int, change: Callable[[], None]) -> Callable[[], None]:
+    """Does something at the look at Slurm after this many."""
+    looks = iter(range(1000))
+
+    def looked() -> None:
+        if next(looks) == count:
+            change()
+
+    return looked
+
+
+def test_a_run_without_differences_does_not_ask_slurm() -> None:
+    here = place(TWO_PARTITIONS, wrong=())
+    here.slurm.jobs = [job_line(1, "n1")]
+    looks: list[None] = []
+    here.slurm.looked = lambda: looks.append(None)
+    report = deploy(here.run())
+    assert (looks, report.jobs, report.as_json()["jobs"]) == ([], None, None)
+    assert "Jobs:" not in summary(report)
+
+
+def test_a_harmless_change_is_made_and_both_job_counts_are_printed() -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1"), job_line(2, "n2"), job_line(3, "", state="PENDING")]
+    report = deploy(here.run())
+    assert report.exit_code == 0
+    assert "Jobs: 2 ran before, 2 run now." in summary(report).splitlines()
+    assert report.as_json()["jobs"] == {"before": 2, "after": 2, "ended": [], "lost": []}
+
+
+@pytest.mark.parametrize("state", ["inactive", "failed"])
+def test_a_change_without_a_slurmctld_is_made_without_job_counts(state: str) -> None:
+    here = place(f"{TWO_PARTITIONS}slurm_conf: {{SelectType: select/linear}}\n", TWO_PARTITIONS, slurmctld=state)
+    here.slurm.jobs = [job_line(1, "n1")]
+    report = deploy(here.run())
+    assert (report.exit_code, report.jobs, here.slurm.wrong["c1"]) == (0, None, set())
+
+
+def test_a_slurmctld_that_does_not_answer_counts_as_absent() -> None:
+    here = select_linear()
+    here.slurm.ping = "Slurmctld(primary) at c1 is DOWN\n"
+    report = deploy(here.run())
+    assert (report.exit_code, report.jobs) == (0, None)
+
+
+def test_a_first_deployment_does_not_ask_slurm() -> None:
+    here = select_linear()
+    here.slurm.facts["c1"] = dataclasses.replace(here.slurm.facts["c1"], slurm_conf="")
+    here.slurm.looked = lambda: pytest.fail("Slurm was asked")
+    assert deploy(here.run()).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("after", "name", "hurt"),
+    [
+        (f"{TWO_PARTITIONS}slurm_conf: {{SelectType: select/linear}}\n", "SelectType", ["1", "2"]),
+        (f"{TWO_PARTITIONS}slurm_conf: {{SlurmdSpoolDir: /var/spool/slurmd}}\n", "SlurmdSpoolDir", ["1", "2"]),
+        (ONE_PARTITION, "partition-removed", ["2"]),
+        (ONE_NODE, "node-removed", ["2"]),
+    ],
+)
+def test_a_disruptive_change_is_refused_with_the_jobs_before_anything_is_changed(
+    after: str, name: str, hurt: list[str]
+) -> None:
+    here = place(after, TWO_PARTITIONS, wrong=(FILES, "user:slurm"))
+    here.slurm.jobs = [job_line(1, "n1"), job_line(2, "n2", "bob", partition="debug")]
+    run = here.run()
+    with pytest.raises(JobsInTheWay) as refusal:
+        deploy(run)
+    assert refusal.value.exit_code == 1
+    assert f"--allow {name}" in str(refusal.value)
+    assert str(refusal.value).endswith("Nothing was changed.")
+    assert [job.id for danger in run.job_impact.forecast.disruptions for job in danger.jobs] == hurt
+    assert here.asked == ["facts", "compare"]
+    report = run.report()
+    assert (report.exit_code, report.as_json()["refused"], report.jobs) == (1, True, None)
+
+
+def test_a_disruption_that_shows_only_after_the_preparing_phases_is_refused_then() -> None:
+    here = place(f"{TWO_PARTITIONS}slurm_conf: {{SelectType: select/linear}}\n", TWO_PARTITIONS,
+                 wrong=(FILES, "user:slurm"))  # fmt: skip
+    here.slurm.looked = after_looks(1, lambda: here.slurm.jobs.append(job_line(7, "n1")))
+    with pytest.raises(JobsInTheWay, match="job 7 of ann") as refusal:
+        deploy(here.run())
+    assert str(refusal.value).endswith("Nothing more was changed.")
+    assert FILES in here.slurm.wrong["c1"]
+
+
+def test_a_plan_shows_what_a_deployment_would_refuse_and_changes_nothing() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    report = dry_run(here.run())
+    assert [(danger.name, [job.id for job in danger.jobs]) for danger in report.forecast.disruptions] == [
+        ("SelectType", ["1"])
+    ]
+    assert (report.is_refused, report.jobs) == (False, None)
+    assert here.asked == ["facts", "compare"]
+
+
+def test_an_allowed_disruption_is_made_and_the_jobs_that_it_ended_are_named() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1"), job_line(2, "n2", "bob")]
+
+    def lose() -> None:
+        here.slurm.jobs.pop()
+        here.slurm.ended = [job_line(2, "n2", "bob", state="NODE_FAIL", reason="NodeDown")]
+
+    here.slurm.looked = after_looks(1, lose)
+    report = deploy(here.run(Approvals(allowed=frozenset({"SelectType"}))))
+    assert report.exit_code == 0
+    assert "Lost (allowed): job 2 (bob) on n2: NODE_FAIL, NodeDown." in summary(report)
+
+
+def test_a_job_lost_by_a_harmless_change_is_named_and_the_run_fails() -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1"), job_line(2, "n2", "bob"), job_line(3, "n2")]
+
+    def lose() -> None:
+        here.slurm.jobs = [job_line(1, "n1")]
+        here.slurm.ended = [job_line(2, "n2", "bob", state="NODE_FAIL", reason="NodeDown"),
+                            job_line(3, "n2", state="COMPLETED")]  # fmt: skip
+
+    here.slurm.looked = after_looks(1, lose)
+    report = deploy(here.run())
+    assert report.exit_code == 1
+    assert "LOST: job 2 (bob) on n2: NODE_FAIL, NodeDown." in summary(report)
+    assert "Ended by themselves: 3 (ann) on n2: COMPLETED." in summary(report)
+    assert "all is as wanted" not in summary(report)
+    told = report.as_json()["jobs"]
+    assert [(told["before"], told["after"]), *(job["id"] for job in told["lost"])] == [(3, 1), "2"]
+
+
+def test_jobs_are_counted_also_when_the_controller_fails() -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.failing = {"c1": {FILES}}
+    run = here.run()
+    with pytest.raises(DeployFailed):
+        deploy(run)
+    assert run.report().as_json()["jobs"]["after"] is None
+    assert "Jobs: 1 ran before; slurmctld does not answer" in here.told.getvalue()
+
+
+def test_drain_first_drains_all_nodes_waits_changes_and_resumes_them() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.wrong["c1"] |= {"node-drain:n1,n2", "node-resume:n1,n2"}
+    here.slurm.looked = after_looks(1, here.slurm.jobs.clear)
+    report = deploy(here.run(DRAIN))
+    assert report.exit_code == 0
+    assert here.changed == [
+        "node-drain", "directory,slurm-files,absent", "service", "slurm-nodes", "node-resume",
+    ]  # fmt: skip
+    assert "Waiting for 1 (ann) on n[1-2]: drained by a deployment for a change of SelectType." in here.told.getvalue()
+    assert here.slurm.nodes == {"n1": ("IDLE", "", ""), "n2": ("IDLE", "", "")}
+    assert report.as_json()["jobs"] == {"before": 0, "after": 0, "ended": [], "lost": []}
+
+
+def test_drain_first_leaves_a_node_drained_that_an_administrator_drained() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.nodes["n2"] = ("IDLE+DRAIN", "fan is loud", "root")
+    here.slurm.wrong["c1"] |= {"node-drain:n1,n2", "node-resume:n1,n2"}
+
+    def meanwhile() -> None:
+        here.slurm.jobs.clear()
+        here.slurm.nodes["n1"] = ("IDLE+DRAIN", "smells of smoke", "root")
+
+    here.slurm.looked = after_looks(1, meanwhile)
+    assert deploy(here.run(DRAIN)).exit_code == 0
+    assert {name: reason for name, (_, reason, _) in here.slurm.nodes.items()} == {
+        "n1": "smells of smoke",
+        "n2": "fan is loud",
+    }
+
+
+def test_drain_first_without_harmed_jobs_drains_nothing() -> None:
+    here = select_linear()
+    assert deploy(here.run(DRAIN)).exit_code == 0
+    assert "node-drain" not in here.changed
+
+
+def test_drain_first_for_a_removed_node_drains_that_node_alone() -> None:
+    here = place(ONE_NODE, TWO_PARTITIONS)
+    here.slurm.jobs = [job_line(1, "n1"), job_line(2, "n2")]
+    here.slurm.wrong["c1"] |= {"node-drain:n2"}
+    here.slurm.looked = after_looks(1, here.slurm.jobs.pop)
+    report = deploy(here.run(DRAIN))
+    assert (report.exit_code, here.slurm.nodes["n1"]) == (0, ("IDLE", "", ""))
+    assert here.slurm.nodes["n2"][1].startswith("slurmfab: drained by a deployment for a change of the set of nodes (")
+
+
+def test_drain_first_for_a_removed_partition_drains_it_and_no_node() -> None:
+    here = place(ONE_PARTITION, TWO_PARTITIONS)
+    here.slurm.jobs = [job_line(1, "n2"), job_line(2, "n2", partition="debug")]
+    here.slurm.looked = after_looks(1, here.slurm.jobs.pop)
+    report = deploy(here.run(DRAIN))
+    assert (report.exit_code, here.slurm.closed) == (0, ["debug"])
+    assert here.slurm.nodes == {"n1": ("IDLE", "", ""), "n2": ("IDLE", "", "")}
+    assert "Waiting for 2 (ann) on partition debug" in here.told.getvalue()
+
+
+def test_drain_first_does_not_save_pending_jobs_of_a_removed_partition() -> None:
+    here = place(ONE_PARTITION, TWO_PARTITIONS)
+    here.slurm.jobs = [job_line(1, "n2", partition="debug"), job_line(2, "", state="PENDING", partition="debug")]
+    with pytest.raises(JobsInTheWay, match="job 2 of ann"):
+        deploy(here.run(DRAIN))
+    assert here.asked == ["facts", "compare"]
+
+
+def test_a_run_interrupted_while_it_waits_names_what_is_still_drained_and_the_next_continues() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.wrong["c1"] |= {"node-drain:n1,n2", "node-resume:n1,n2"}
+
+    def cut_off() -> None:
+        raise KeyboardInterrupt
+
+    here.slurm.looked = after_looks(1, cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        deploy(here.run(DRAIN))
+    assert "n[1-2]: still drained for this change. To continue: run the same command again; to resume: " in (
+        here.told.getvalue()
+    )
+    here.slurm.looked = after_looks(1, here.slurm.jobs.clear)
+    assert deploy(here.run(DRAIN)).exit_code == 0
+    assert here.slurm.nodes == {"n1": ("IDLE", "", ""), "n2": ("IDLE", "", "")}
+
+
+def test_a_run_interrupted_while_it_waits_does_not_name_nodes_that_an_administrator_drained() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.nodes["n2"] = ("IDLE+DRAIN", "broken fan", "ann")
+
+    def cut_off() -> None:
+        raise KeyboardInterrupt
+
+    here.slurm.looked = after_looks(1, cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        deploy(here.run(DRAIN))
+    assert "n1: still drained for this change." in here.told.getvalue()
+    assert "n[1-2]: still drained" not in here.told.getvalue()
+
+
+def test_nodes_that_an_interrupted_run_left_drained_are_named_and_resumed_only_with_drain_first() -> None:
+    here = place(TWO_PARTITIONS, wrong=("node-resume:n1,n2",))
+    here.slurm.nodes["n2"] = ("IDLE+DRAIN", MARK, "root")
+    for done in (dry_run(here.run()), deploy(here.run())):
+        assert (done.exit_code, done.left_drained, done.as_json()["left_drained"]) == (0, ("n2",), ["n2"])
+    assert here.told.getvalue().count("n2: still drained by a deployment that was interrupted") == 2
+    assert here.changed == []
+    report = deploy(here.run(DRAIN))
+    assert (report.left_drained, here.slurm.nodes["n2"]) == ((), ("IDLE", "", ""))
+    assert [(step.phase, step.host) for step in report.steps] == [("resume", "c1")]
+
+
+def test_running_jobs_are_waited_for_also_where_the_loss_of_pending_ones_is_allowed() -> None:
+    here = place(ONE_PARTITION, TWO_PARTITIONS)
+    here.slurm.jobs = [
+        job_line(2, "", state="PENDING", partition="debug"),
+        job_line(1, "n2", partition="debug"),
+    ]
+    here.slurm.looked = after_looks(1, here.slurm.jobs.pop)
+    report = deploy(here.run(Approvals(drain_first=True, allowed=frozenset({"partition-removed"}))))
+    assert (report.exit_code, here.slurm.closed) == (0, ["debug"])
+    assert "Waiting for 1 (ann) on partition debug" in here.told.getvalue()
+
+
+def test_a_refused_run_names_the_nodes_that_an_earlier_one_left_drained() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.nodes["n2"] = ("IDLE+DRAIN", MARK, "root")
+    with pytest.raises(JobsInTheWay):
+        deploy(here.run())
+    assert "n2: still drained by a deployment that was interrupted" in here.told.getvalue()
+
+
+@pytest.mark.parametrize(("here", "is_refused"), [(select_linear(), True), (harmless(), False)])
+def test_a_slurmctld_that_does_not_list_its_jobs_stops_only_changes_that_could_harm_them(
+    here: Place, is_refused: bool
+) -> None:
+    here.slurm.trouble = "squeue ended with exit code 1: Unable to contact slurm controller"
+    if not is_refused:
+        here.slurm.looked = after_looks(1, lambda: setattr(here.slurm, "trouble", ""))
+        assert deploy(here.run()).exit_code == 0
+        return
+    with pytest.raises(HostError, match=r"SelectType: select/cons_tres -> select/linear\. Nothing"):
+        deploy(here.run())
+    assert here.asked == ["facts", "compare"]
+
+
+def test_a_host_that_restarted_during_the_wait_is_not_excluded() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.wrong["c1"] |= {"node-drain:n1,n2", "node-resume:n1,n2"}
+    here.slurm.looked = after_looks(1, here.slurm.jobs.clear)
+    here.slurm.losing = {"n1": 3}
+    report = deploy(here.run(DRAIN))
+    assert (report.exit_code, report.failed_hosts) == (0, {})
+
+
+def test_a_node_that_fails_stays_drained_and_is_named_and_the_others_are_resumed() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.wrong = {"c1": {FILES, "node-drain:n1,n2", "node-resume:n2"}, "n1": {FILES}}
+    here.slurm.failing = {"n1": {FILES}}
+    here.slurm.looked = after_looks(1, here.slurm.jobs.clear)
+    report = deploy(here.run(DRAIN))
+    assert (report.exit_code, report.left_drained) == (3, ("n1",))
+    assert here.slurm.nodes["n2"] == ("IDLE", "", "")
+    assert "n1: still drained by a deployment that was interrupted" in here.told.getvalue()
+
+
+def test_a_refusal_to_a_command_without_allow_names_the_command_that_has_it() -> None:
+    here = select_linear()
+    here.slurm.jobs = [job_line(1, "n1")]
+    run = here.run(command="add-node")
+    with pytest.raises(JobsInTheWay, match=r"To proceed anyway: fab deploy .*\n.* Then run this command again"):
+        deploy(run)

@@ -1,0 +1,136 @@
+"""What a run is told to have done: exit codes, words for outcomes, and JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slurmfab.agent.core.resource import Change, Outcome
+from slurmfab.engine.report import Report, Step, difference_lines, failures, fold_steps, headline, outcome_from
+from slurmfab.errors import (
+    AgentFailed,
+    AnotherRun,
+    BecomeRefused,
+    HostError,
+    HostFailed,
+    LoginRefused,
+    Unreachable,
+)
+
+OK = Outcome("user:slurm", "ok")
+CHANGED = Outcome("user:slurm", "changed", (Change("uid", "1001", "64030"),))
+FAILED = Outcome("service:slurmd", "failed", message="it does not stay active")
+
+
+def report(steps: tuple[Step, ...] = (), lost: dict[str, HostError] | None = None) -> Report:
+    return Report("deploy", "lab", ("c1", "n1"), steps, lost or {}, 1.23456)
+
+
+@pytest.mark.parametrize(
+    ("steps", "lost", "code"),
+    [
+        ((), {}, 0),
+        ((Step("users", "n1", (CHANGED,)),), {}, 0),
+        ((Step("slurmd", "n1", (FAILED,)),), {}, 1),
+        ((), {"n1": Unreachable("n1", "off")}, 3),
+        ((), {"n1": LoginRefused("n1", "no")}, 3),
+        ((), {"n1": AgentFailed("n1", "gone")}, 3),
+        ((), {"n1": BecomeRefused("n1", "no sudo")}, 3),
+        ((), {"n1": AnotherRun("n1", "ann@laptop")}, 3),
+        ((Step("packages", "n1", (FAILED,)),), {"n1": HostFailed("n1", "the disk is full")}, 3),
+        ((), {"n1": Unreachable("n1", "off"), "n2": HostError("n2", "jobs still run there")}, 1),
+        ((Step("slurmd", "n1", (FAILED,)),), {"n2": Unreachable("n2", "off")}, 1),
+    ],
+)
+def test_the_exit_code_is_3_only_when_all_that_is_wrong_is_hosts_that_were_left_out(
+    steps: tuple[Step, ...], lost: dict[str, HostError], code: int
+) -> None:
+    assert report(steps, lost).exit_code == code
+
+
+def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
+    plain = report((Step("users", "n1", (OK, CHANGED), 0.5),), {"n2": Unreachable("n2", "off.")}).as_json()
+    assert json.loads(json.dumps(plain)) == {
+        "command": "deploy",
+        "cluster": "lab",
+        "hosts": ["c1", "n1"],
+        "exit_code": 3,
+        "seconds": 1.235,
+        "lost": {"n2": "off."},
+        "steps": [
+            {
+                "phase": "users",
+                "host": "n1",
+                "seconds": 0.5,
+                "ok": 1,
+                "outcomes": [
+                    {
+                        "id": "user:slurm",
+                        "status": "changed",
+                        "message": "",
+                        "drift": "",
+                        "changes": [{"name": "uid", "actual": "1001", "wanted": "64030", "diff": ""}],
+                    }
+                ],
+            }
+        ],
+        "slurm_conf": [],
+        "daemons": "",
+        "dangers": [],
+        "refused": False,
+        "jobs": None,
+        "left_drained": [],
+        "other_hardware": [],
+        "timeline": [],
+    }
+
+
+def test_an_outcome_comes_back_from_json_as_it_went() -> None:
+    line = json.loads(json.dumps(CHANGED, default=vars))
+    assert outcome_from(line) == CHANGED
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "words"),
+    [
+        ((OK,), "ok"),
+        ((OK, CHANGED, CHANGED), "2 changed"),
+        ((CHANGED, FAILED), "1 changed, 1 failed"),
+        ((Outcome("a", "would change"),), "1 would change"),
+    ],
+)
+def test_a_headline_counts_what_happened(outcomes: tuple[Outcome, ...], words: str) -> None:
+    assert headline(Step("users", "n1", outcomes)) == words
+
+
+@pytest.mark.parametrize(
+    ("change", "lines"),
+    [
+        (Change("uid", "1001", "64030"), ["  uid: 1001 -> 64030"]),
+        (Change("mode", "", "0400"), ["  mode: (none) -> 0400"]),
+        (Change("file", "present", ""), ["  file: present -> (none)"]),
+        (Change("content", diff="-a\n+b\n"), ["  content:", "    -a", "    +b"]),
+        (Change("content", wanted="differs"), ["  content: differs (not shown, it is secret)"]),
+    ],
+)
+def test_a_difference_is_told_from_what_is_to_what_should_be(change: Change, lines: list[str]) -> None:
+    assert difference_lines(Outcome("x:y", "would change", (change,))) == ("x:y: would change", *lines)
+
+
+def test_hosts_with_equal_differences_are_told_once() -> None:
+    steps = [
+        Step("users", "n1", (CHANGED,)),
+        Step("users", "n2", (OK, CHANGED)),
+        Step("users", "c1", (FAILED,)),
+        Step("slurmd", "n1", (OK,)),
+    ]
+    assert [(phase, hosts) for phase, hosts, _ in fold_steps(steps)] == [("users", ("n1", "n2")), ("users", ("c1",))]
+
+
+def test_a_failure_is_told_once_with_its_host_though_the_host_was_lost_by_it() -> None:
+    lost = {"n1": HostError("n1", "service:slurmd: it does not stay active"), "n2": Unreachable("n2", "off.")}
+    assert failures([Step("slurmd", "n1", (OK, FAILED))], lost) == (
+        "n1: service:slurmd: it does not stay active",
+        "n2: off.",
+    )

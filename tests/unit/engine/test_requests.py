@@ -1,0 +1,175 @@
+"""Who may change a cluster: one run at a time, which has the controller's lock before it changes anything anywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over
+
+from slurmfab.agent.files.absent import Absent
+from slurmfab.engine.converge import deploy
+from slurmfab.engine.requests import ask_ahead, gather, request_apply, take_claim
+from slurmfab.errors import AnotherRun, DeployFailed, SlurmfabError
+from slurmfab.ssh.session import Line
+
+HOLDER = "ann@laptop since 2026-11-21 09:00:00 +0100, fab deploy"
+
+
+@dataclass
+class LockedHosts(FakeHosts):
+    """Hosts whose locks others may have.
+
+    Args:
+        held: by host, who has its lock.
+        idle: how long ago somebody else had the controller's, `None` for never.
+    """
+
+    held: dict[str, str] = field(default_factory=dict)
+    idle: float | None = None
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        answer = super().call(host, request, heard)
+        if request["op"] == "apply" and not request["dry_run"]:
+            if host in self.held:
+                raise AnotherRun(host, self.held[host])
+            if not request["resources"]:
+                return ({"lock": {"idle": self.idle}},)
+        return answer
+
+
+def in_place(**more: Any) -> LockedHosts:
+    """Three hosts that are as wanted, but for what is said."""
+    facts = facts_of(cluster(), prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    return LockedHosts(facts, **more)
+
+
+def changes(hosts: FakeHosts) -> list[str]:
+    """The hosts that were told to change anything, beginning with claims."""
+    return [host for host, request in hosts.requests if request["op"] == "apply" and not request["dry_run"]]
+
+
+def test_a_run_takes_the_lock_on_the_controller_before_any_change() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}, "n2": {"service:slurmd"}})
+    deploy(run_over(hosts, cluster()))
+    assert changes(hosts)[0] == "c1"
+    assert hosts.of("c1").count("claim") == 1
+
+
+def test_a_run_without_differences_takes_no_lock_and_ends_beside_another_run() -> None:
+    hosts = in_place(held={"c1": HOLDER})
+    assert deploy(run_over(hosts, cluster())).exit_code == 0
+    assert changes(hosts) == []
+
+
+def test_a_second_run_names_who_started_the_first_one_and_changes_nothing() -> None:
+    hosts = in_place(wrong={host: {"service:slurmd"} for host in ("n1", "n2")}, held={"c1": HOLDER})
+    run = run_over(hosts, cluster())
+    with pytest.raises(SlurmfabError) as refused:
+        deploy(run)
+    assert f"c1: another run is changing this cluster: {HOLDER}. This run changed nothing." in str(refused.value)
+    assert refused.value.exit_code == 1
+    assert changes(hosts) == ["c1"]
+    assert (run.failed_hosts, run.steps, run.claim.is_held) == ({}, [], False)
+
+
+def test_a_host_on_which_an_older_run_still_finishes_is_excluded_alone() -> None:
+    hosts = in_place(wrong={host: {"service:slurmd"} for host in ("n1", "n2")}, held={"n1": HOLDER})
+    report = deploy(run_over(hosts, cluster()))
+    assert report.failed_hosts["n1"].reason == f"another run is in progress here: {HOLDER}."
+    assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n2")]
+    assert report.exit_code == 3
+
+
+def test_requests_name_the_user_with_the_command() -> None:
+    hosts = in_place()
+    take_claim(run_over(hosts, cluster()))
+    assert hosts.requests[0][1]["who"].endswith(", fab deploy")
+
+
+@pytest.mark.parametrize(
+    ("idle", "asks_again"),
+    [(None, False), (0.0, True), (30.0, True), (100.0, False)],
+    ids=["never", "now", "since", "before"],
+)
+def test_hosts_are_asked_again_if_another_run_had_the_lock_after_they_were_asked(
+    idle: float | None, asks_again: bool
+) -> None:
+    run = run_over(in_place(idle=idle), cluster())
+    run.pending.asked_at = time.monotonic() - 60
+    assert take_claim(run) is asks_again
+
+
+def test_a_run_after_another_one_that_just_ended_compares_again() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}}, idle=0.0)
+    deploy(run_over(hosts, cluster()))
+    assert hosts.of("n1") == ["facts", "compare", "facts", "compare", "apply service"]
+    assert hosts.of("c1")[:5] == ["facts", "compare", "claim", "facts", "compare"]
+
+
+def test_a_change_outside_of_a_deployment_takes_the_lock_on_the_controller_too() -> None:
+    hosts = in_place()
+    run = run_over(hosts, cluster())
+    for _ in range(2):
+        request_apply(run, "n1", [Absent("/etc/slurm/old.conf")], dry_run=False)
+    assert changes(hosts) == ["c1", "n1", "n1"]
+    hosts.held["c1"] = HOLDER
+    with pytest.raises(SlurmfabError, match="another run is changing this cluster"):
+        request_apply(run_over(hosts, cluster()), "n1", [Absent("/etc/slurm/old.conf")], dry_run=False)
+    assert changes(hosts) == ["c1", "n1", "n1", "c1"]
+
+
+def test_python3_is_installed_on_no_host_before_the_controller_answers() -> None:
+    hosts = in_place(without_python={"n1", "n2"})
+    del hosts.facts["c1"]
+    with pytest.raises(DeployFailed, match="c1 is the controller"):
+        gather(run_over(hosts, cluster()), ("c1", "n1", "n2"))
+    assert hosts.installed == []
+
+
+def test_python3_is_installed_on_the_controller_first_and_then_only_without_another_run() -> None:
+    hosts = in_place(without_python={"c1", "n1"})
+    assert set(gather(run_over(hosts, cluster()), ("c1", "n1", "n2"))) == {"c1", "n1", "n2"}
+    assert hosts.installed == ["c1", "n1"]
+    hosts = in_place(without_python={"c1", "n1"}, held={"c1": HOLDER})
+    with pytest.raises(SlurmfabError, match="another run is changing this cluster"):
+        gather(run_over(hosts, cluster()), ("c1", "n1", "n2"))
+    assert hosts.installed == ["c1"]
+
+
+def test_hosts_that_are_asked_ahead_are_not_waited_for_and_not_asked_again() -> None:
+    answering = threading.Event()
+
+    class SlowHosts(LockedHosts):
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            answering.wait(60)
+            return super().call(host, request, heard)
+
+    hosts = SlowHosts(in_place().facts)
+    run = run_over(hosts, cluster())
+    ask_ahead(run)
+    answering.set()
+    assert list(gather(run, run.hosts)) == ["c1", "n1", "n2"]
+    assert sorted(host for host, _ in hosts.requests) == ["c1", "n1", "n2"]
+    gather(run, run.hosts)
+    assert len(hosts.requests) == 6
+
+
+def test_a_host_that_is_off_when_asked_ahead_is_excluded_when_answers_are_collected() -> None:
+    facts = dict(in_place().facts)
+    del facts["n2"]
+    run = run_over(LockedHosts(facts), cluster())
+    ask_ahead(run)
+    assert not run.failed_hosts
+    assert list(gather(run, run.hosts)) == ["c1", "n1"]
+    assert list(run.failed_hosts) == ["n2"]

@@ -1,0 +1,146 @@
+"""Which hosts `deploy --retry-failed` is about: a table of what earlier runs left behind."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import SMALL, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
+
+from slurmfab.agent.core.resource import Outcome
+from slurmfab.engine import commands, record, retry
+from slurmfab.engine.record import Record
+from slurmfab.engine.report import Step
+from slurmfab.engine.run import Run
+from slurmfab.engine.session import Output
+from slurmfab.errors import HostFailed, InputError, Unreachable
+from slurmfab.impact.approvals import DeployOptions
+from slurmfab.inventory.connection_options import ConnectionOptions
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.plan.preflight.configuration import refuse_uneven_files
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
+HOSTS = ("c1", "n1", "n2")
+FAILED = Step("slurmd", "n2", (Outcome("service:slurmd", "failed"),))
+
+
+def a_run(command: str = "deploy", **more: Any) -> Record:
+    """The record of a run over all hosts that ended well, but for what is said."""
+    return dataclasses.replace(Record("20260102", command, "ann@laptop", NOON, NOON, hosts=HOSTS), **more)
+
+
+LOST = a_run(lost={"n1": "off."})
+
+
+@pytest.mark.parametrize(
+    ("records", "hosts"),
+    [
+        ([], ()),
+        ([a_run()], ()),
+        ([LOST], ("n1",)),
+        ([a_run(steps=(FAILED,), exit_code=1)], ("n2",)),
+        ([LOST, a_run()], ()),
+        ([LOST, a_run(hosts=("n2",))], ("n1",)),
+        ([LOST, a_run(hosts=("n1",))], ()),
+        ([LOST, a_run(hosts=("n2",), lost={"n2": "full."})], ("n1", "n2")),
+        ([LOST, a_run("drain", hosts=("n1",)), a_run("reboot", hosts=("n2",), lost={"n2": "not back."})], ("n1",)),
+        ([a_run(lost={"gone": "off."})], ()),
+        ([a_run(ended=None)], HOSTS),
+        ([a_run(lost={"c1": "off."}, error="c1 is the controller, so nothing else was started.")], HOSTS),
+        ([a_run(), a_run(hosts=("n1",), ended=None)], ("n1",)),
+    ],
+    ids=[
+        "no record",
+        "all well",
+        "lost",
+        "failed",
+        "well since then",
+        "others well since then",
+        "itself well since then",
+        "two runs",
+        "other commands",
+        "not in the cluster any more",
+        "cut off",
+        "without the controller",
+        "cut off, of some hosts",
+    ],
+)
+def test_hosts_failed_before_if_the_last_run_about_them_failed(records: list[Record], hosts: tuple[str, ...]) -> None:
+    assert retry.failed_before(records, HOSTS) == hosts
+
+
+def known(path: Path, **lock: HostLock) -> Inventory:
+    """A cluster whose hosts the lock knows well, but for those that are given."""
+    well = HostLock(hardware=SMALL, public_key="ssh-ed25519 key")
+    return Inventory(cluster(), Lock(hosts={host: lock.get(host, well) for host in HOSTS}), path / "lab.yaml")
+
+
+def run_of(inventory: Inventory) -> Run:
+    """A run over all hosts."""
+    return run_over(FakeHosts({}), inventory.cluster, lock=inventory.lock, path=inventory.path)
+
+
+def chosen(path: Path, *lost: str, error: str = "", **lock: HostLock) -> tuple[str | None, str]:
+    """What is chosen after a run that lost these hosts, and what is told."""
+    run = run_of(known(path, **lock))
+    for host in lost:
+        run.exclude(host, Unreachable(host, "off."))
+    record.finish(run, error)
+    told: list[str] = []
+    return retry.hosts_to_retry(run.inventory, told.append), " ".join(told)
+
+
+def test_a_retry_is_about_the_hosts_that_were_excluded(tmp_path: Path) -> None:
+    assert chosen(tmp_path, "n1", "n2") == ("n[1-2]", "Retrying n[1-2].")
+
+
+def test_a_retry_after_a_run_without_failures_has_no_hosts(tmp_path: Path) -> None:
+    hosts, told = chosen(tmp_path)
+    assert hosts is None
+    assert "No hosts to retry" in told
+
+
+def test_a_retry_after_a_run_that_stopped_early_is_about_all_hosts(tmp_path: Path) -> None:
+    hosts, told = chosen(tmp_path, "c1", error="c1 is the controller, so nothing else was started.")
+    assert hosts == ""
+    assert "so this run is about all hosts" in told
+
+
+@pytest.mark.parametrize("early", [HostLock(), HostLock(hardware=SMALL), HostLock(public_key="ssh-ed25519 key")])
+def test_a_retry_of_a_host_without_pinned_keys_or_hardware_is_about_all_hosts(tmp_path: Path, early: HostLock) -> None:
+    hosts, told = chosen(tmp_path, "n2", n2=early)
+    assert hosts == ""
+    assert "n2: not in the configuration of the other hosts yet" in told
+
+
+def test_a_file_that_is_not_a_record_is_named_and_skipped(tmp_path: Path) -> None:
+    (tmp_path / "lab.runs").mkdir()
+    (tmp_path / "lab.runs/20260101T000000.000000Z-deploy.json").write_text("{")
+    hosts, told = chosen(tmp_path, "n1")
+    assert hosts == "n1"
+    assert "is not the record of a run" in told
+
+
+def test_retry_failed_with_hosts_or_plan_is_refused() -> None:
+    for wish in (DeployOptions(hosts="n1", retry_failed=True), DeployOptions(plan_file="saved", retry_failed=True)):
+        with pytest.raises(InputError, match="--retry-failed chooses the hosts itself"):
+            commands.deploy("cluster.yaml", wish, ConnectionOptions(), Output())
+
+
+def test_a_retry_after_a_change_of_slurm_conf_names_what_to_do_first() -> None:
+    facts = facts_of(cluster(), prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], slurm_conf="ClusterName=lab\nNodeName=n[1-2]\n")
+    with pytest.raises(InputError, match=r"First, without --hosts or --retry-failed: fab deploy"):
+        refuse_uneven_files(plan_input(cluster(), facts), ["n1"])
+
+
+def test_a_host_with_a_failed_resource_is_retried(tmp_path: Path) -> None:
+    run = run_of(known(tmp_path))
+    run.record_steps(FAILED)
+    run.exclude("n2", HostFailed("n2", "service:slurmd: it does not stay active"))
+    record.finish(run)
+    assert retry.hosts_to_retry(run.inventory, lambda _: None) == "n2"

@@ -1,0 +1,74 @@
+"""From words on the command line to a run: which hosts, which keys, which files."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from ssh_keys import ED25519, OTHER
+from support import MUNGE_KEY, cluster
+
+from slurmfab.engine import session
+from slurmfab.engine.report import Report
+from slurmfab.engine.session import Output, select_hosts
+from slurmfab.errors import InputError
+from slurmfab.inventory import loading
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import HostLock, Lock
+
+PATH = Path("configs/cluster.yaml")
+REPORT = Report("deploy", "lab", ("c1",), (), {}, 1.0)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory without anything in it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_selected_hosts_are_all_or_the_named_ones_in_the_clusters_order() -> None:
+    assert select_hosts(cluster(), "", PATH) == ("c1", "n1", "n2")
+    assert select_hosts(cluster(), "n2,c1", PATH) == ("c1", "n2")
+
+
+def test_a_host_that_is_not_in_the_cluster_is_refused_with_advice() -> None:
+    with pytest.raises(InputError, match=r"n\[3-4\]: not in configs/cluster\.yaml \(known: c1,n\[1-2\]\).*add-node"):
+        select_hosts(cluster(), "n[1-4]", PATH)
+
+
+def test_host_keys_in_the_lock_have_precedence_over_known_hosts(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh/known_hosts").write_text(f"10.0.0.2 ssh-ed25519 {OTHER}\n")
+    locked = Inventory(cluster(), Lock(hosts={"n1": HostLock(host_keys={"ssh-ed25519": ED25519})}), PATH)
+    assert session.trusted_keys(locked, "n1") == {"ssh-ed25519": ED25519}
+    assert session.trusted_keys(Inventory(cluster(), Lock(), PATH), "n1") == {"ssh-ed25519": OTHER}
+    assert session.trusted_keys(Inventory(cluster(), Lock(), PATH), "n2") == {}
+
+
+@pytest.mark.parametrize(("is_asked", "password"), [(True, "secret"), (False, None)])
+def test_without_a_terminal_the_sudo_password_is_read_from_standard_input_if_asked_for(
+    is_asked: bool, password: str | None
+) -> None:
+    asker = Output(ask_password=is_asked).asker(io.StringIO("secret\nmore\n"))
+    assert (asker() if asker else None) == password
+
+
+def test_json_goes_to_the_file_or_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session.write_json(REPORT, Output(json=str(tmp_path / "report.json")))
+    assert json.loads((tmp_path / "report.json").read_text()) == REPORT.as_json()
+    assert capsys.readouterr().out == ""
+    session.write_json(REPORT, Output(json="-"))
+    assert json.loads(capsys.readouterr().out) == REPORT.as_json()
+
+
+def test_the_lock_is_written_beside_the_cluster_file_if_it_has_changed(tmp_path: Path) -> None:
+    known = Inventory(cluster(), Lock(slurm="24.11.5"), tmp_path / "lab.yaml")
+    session.save_lock(known)
+    path = loading.lock_path(known.path)
+    before = path.stat()
+    session.save_lock(known)
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    assert MUNGE_KEY not in path.read_text()

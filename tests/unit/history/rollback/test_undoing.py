@@ -1,0 +1,190 @@
+"""Rollbacks over hosts that answer from memory: what hosts are asked, and what happens to the files here."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
+
+from slurmfab.agent.core.resource import CHANGED, Outcome
+from slurmfab.engine import record
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.record import Record
+from slurmfab.engine.report import Step
+from slurmfab.engine.run import Run, RunOptions
+from slurmfab.errors import ClusterFileError, InputError
+from slurmfab.history.rollback import target as targets
+from slurmfab.history.rollback import undoing
+from slurmfab.history.rollback.undoing import Undoing
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.plan.plan_input import pin
+from slurmfab.ssh.session import Line
+
+HOSTS = ("c1", "n1", "n2")
+NOW = datetime(2026, 11, 21, 10, tzinfo=timezone.utc)
+FIRST, SECOND = "20261121T100100.000000Z-deploy", "20261121T100200.000000Z-deploy"
+FILES = "slurm-files:/etc/slurm"
+BEFORE = f"# before\n{THREE_HOSTS}"
+AFTER = f"# after\n{THREE_HOSTS}"
+LOCK = pin(cluster(), Lock(), facts_of(cluster(), prepared))
+CONF = {
+    "path": "/etc/slurm/slurm.conf",
+    "run": SECOND,
+    "existed": True,
+    "secret": False,
+    "content": "NodeName=n1\n",
+    "same": False,
+}
+
+
+@dataclass
+class KeepingHosts(FakeHosts):
+    """Hosts with the slurm.conf from before a run in their undo stores.
+
+    Args:
+        dropped: the newest run that n1 has forgotten.
+        kept: the files that each keeps.
+    """
+
+    dropped: str = ""
+    kept: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {host: [CONF] for host in HOSTS})
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        if request["op"] != "kept":
+            return super().call(host, request, heard)
+        assert request["since"] == SECOND
+        files = self.kept[host]
+        dropped = self.dropped if host == "n1" else ""
+        runs = sorted({file["run"] for file in files})
+        return ({"kept": {"runs": runs, "dropped": dropped, "files": files, "services": []}},)
+
+    @property
+    def changed(self) -> list[str]:
+        """Ids and hosts of what was converged."""
+        return [
+            host
+            for host, request in self.requests
+            if request["op"] == "apply" and not request["dry_run"] and request["resources"]
+        ]
+
+
+def hosts_with(wrong: tuple[str, ...] = HOSTS, **more: Any) -> KeepingHosts:
+    """Three hosts, some of which have another slurm.conf than in their undo stores."""
+    facts = facts_of(cluster(), prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    return KeepingHosts(facts, wrong={host: {FILES} for host in wrong}, **more)
+
+
+def ran(name: str, text: str) -> Record:
+    steps = (Step("slurm.conf", "n1", (Outcome("service:slurmd", CHANGED),)),)
+    return Record(
+        name, "deploy", "ann@laptop", NOW, NOW, hosts=HOSTS, steps=steps, cluster_file=text, lock=asdict(LOCK)
+    )
+
+
+@dataclass
+class Place:
+    """A cluster file with its lock, and the output of a rollback."""
+
+    path: Path
+    said: io.StringIO = field(default_factory=io.StringIO)
+
+    def go_back(self, hosts: FakeHosts) -> Run:
+        """Undo the second of two runs."""
+        records = (ran(FIRST, BEFORE), ran(SECOND, AFTER))
+        present = Inventory(cluster(), LOCK, self.path)
+        target = targets.before(records, records[1])
+        plan = Undoing(target, targets.inventory_then(target, present), records[1], records)
+        run = Run(RunOptions("rollback"), plan.then, HOSTS, hosts, Progress(self.said), write_record=record.begin)
+        undoing.carry_out(run, plan)
+        return run
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A cluster file as the second run left it."""
+    path = tmp_path / "cluster.yaml"
+    path.write_text(AFTER)
+    locks.save(LOCK, tmp_path / "cluster.lock.json")
+    return Place(path)
+
+
+def test_the_controller_is_rolled_back_first_and_the_cluster_file_last(place: Place) -> None:
+    hosts = hosts_with()
+    run = place.go_back(hosts)
+    assert hosts.changed[0] == "c1"
+    assert {(step.phase, step.host) for step in run.steps} == {("slurm.conf", host) for host in HOSTS}
+    assert place.path.read_text() == BEFORE
+    assert f"{place.path} is as it was before {SECOND}." in place.said.getvalue()
+    assert list(place.path.parent.glob("*.before-*")) == []
+
+
+def test_if_no_host_differs_only_the_cluster_file_is_written(place: Place) -> None:
+    hosts = hosts_with(wrong=())
+    run = place.go_back(hosts)
+    assert (hosts.changed, run.steps) == ([], [])
+    assert place.path.read_text() == BEFORE
+    place.go_back(hosts)
+    assert place.said.getvalue().endswith("All is as it was before.\n")
+
+
+def test_undeployed_edits_of_the_cluster_file_are_saved_beside_it(place: Place) -> None:
+    place.path.write_text(AFTER + "# mine\n")
+    run = place.go_back(hosts_with())
+    beside = place.path.with_name(f"cluster.yaml.before-{run.id}")
+    assert beside.read_text() == AFTER + "# mine\n"
+    assert f"they are in {beside}." in place.said.getvalue()
+    assert place.path.read_text() == BEFORE
+
+
+def test_an_invalid_cluster_file_is_replaced_by_the_newest_record(place: Place) -> None:
+    place.path.write_text("cluster: [\n")
+    records = (ran(FIRST, BEFORE), ran(SECOND, AFTER))
+    assert undoing.known(place.path, records) == Inventory(cluster(), LOCK, place.path)
+    with pytest.raises(ClusterFileError):
+        undoing.known(place.path, ())
+
+
+def test_an_unreachable_host_is_named_with_the_command_to_continue(place: Place) -> None:
+    hosts = hosts_with()
+    del hosts.facts["n2"]
+    run = place.go_back(hosts)
+    assert run.report().exit_code == 3
+    assert f"To continue with n2 later: fab rollback {SECOND}" in place.said.getvalue()
+    assert place.path.read_text() == BEFORE
+
+
+def test_a_state_that_an_undo_store_lacks_stops_the_rollback_before_any_change(place: Place) -> None:
+    hosts = hosts_with(dropped=SECOND)
+    with pytest.raises(InputError, match=f"n1: the undo store there does not have the state before {SECOND} any more"):
+        place.go_back(hosts)
+    assert hosts.changed == []
+    assert place.path.read_text() == AFTER
+
+
+def test_a_host_without_undo_state_of_its_changes_is_excluded(place: Place) -> None:
+    hosts = hosts_with()
+    hosts.kept["n1"] = []
+    run = place.go_back(hosts)
+    assert "its undo store does not have the changes that were made there" in run.failed_hosts["n1"].reason
+    assert "n1" not in hosts.changed
+
+
+def test_the_record_names_the_run_that_is_undone(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(AFTER)
+    run = run_over(hosts_with(), cluster(), lock=LOCK, path=path, command="rollback", undoes=SECOND)
+    record.begin(run)
+    ((kept,), _) = record.load_all(path)
+    assert kept.undoes == SECOND

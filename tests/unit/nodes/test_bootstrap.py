@@ -1,0 +1,82 @@
+"""First contact: connection options of new hosts, and errors that stop it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import THREE_HOSTS, host_facts
+
+from slurmfab.engine import commands
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.session import Output
+from slurmfab.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.impact.approvals import DeployOptions
+from slurmfab.inventory.connection_options import ConnectionOptions
+from slurmfab.nodes import bootstrap, discovery, membership
+from slurmfab.nodes.discovery import DiscoveredHost
+
+
+@pytest.mark.parametrize(("word", "become"), [("", "sudo"), ("sudo", "sudo"), ("none", None)])
+def test_become_is_sudo_or_none(word: str, become: str | None) -> None:
+    assert membership.first_ssh("n1", ConnectionOptions(user="admin", become=word)).become == become
+
+
+def test_other_values_of_become_are_refused() -> None:
+    with pytest.raises(InputError, match="--become su: it must be sudo or none"):
+        membership.first_ssh("n1", ConnectionOptions(become="su"))
+
+
+def test_only_the_option_to_accept_host_keys_is_valid_after_first_contact() -> None:
+    assert not ConnectionOptions(accept_new=True).is_given
+    assert ConnectionOptions(user="admin").is_given
+    assert ConnectionOptions(port=22).is_given
+
+
+def test_options_for_first_contact_are_refused_if_there_is_a_cluster_file(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text(THREE_HOSTS)
+    with pytest.raises(InputError, match="change its ssh section"):
+        commands.deploy(str(tmp_path / "lab.yaml"), DeployOptions(), ConnectionOptions(user="admin"), Output())
+
+
+def test_first_contact_needs_the_future_controller_but_not_every_other_host() -> None:
+    lost = {"root@c1": Unreachable("root@c1", "off.")}
+    with pytest.raises(SlurmfabError, match=r"root@c1: off\.\nroot@c1 would be the controller"):
+        bootstrap.refuse_without_controller("root@c1,n1", lost)
+    bootstrap.refuse_without_controller("n1,root@c1", lost)
+
+
+def test_first_contact_writes_a_fabfile_beside_the_clusters_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(Progress, "line", lambda _, line: lines.append(line))
+    hosts = tuple(
+        DiscoveredHost(name, address, "", host_facts(name), ("ssh-ed25519", f"key+of+{name}"))
+        for name, address in (("c1", "10.0.0.1"), ("n1", "10.0.0.2"))
+    )
+    monkeypatch.setattr(discovery, "discover", lambda *_, **__: discovery.Discovery(hosts, {}))
+    monkeypatch.chdir(tmp_path)
+    bootstrap.make(Path("configs/cluster.yaml"), "c1,n1", ConnectionOptions(user="root"), Output())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["configs", "fabfile.py"]
+    assert lines[-1] == "Wrote fabfile.py: `fab` works in that directory now."
+
+
+def test_nodes_join_all_together_or_not_at_all() -> None:
+    with pytest.raises(SlurmfabError, match=r"n3: off\.\nNothing was changed\."):
+        bootstrap.refuse_incomplete({"n3": Unreachable("n3", "off.")})
+    bootstrap.refuse_incomplete({})
+
+
+def test_hosts_that_cannot_be_discovered_for_one_reason_are_one_line() -> None:
+    failed = {
+        f"n{number}": Unreachable(f"n{number}", f"the name n{number} does not resolve.") for number in range(2, 97)
+    }
+    failed["n7"] = Unreachable("n7", "no answer from 10.0.0.7 port 22.")
+    with pytest.raises(SlurmfabError) as refused:
+        bootstrap.refuse_incomplete(failed)
+    assert str(refused.value).splitlines()[:2] == [
+        "n[2-6,8-96]: the name n[2-6,8-96] does not resolve.",
+        "n7: no answer from 10.0.0.7 port 22.",
+    ]
+    assert len(str(refused.value).splitlines()) == 3

@@ -1,0 +1,152 @@
+"""Discovery: the names of new hosts, and the addresses by which others reach them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from support import host_facts
+
+from slurmfab.errors import HostKeyUnknown, InputError, Unreachable
+from slurmfab.hostlist import expand_endpoints
+from slurmfab.inventory.cluster import Ssh
+from slurmfab.nodes.discovery import (
+    DiscoveredHost,
+    Discovery,
+    discovered,
+    is_address,
+    name_all,
+    refuse_unknown_keys,
+    text_of,
+)
+from slurmfab.ssh.host_keys import HostKey, PinnedKey
+from slurmfab.ssh.route import Route
+
+
+def names(**hostnames: str) -> dict[str, str]:
+    """The names of hosts, from what the user typed and from their hostnames."""
+    met = {text.replace("_", "."): hostname for text, hostname in hostnames.items()}
+    return name_all(
+        {text: (expand_endpoints(text)[0], host_facts("", hostname=hostname)) for text, hostname in met.items()}
+    )
+
+
+@pytest.mark.parametrize("text", ["n1", "root@n1", "n1:2222", "admin@10.0.0.1:2222", "n1.example.org"])
+def test_an_endpoint_is_written_as_it_was_typed(text: str) -> None:
+    assert text_of(expand_endpoints(text)[0]) == text
+
+
+@pytest.mark.parametrize(("text", "is_one"), [("10.0.0.1", True), ("fd00::1", True), ("n1", False), ("10.0.0", False)])
+def test_ip_addresses_and_names_are_distinguished(text: str, is_one: bool) -> None:
+    assert is_address(text) is is_one
+
+
+def test_a_hosts_name_is_the_typed_one_without_its_domain() -> None:
+    assert names(n1="other", n2_example_org="n2") == {"n1": "n1", "n2.example.org": "n2"}
+
+
+def test_a_host_that_was_typed_as_an_address_gets_its_own_hostname() -> None:
+    assert name_all({"10.0.0.7": (expand_endpoints("10.0.0.7")[0], host_facts("", hostname="n7"))}) == {
+        "10.0.0.7": "n7"
+    }
+
+
+@pytest.mark.parametrize("hostname", ["localhost", "debian", "ubuntu", ""])
+def test_a_default_hostname_is_refused_with_the_command_to_change_it(hostname: str) -> None:
+    with pytest.raises(InputError, match="hostnamectl set-hostname"):
+        name_all({"10.0.0.7": (expand_endpoints("10.0.0.7")[0], host_facts("", hostname=hostname))})
+
+
+def test_two_hosts_with_the_same_name_are_refused() -> None:
+    met = {text: (expand_endpoints(text)[0], host_facts("", hostname="n1")) for text in ("10.0.0.7", "10.0.0.8")}
+    with pytest.raises(InputError, match=r"10\.0\.0\.7, 10\.0\.0\.8: these hosts have the same name, n1"):
+        name_all(met)
+
+
+def test_all_unknown_host_keys_are_shown_at_once_with_the_flag() -> None:
+    lost = {host: HostKeyUnknown(host, "ssh-ed25519", "AAAA", f"SHA256:{host}") for host in ("n1", "n2")}
+    with pytest.raises(InputError) as refused:
+        refuse_unknown_keys({**lost, "n3": Unreachable("n3", "off.")})
+    text = str(refused.value)
+    assert "  n1: ssh-ed25519 SHA256:n1\n  n2: ssh-ed25519 SHA256:n2\n" in text
+    assert "--accept-new-host-keys" in text
+    assert "n3" not in text
+
+
+def test_other_errors_are_not_reported_as_unknown_host_keys() -> None:
+    refuse_unknown_keys({"n3": Unreachable("n3", "off.")})
+
+
+@dataclass
+class Peers:
+    """A transport that has only the peer address of its connections."""
+
+    routes: dict[str, Route]
+    peer: str
+
+    @property
+    def transport(self) -> Peers:
+        return self
+
+    @property
+    def sock(self) -> Peers:
+        return self
+
+    def connection(self, host: str) -> Peers:
+        assert host in self.routes
+        return self
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.peer, 22
+
+
+@dataclass
+class Met:
+    """A discovery of n1, for which SSH connected to this peer."""
+
+    text: str
+    peer: str = "10.0.0.7"
+    ssh: Ssh = field(default_factory=Ssh)
+    gateway: Route | None = None
+    addresses: tuple[str, ...] = ("10.0.0.7", "192.168.0.7")
+
+    def discovered(self) -> DiscoveredHost:
+        endpoint = expand_endpoints(self.text)[0]
+        route = Route(endpoint.address, endpoint.address, "admin", gateway=self.gateway)
+        policy = PinnedKey(self.text, {})
+        policy.shown = HostKey("ssh-ed25519", "AAAA")
+        peers: Any = Peers({self.text: route}, self.peer)
+        return discovered("n1", endpoint, route, host_facts("n1", addresses=self.addresses), peers, policy, self.ssh)
+
+
+GATEWAY = Route("bastion", "bastion", "admin")
+
+
+@pytest.mark.parametrize(
+    ("met", "address", "endpoint"),
+    [
+        (Met("n1"), "10.0.0.7", ""),
+        (Met("10.0.0.7"), "10.0.0.7", ""),
+        (Met("n1", peer="192.168.0.7"), "192.168.0.7", ""),
+        (Met("127.0.0.1:2201", peer="127.0.0.1"), "10.0.0.7", "127.0.0.1:2201"),
+        (Met("eve@n1"), "10.0.0.7", "eve@n1"),
+        (Met("admin@n1", ssh=Ssh(user="admin")), "10.0.0.7", ""),
+        (Met("n1", gateway=GATEWAY, peer="127.0.0.1"), "10.0.0.7", ""),
+        (Met("10.5.0.7", gateway=GATEWAY), "10.5.0.7", ""),
+    ],
+)
+def test_a_hosts_address_is_the_one_that_ssh_reached_or_its_own_behind_a_forwarded_port(
+    met: Met, address: str, endpoint: str
+) -> None:
+    made = met.discovered()
+    assert (made.address, made.endpoint, made.host_key) == (address, endpoint, ("ssh-ed25519", "AAAA"))
+
+
+def test_a_host_without_any_address_is_refused() -> None:
+    with pytest.raises(InputError, match="no address that other hosts could reach"):
+        Met("127.0.0.1:2201", peer="127.0.0.1", addresses=()).discovered()
+
+
+def test_a_printed_discovery_omits_the_password() -> None:
+    assert "secret" not in repr(Discovery((Met("n1").discovered(),), {}, "secret"))

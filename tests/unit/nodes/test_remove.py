@@ -1,0 +1,122 @@
+"""Removing nodes: what is refused, and the order of steps, so that an interrupted run can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
+
+from slurmfab.engine.run import Run
+from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.inventory import loading
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.edits import node_removal
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.nodes import decommission, remove
+from slurmfab.nodes.remove import RemoveNodeOptions, refuse
+from slurmfab.plan.plan_input import pin
+
+IDLE = "NodeName={} State=IDLE CPUAlloc=0 CPUTot=4\n"
+
+
+@dataclass
+class LeavingHosts(FakeHosts):
+    """Hosts whose controller reports idle nodes, and their pending jobs and reservations."""
+
+    pending: list[dict[str, str]] = field(default_factory=list)
+    reservations: dict[str, str] = field(default_factory=dict)
+
+    def call(self, host: str, request: Mapping[str, Any], *rest: Any) -> tuple[dict[str, Any], ...]:
+        if request["op"] == "node-jobs":
+            return ({"node_jobs": {"pending": self.pending, "reservations": self.reservations}},)
+        if request["op"] == "slurm":
+            nodes = "".join(map(IDLE.format, ("n1", "n2")))
+            return ({"slurm": {"ping": "Slurmctld(primary) at c1 is UP", "trouble": "", "nodes": nodes, "jobs": ""}},)
+        return super().call(host, request, *rest)
+
+
+def leaving(folder: Path) -> tuple[Run, LeavingHosts, str]:
+    """A run over a deployed cluster from which n2 is removed."""
+    path = folder / "cluster.yaml"
+    path.write_text("# Ours.\n" + THREE_HOSTS)
+    lock = pin(cluster(), Lock(slurm="24.11.5"), facts_of(cluster(), prepared))
+    locks.save(lock, loading.lock_path(path))
+    hosts = LeavingHosts(facts_of(cluster(), prepared), {"n2": {resource.id for resource in decommission.stopped()}})
+    run = run_over(
+        hosts, cluster(), lock=lock, path=path, hooks=remove.hooks(Inventory(cluster(), lock, path), ("n2",))
+    )
+    return run, hosts, node_removal.without_nodes(path.read_text(), ["n2"])
+
+
+def test_a_removed_node_is_stopped_cleaned_and_removed_from_both_files(tmp_path: Path) -> None:
+    run, hosts, text = leaving(tmp_path)
+    remove.carry_out(run, ("n2",), text, RemoveNodeOptions())
+    known = loading.load(run.inventory.path)
+    assert run.inventory.path.read_text() == text
+    assert known.cluster.compute_nodes == ("n1",)
+    assert "n2" not in known.lock.hosts
+    assert hosts.of("n2") == ["apply service", "apply service,absent,block,no-kept-secrets"]
+    assert run.hosts == ("c1", "n1")
+
+
+def test_packages_are_removed_only_with_purge_and_after_all_cluster_files() -> None:
+    assert "packages-gone" not in [resource.kind for resource in decommission.cleaned(purge=False)]
+    *_, last = decommission.cleaned(purge=True)
+    assert last.kind == "packages-gone"
+    assert not {"openssh-client", "slurmctld"} & decommission.purged()
+
+
+def test_a_dead_node_is_removed_and_the_exit_code_tells_that_it_was_not_cleaned(tmp_path: Path) -> None:
+    run, hosts, text = leaving(tmp_path)
+    del hosts.facts["n2"]
+    remove.carry_out(run, ("n2",), text, RemoveNodeOptions())
+    assert run.inventory.path.read_text() == text
+    assert run.report().exit_code == 3
+
+
+def test_a_node_that_cannot_be_cleaned_stays_in_the_files_so_that_the_command_can_be_repeated(
+    tmp_path: Path,
+) -> None:
+    run, hosts, text = leaving(tmp_path)
+    hosts.failing["n2"] = hosts.wrong["n2"]
+    with pytest.raises(SlurmfabError, match="run the same command again"):
+        remove.carry_out(run, ("n2",), text, RemoveNodeOptions())
+    assert "n[1-2]" in run.inventory.path.read_text()
+    assert "n2" in loading.load(run.inventory.path).lock.hosts
+
+
+def test_pending_jobs_and_reservations_of_the_node_stop_the_removal_before_any_change(tmp_path: Path) -> None:
+    run, hosts, text = leaving(tmp_path)
+    hosts.pending = [{"id": "7", "user": "ann", "wants": "n[2-3]"}, {"id": "8", "user": "bob", "wants": "n1"}]
+    with pytest.raises(SlurmfabError, match=r"7 \(ann, wants n\[2-3\]\)\. .*--now"):
+        remove.carry_out(run, ("n2",), text, RemoveNodeOptions())
+    hosts.pending, hosts.reservations = [], {"school": "n2", "other": "n1"}
+    with pytest.raises(SlurmfabError, match="school: this reservation"):
+        remove.carry_out(run, ("n2",), text, RemoveNodeOptions(now=True))
+    assert hosts.of("n2") == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        (("n9",), r"n9: not in .*known: n\[1-2\]"),
+        (("c1",), "c1: its roles are controller; "),
+        (("n1", "n2"), "No compute node would be left"),
+        (("n2",), "lone: no node would be left in the partition"),
+    ],
+)
+def test_hosts_that_cannot_be_removed_are_refused_with_the_reason(hosts: tuple[str, ...], words: str) -> None:
+    text = THREE_HOSTS + "partitions: [{PartitionName: main, Nodes: ALL}, {PartitionName: lone, Nodes: n2}]\n"
+    known = Inventory(cluster(text), Lock(), Path("cluster.yaml"))
+    with pytest.raises(InputError, match=f"(?s){words}.*Nothing was changed"):
+        refuse(known, hosts, empty_partition=False)
+
+
+def test_a_partition_may_be_emptied_if_the_user_allows_it() -> None:
+    text = THREE_HOSTS + "partitions: [{PartitionName: main, Nodes: ALL}, {PartitionName: lone, Nodes: n2}]\n"
+    refuse(Inventory(cluster(text), Lock(), Path("cluster.yaml")), ("n2",), empty_partition=True)

@@ -1,0 +1,101 @@
+"""Replacing a node's machine: what may differ, and what the user has to accept."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from support import SMALL, THREE_HOSTS, cluster, facts_of, host_facts, prepared
+
+from slurmfab.errors import IdConflict, InputError, SlurmfabError
+from slurmfab.facts import Gpu, Hardware
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
+from slurmfab.nodes import replace
+from slurmfab.nodes.replace import NewMachine, ReplaceNodeOptions, host_lock, refuse_unsuited
+from slurmfab.plan.plan_input import pin
+from slurmfab.ssh.host_keys import HostKey
+
+NEW_KEY = HostKey("ssh-ed25519", "another+key")
+
+
+def known() -> Inventory:
+    return Inventory(cluster(), pin(cluster(), Lock(), facts_of(cluster(), prepared)), Path("cluster.yaml"))
+
+
+def met(key: HostKey = NEW_KEY, **facts: object) -> NewMachine:
+    return NewMachine(host_facts("n2", **{"ssh_host_keys": dict([key]), **facts}), key)
+
+
+def sized(**differing: int) -> Hardware:
+    return dataclasses.replace(SMALL, **differing)
+
+
+def test_with_equal_hardware_the_lock_keeps_it_and_the_node_is_on_trial_with_its_new_key() -> None:
+    old = known().lock.hosts["n2"]
+    new = host_lock(known(), "n2", met(hardware=sized(RealMemory=15950)), ReplaceNodeOptions())
+    assert new.hardware == old.hardware
+    assert new.host_keys == dict([NEW_KEY])
+    assert (new.public_key, new.on_trial) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        ({"hardware": sized(CPUs=8, CoresPerSocket=4)}, "CPUs: 4 -> 8"),
+        ({"hardware": sized(RealMemory=8000)}, "RealMemory: 16000 -> 8000"),
+        ({"hardware": sized(RealMemory=32000)}, "RealMemory: 16000 -> 32000"),
+        ({"gpus": (Gpu("/dev/nvidia0", "a100"),)}, "GPUs: none -> /dev/nvidia0 a100"),
+    ],
+)
+def test_other_hardware_is_shown_and_refused_until_it_is_accepted(facts: dict[str, object], line: str) -> None:
+    with pytest.raises(InputError, match=rf"(?s)n2: its hardware differs from the lock.*{line}.*--accept-hardware"):
+        host_lock(known(), "n2", met(**facts), ReplaceNodeOptions())
+    accepted = host_lock(known(), "n2", met(**facts), ReplaceNodeOptions(accept_hardware=True))
+    assert (accepted.hardware, accepted.gpus) == (facts.get("hardware", SMALL), facts.get("gpus", ()))
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (met(services={"slurmd": "active"}), "slurmd runs there"),
+        (met(HostKey("ssh-ed25519", "host+key+of+n1")), "the SSH host key of n1"),
+        (met(codename="bookworm"), ""),
+        (met(os_id="fedora"), "it runs fedora"),
+    ],
+)
+def test_a_machine_that_cannot_be_the_node_is_refused_with_the_reason(machine: NewMachine, words: str) -> None:
+    if not words:
+        refuse_unsuited(known(), "n2", machine)
+        return
+    with pytest.raises(SlurmfabError, match=f"n2: .*{words}.*Nothing was changed"):
+        refuse_unsuited(known(), "n2", machine)
+
+
+def test_a_machine_where_a_users_uid_belongs_to_another_is_refused_before_any_change() -> None:
+    with_ann = cluster(THREE_HOSTS + "users: [{name: ann}]\n")
+    before = Inventory(with_ann, pin(with_ann, Lock(), facts_of(with_ann, prepared)), Path("cluster.yaml"))
+    with pytest.raises(IdConflict, match="n2: UID 2000, wanted for ann, belongs to bob there"):
+        refuse_unsuited(before, "n2", met(uids={2000: "bob"}))
+
+
+def test_the_present_machine_may_run_its_slurmd() -> None:
+    refuse_unsuited(known(), "n2", met(HostKey("ssh-ed25519", "host+key+of+n2"), services={"slurmd": "active"}))
+
+
+@pytest.mark.parametrize(("host", "words"), [("c1", "its roles are controller;"), ("n9", r"not in .*known: n\[1-2\]")])
+def test_only_hosts_whose_one_role_is_compute_can_be_replaced(host: str, words: str) -> None:
+    with pytest.raises(InputError, match=f"{host}: {words}"):
+        replace.refuse_other_roles(known(), host)
+    replace.refuse_other_roles(known(), "n1")
+
+
+def test_a_new_address_must_be_an_ip_address() -> None:
+    assert replace.checked_address("10.0.0.33") == "10.0.0.33"
+    with pytest.raises(InputError, match="--address n33: this is not an IP address"):
+        replace.checked_address("n33")
+
+
+def test_a_printed_new_machine_omits_the_password() -> None:
+    assert "hush" not in repr(NewMachine(host_facts("n2"), NEW_KEY, "hush"))

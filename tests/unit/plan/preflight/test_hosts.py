@@ -1,0 +1,60 @@
+"""Hosts that cannot be deployed to are found out from their facts, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import cluster, facts_of, host_facts, prepared
+
+from slurmfab.plan.preflight.hosts import CLOCK_SECONDS, unfit
+
+
+def reason(**differing: Any) -> str:
+    """Why n1 is unfit when it differs like this from healthy hosts."""
+    reasons = unfit(cluster(), facts_of(cluster()) | {"n1": host_facts("n1", **differing)})
+    assert set(reasons) <= {"n1"}
+    return reasons.get("n1", "")
+
+
+def test_healthy_hosts_are_fit() -> None:
+    assert unfit(cluster(), facts_of(cluster())) == {}
+    assert unfit(cluster(), facts_of(cluster(), prepared)) == {}
+
+
+@pytest.mark.parametrize(
+    ("differing", "words"),
+    [
+        ({"os_id": "fedora"}, "it runs fedora; slurmfab deploys to Debian and Ubuntu."),
+        ({"os_id": ""}, "it runs an unknown system"),
+        ({"codename": "jammy"}, "too old"),
+        ({"codename": "warty"}, "does not know which Slurm the release “warty” has"),
+        ({"codename": "bookworm"}, "its Slurm is 22.05 and the controller's is 24.11"),
+        ({"packages": {"slurmd": "22.05.8-4"}}, "its Slurm is 22.05 and the controller's is 24.11"),
+        ({"hardware": None}, "could not be read"),
+        ({"clock_offset": CLOCK_SECONDS + 60.0}, "its clock is 300 s ahead of this machine's"),
+        ({"clock_offset": -CLOCK_SECONDS - 60.0}, "its clock is 300 s behind this machine's"),
+    ],
+)
+def test_an_unfit_host_is_named_with_its_reason(differing: dict[str, Any], words: str) -> None:
+    assert words in reason(**differing)
+
+
+@pytest.mark.parametrize(
+    "differing",
+    [
+        {"os_id": "linuxmint", "os_like": "ubuntu debian"},
+        {"clock_offset": 200.0},
+        {"packages": {"slurmd": "1:24.11.5-4"}},
+    ],
+)
+def test_what_does_no_harm_is_let_be(differing: dict[str, Any]) -> None:
+    assert reason(**differing) == ""
+
+
+def test_a_host_that_is_no_compute_node_needs_no_hardware() -> None:
+    assert unfit(cluster(), {"c1": host_facts("c1", hardware=None)}) == {}
+
+
+def test_while_the_controller_does_not_answer_versions_are_not_compared() -> None:
+    assert unfit(cluster(), {"n1": host_facts("n1", codename="bookworm")}) == {}

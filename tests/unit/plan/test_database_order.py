@@ -1,0 +1,85 @@
+"""When slurmctld has to get its number from slurmdbd, and when slurm.conf has to wait for slurmdbd."""
+
+from __future__ import annotations
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.plan.database_order import joins_accounting, needs_slurmdbd
+from slurmfab.plan.phases import daemons, database, slurm_conf
+from slurmfab.plan.plan_input import PlanInput
+
+ON_C1 = f"{THREE_HOSTS}database: c1\n"
+
+
+def text_of(said: str) -> str:
+    """The slurm.conf that a cluster file leads to."""
+    return dict(plan_input(cluster(said), facts_of(cluster(said), prepared)).files)["slurm.conf"]
+
+
+def after(before: str, said: str, **differing: object) -> PlanInput:
+    """What is known when a cluster file is deployed where another one has been, or none."""
+    conf = {"slurm_conf": text_of(before)} if before else {}
+    there = {"services": {"slurmctld": "active"}} if before else {}
+    return plan_input(cluster(said), facts_of(cluster(said), prepared, **{**conf, **there, **differing}))
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "joins", "needs"),
+    [
+        ("", ON_C1, False, True),
+        (THREE_HOSTS, ON_C1, True, True),
+        (ON_C1, ON_C1, False, False),
+        (ON_C1, f"{THREE_HOSTS}database: d1\n", True, True),
+        (ON_C1, THREE_HOSTS, False, False),
+        (ON_C1, f"{ON_C1}slurm_conf: {{SlurmdTimeout: 301}}\n", False, False),
+        (ON_C1, f"{ON_C1}slurm_conf: {{AccountingStorageEnforce: limits}}\n", False, True),
+        (ON_C1, f"{ON_C1}partitions: [{{PartitionName: main, Nodes: ALL, Default: YES, QOS: normal}}]\n", False, True),
+    ],
+)
+def test_a_change_of_slurm_conf_that_relies_on_slurmdbd_is_known(
+    before: str, said: str, joins: bool, needs: bool
+) -> None:
+    wanted = after(before, said)
+    assert (joins_accounting(wanted), needs_slurmdbd(wanted)) == (joins, needs)
+
+
+def test_a_cluster_that_joins_has_its_mark_removed_while_slurmctld_is_stopped() -> None:
+    wanted = after(THREE_HOSTS, ON_C1)
+    assert [one.id for one in daemons.stop(wanted, "c1")] == ["service:slurmctld"]
+    assert "absent:/var/lib/slurm/slurmctld/clustername" in [one.id for one in slurm_conf.resources(wanted, "c1")]
+    assert [one.id for one in daemons.start(wanted, "c1")] == ["service:slurmctld"]
+
+
+def test_a_first_deployment_leaves_the_mark_of_another_cluster_for_slurmctld_to_see() -> None:
+    assert not any(
+        one.kind == "absent" and "clustername" in one.id for one in slurm_conf.resources(after("", ON_C1), "c1")
+    )
+
+
+def test_the_databases_host_has_a_server_then_slurmdbd_and_others_have_nothing() -> None:
+    wanted = after("", ON_C1)
+    assert [one.id for one in database.resources(wanted, "c1")] == [
+        "directory:/var/log/slurm",
+        "file:/etc/mysql/mariadb.conf.d/60-slurmfab.cnf",
+        "service:mariadb",
+        "slurmdbd-conf:/etc/slurm/slurmdbd.conf",
+        "storage:slurm_acct_db of slurm",
+        "service:slurmdbd",
+        "listening:slurmdbd:6819",
+    ]
+    assert database.resources(wanted, "n1") == ()
+
+
+def test_an_external_database_is_tried_before_slurmdbd_conf_names_it() -> None:
+    said = f"{THREE_HOSTS}database: {{host: c1, external: db, password_file: /p}}\n"
+    assert [one.id for one in database.resources(after("", said), "c1")][1:3] == [
+        "storage-login:slurm@db:3306",
+        "slurmdbd-conf:/etc/slurm/slurmdbd.conf",
+    ]
+
+
+def test_a_slurmdbd_on_a_host_that_is_not_the_databases_any_more_stops() -> None:
+    wanted = after("", f"{THREE_HOSTS}database: d1\n", services={"slurmdbd": "active"})
+    (service,) = database.resources(wanted, "c1")
+    assert (service.id, vars(service)["running"]) == ("service:slurmdbd", False)

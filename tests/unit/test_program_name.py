@@ -1,0 +1,82 @@
+"""The name under which the program was called, which every message uses that recommends a command."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slurmfab
+from slurmfab.program_name import FAB, called_as
+from slurmfab.ssh.payload import payload
+from slurmfab.tasks import namespace
+
+PACKAGE = Path(slurmfab.__file__).parent
+COMMAND = re.compile(rf"\b(?:slurm)?fab (?:{'|'.join(sorted(namespace.task_names, key=len, reverse=True))})\b(?!-)")
+WRITTEN_TO_FILES = {
+    "engine/saved_plan.py": ["slurmfab plan"],  # the name of the format
+    "inventory/cluster.py": ["fab bundle"],  # in the JSON schema
+    "inventory/edits/writing.py": ["fab plan", "fab deploy"],  # in the first lines of a new cluster file
+    "programs/health/main.py": ["fab deploy"],  # runs on hosts, started by slurmd
+}
+"""Commands in texts that nobody reads from a program that was called `fab` or `slurmfab`."""
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("/usr/bin/fab", "fab"),
+        ("fab", "fab"),
+        ("/opt/venv/bin/slurmfab", "slurmfab"),
+        ("/opt/venv/lib/slurmfab/__main__.py", "slurmfab"),
+        ("/opt/venv/lib/other/__main__.py", "fab"),
+        ("-c", "fab"),
+        ("", "fab"),
+    ],
+)
+def test_the_name_is_the_one_that_was_typed(program: str, name: str) -> None:
+    assert called_as(program) == name
+
+
+def test_a_program_that_is_neither_says_fab() -> None:
+    assert FAB == "fab"
+
+
+def literals(tree: ast.AST) -> Iterator[str]:
+    """The texts of a module, without docstrings."""
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def test_no_message_has_a_program_name_of_its_own() -> None:
+    found = {
+        str(path.relative_to(PACKAGE)): commands
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (commands := [one for text in literals(ast.parse(path.read_text())) for one in COMMAND.findall(text)])
+    }
+    assert found == WRITTEN_TO_FILES
+
+
+def sent_name(names: dict[str, str]) -> str:
+    """The program's name as a host's agent would have it."""
+    scope: dict[str, str] = {}
+    exec(names["slurmfab.agent.core.program_name"], scope)
+    return scope["FAB"]
+
+
+def test_the_agent_on_a_host_knows_the_name_too() -> None:
+    assert sent_name(json.loads(zlib.decompress(payload()))) == "fab"
+    code = (
+        "import sys; sys.argv[0] = 'slurmfab'; from slurmfab.ssh.payload import *; sys.stdout.buffer.write(payload())"
+    )
+    packed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert sent_name(json.loads(zlib.decompress(packed))) == "slurmfab"
