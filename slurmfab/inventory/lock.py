@@ -37,6 +37,7 @@ class HostLock:
         public_key: the SSH public key of its slurm user; empty if it has none.
         on_trial: whether the node has joined but has not passed its test job, so that it gets no user jobs yet.
         mail_program: program that sends mail on a controller, when it last answered; empty for none.
+        addresses: its own IP addresses when it last answered, from which its slurm user may log in elsewhere.
     """
 
     hostname: str = ""
@@ -47,6 +48,7 @@ class HostLock:
     public_key: str = ""
     on_trial: bool = False
     mail_program: str = ""
+    addresses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Lock:
         ids: the chosen UIDs and GIDs by key, such as `slurm.uid` and `munge.gid`; numbers of former users stay.
         leaving: users that `remove-user` removed from the cluster file, but that a host may still have.
         hosts: entries by host name in the cluster file.
+        bundles: SHA-256 of each bundle that may be installed, by its name in the cluster file.
     """
 
     version: int = VERSION
@@ -66,6 +69,7 @@ class Lock:
     ids: Mapping[str, int] = field(default_factory=dict)
     leaving: tuple[str, ...] = ()
     hosts: Mapping[str, HostLock] = field(default_factory=dict)
+    bundles: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(path: Path) -> Lock:
@@ -132,6 +136,16 @@ def without_hosts(lock: Lock, names: Iterable[str]) -> Lock:
     """The lock without its entries for some hosts; unknown names are ignored."""
     gone = set(names)
     return replace(lock, hosts={name: host for name, host in lock.hosts.items() if name not in gone})
+
+
+def with_bundles(lock: Lock, digests: Mapping[str, str]) -> Lock:
+    """The lock with digests of bundles, which replace those of the same names.
+
+    Args:
+        lock: the lock.
+        digests: the SHA-256 of each bundle's manifest, by the bundle's name in the cluster file.
+    """
+    return replace(lock, bundles={**lock.bundles, **digests})
 
 
 def values_of(lock: Lock) -> dict[str, Any]:

@@ -247,6 +247,7 @@ def pin(
             cgroup=cgroups.pinned(old.cgroup, fact.cgroup, may_lose=may_lose),
             public_key=fact.public_key or old.public_key,
             mail_program=fact.mail_program if name in cluster.controllers else "",
+            addresses=tuple(sorted(fact.addresses)) or old.addresses,
         )
     installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
     ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)

@@ -23,8 +23,10 @@ FULL = Lock(
             gpus=(Gpu("/dev/nvidia0", "a100"), Gpu("/dev/nvidia1")),
             cgroup=Cgroup("v2", ("cpuset", "memory", "devices"), swap=True),
             public_key="ssh-ed25519 DDDD slurm@gpu01",
+            addresses=("10.0.0.7", "fd00::7"),
         ),
     },
+    bundles={"cluster.bundle-trixie-amd64.tar": "5" * 64},
 )
 
 
@@ -74,6 +76,13 @@ def test_with_host_when_the_host_is_known_then_its_entry_is_replaced():
     assert new.hosts["mn01"] == HostLock(hostname="other")
     assert new.hosts["gpu01"] == FULL.hosts["gpu01"]
     assert FULL.hosts["mn01"].hostname == "mn01"
+
+
+def test_with_bundles_when_one_is_known_then_its_digest_is_replaced_and_the_others_stay():
+    new = locks.with_bundles(FULL, {"b.tar": "6" * 64})
+
+    assert new.bundles == {"cluster.bundle-trixie-amd64.tar": "5" * 64, "b.tar": "6" * 64}
+    assert locks.with_bundles(new, {"b.tar": "7" * 64}).bundles["b.tar"] == "7" * 64
 
 
 def test_without_hosts_when_some_are_unknown_then_the_known_ones_go():

@@ -43,6 +43,13 @@ def test_a_slurm_users_new_public_key_replaces_the_old_one() -> None:
     assert pin(cluster(), before, facts_of(cluster())).hosts["n1"].public_key == "ssh-ed25519 key+of+n1 slurm@n1"
 
 
+def test_addresses_of_a_host_are_those_of_its_last_answer() -> None:
+    before = pin(cluster(), Lock(), facts_of(cluster(), addresses=("10.0.0.9", "10.0.0.10")))
+    assert before.hosts["n1"].addresses == ("10.0.0.10", "10.0.0.9")
+    assert pin(cluster(), before, facts_of(cluster())).hosts["n1"].addresses == ("10.0.0.10", "10.0.0.9")
+    assert pin(cluster(), before, facts_of(cluster(), addresses=("10.1.0.9",))).hosts["n1"].addresses == ("10.1.0.9",)
+
+
 def test_the_one_host_key_of_first_contact_is_completed_and_a_full_set_is_kept() -> None:
     shown = Lock(hosts={"n1": HostLock(host_keys={"ssh-ed25519": "A"})})
     keys = {"ssh-ed25519": "A", "ssh-rsa": "B"}
