@@ -80,6 +80,8 @@ def check(
     """
     if with_failover and (hosts or only or junit):
         raise InputError("--failover is about the controllers alone: leave out --hosts, --only and --junit.")
+    if junit:
+        atomic_file.require_writable(Path(junit), "--junit")
     known = loading.load_named(cluster)
     names = session.select_hosts(known.cluster, hosts, known.path)
     display = Display(sys.stderr if output.json == "-" else sys.stdout, verbose=output.verbose)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,6 @@ from slurmfab.terminal import write
 
 if TYPE_CHECKING:
     from slurmfab.engine.report import Report
-
-SOMETHING_TO_DO = 4
-"""The exit code of a plan that is not empty, for scripts that detect drift."""
 
 SWITCH_INTERVAL = 0.0005
 """Seconds after which a busy thread yields to a waiting one (sys.setswitchinterval) while modules are loaded.
@@ -123,6 +121,7 @@ def plan(cluster: str, options: DeployOptions, save: str, output: Output) -> int
     digest_key = saved_plan.new_key() if save else ""
     run = start(known, options.hosts, output, RunOptions("plan", options.approvals, digest_key=digest_key))
     report = dry_run(run)
+    report = replace(report, finds_work=any(step.differs for step in report.steps))
     write_json(report, output)
     from slurmfab.engine.plan_text import plan_text
 
@@ -132,7 +131,7 @@ def plan(cluster: str, options: DeployOptions, save: str, output: Output) -> int
         write(f"Saved in {save}.\nNext: {command_for(f'deploy --plan {shlex.quote(save)}', path)}", output.stream)
     elif after := after_plan(report, options, path):
         write(after, output.stream)
-    return report.exit_code or (SOMETHING_TO_DO if any(step.differs for step in report.steps) else 0)
+    return report.exit_code
 
 
 def dry_run(run: Run) -> Report:

@@ -134,10 +134,20 @@ def details(steps: Sequence[Step]) -> list[str]:
 
 
 def count_text(report: Report) -> str:
-    """The number of changes and hosts, as the last line."""
+    """The number of changes and hosts, and what could not be compared, as the last line."""
     would = report.count(WOULD_CHANGE)
-    if not would:
-        return f"{report.cluster}: nothing would be changed ({report.seconds:.1f} s)."
     hosts = len({step.host for step in report.steps if step.with_status(WOULD_CHANGE)})
+    unknown = unknown_text(report)
     changes = f"{would} change{'s' if would != 1 else ''} would be made on {hosts} host{'s' if hosts != 1 else ''}"
-    return f"{report.cluster}: {changes} ({report.seconds:.1f} s)."
+    if not would:
+        changes = "" if unknown else "nothing would be changed"
+    return f"{report.cluster}: {'; '.join(filter(None, (changes, unknown)))} ({report.seconds:.1f} s)."
+
+
+def unknown_text(report: Report) -> str:
+    """What could not be compared, so that nobody can say what a deployment would do there; empty if all could."""
+    failed = report.count(FAILED)
+    where = fold(dict.fromkeys(step.host for step in report.steps if step.has_failed))
+    resources = f"{failed} resource{'s' if failed != 1 else ''} on {where} could not be compared (see above)"
+    skipped = f"not compared: {fold(report.failed_hosts)}"
+    return "; ".join((*((resources,) if failed else ()), *((skipped,) if report.failed_hosts else ())))

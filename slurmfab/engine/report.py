@@ -24,8 +24,8 @@ from slurmfab.impact.forecast import Forecast
 if TYPE_CHECKING:
     from slurmfab.impact.job_tally import JobTally
 
-DONE, FAILURE, LEFT_OUT = 0, 1, 3
-"""Exit codes: all hosts are as wanted; something failed; done, but some hosts were skipped."""
+DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO = 0, 1, 3, 4
+"""Exit codes: all hosts are as wanted; something failed; done, but some hosts were skipped; a dry run found work."""
 
 LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
 """Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""
@@ -85,6 +85,8 @@ class Report:
         left_drained: the nodes that are still drained by an earlier run.
         other_hardware: the nodes whose hardware differs from the lock, which a deployment does not change.
         timeline: what was begun on all hosts, and when, in seconds from the beginning of the run.
+        finds_work: whether it was a dry run that found something to do.
+        error_code: exit code of the error that ended the run early; 0 where none did.
     """
 
     command: str
@@ -99,6 +101,8 @@ class Report:
     left_drained: tuple[str, ...] = ()
     other_hardware: tuple[str, ...] = ()
     timeline: tuple[tuple[float, str], ...] = ()
+    finds_work: bool = False
+    error_code: int = DONE
 
     def count(self, status: str) -> int:
         """The number of resources with this status."""
@@ -106,14 +110,22 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped and all others are as wanted."""
+        """The exit code of the process: that of the error that ended the run early, or else by the outcomes.
+
+        0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped and all others are as wanted, 4 if
+        a dry run found something to do.
+        """
+        if self.error_code:
+            return self.error_code
         harmless = Unreachable if self.command in NOT_DEPLOYING else LEAVES_THE_REST_WELL
         are_skipped = all(isinstance(error, harmless) for error in self.failed_hosts.values())
         if not are_skipped or any(step.has_failed and step.host not in self.failed_hosts for step in self.steps):
             return FAILURE
         if self.is_refused or (self.jobs and self.jobs.is_broken):
             return FAILURE
-        return LEFT_OUT if self.failed_hosts else DONE
+        if self.failed_hosts:
+            return LEFT_OUT
+        return SOMETHING_TO_DO if self.finds_work else DONE
 
     def as_json(self) -> dict[str, Any]:
         """The run as JSON values, for records and `--json`; outcomes hold no secrets."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.engine.package_source import HostRepositories, PackageSource
 from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Report, Step
+from slurmfab.engine.report import DONE, Report, Step
 from slurmfab.errors import DeployFailed, HostError, InputError, SlurmfabError
 from slurmfab.impact.approvals import NOTHING, Approvals
 from slurmfab.impact.forecast import Forecast
@@ -171,6 +171,7 @@ class Run:
         self._failed_hosts: dict[str, HostError] = {}
         self._other_hardware: tuple[str, ...] = ()
         self._job_impact = JobImpact()
+        self._error_code = DONE
 
     @property
     def id(self) -> str:
@@ -227,6 +228,7 @@ class Run:
             other_hardware=self._other_hardware,
             timeline=tuple((at - self._begun, doing) for at, doing in self.progress.timeline),
             forecast=impact.forecast,
+            error_code=self._error_code,
         )
 
     def record_steps(self, *steps: Step) -> None:
@@ -237,6 +239,10 @@ class Run:
         """Go on without a host, and tell the user."""
         self._failed_hosts[host] = error if isinstance(error, HostError) else HostError(host, str(error))
         self.progress.host_lost(host, self._failed_hosts[host])
+
+    def end_early(self, error: SlurmfabError) -> None:
+        """Note the error that ends the run, which decides its exit code."""
+        self._error_code = error.exit_code
 
     def change_reason(self, host: str, error: HostError) -> None:
         """Change the reason of a host that is excluded already."""

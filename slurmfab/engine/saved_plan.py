@@ -199,11 +199,12 @@ def differences(steps: Sequence[Step]) -> Iterator[Difference]:
 
 
 def refuse_other_file(path: Path) -> None:
-    """Refuse to replace a file that is not a saved plan.
+    """Refuse to replace a file that is not a saved plan, and a path that cannot be written.
 
     Raises:
-        InputError: there is such a file.
+        InputError: there is such a file, or nothing can be written there.
     """
+    atomic_file.require_writable(path, "--save")
     if path.exists() and not is_plan(path):
         raise InputError(f"--save {path}: this file exists and is not a saved plan. Give another file name.")
 

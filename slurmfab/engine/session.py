@@ -86,6 +86,7 @@ def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
     try:
         work(run)
     except SlurmfabError as error:
+        run.end_early(error)
         finish(run, output, str(error))
         print_failures(run)
         raise

@@ -168,17 +168,24 @@ class Session:
         self.send((payload.more(lacking) if lacking else b"") + b"%d\n%s" % (len(body), body))
         self.known |= lacking
         answer: list[Line] = []
+        failure: HostError | None = None
         for line in self.lines():
+            # The answer is read to its end in any case: a line that is left would be taken for the next answer.
             if line.get("done"):
+                if failure:
+                    raise failure
                 return tuple(answer)
-            if "holder" in line:
-                raise AnotherRun(self.host, line["holder"])
-            if "error" in line:
-                raise AgentFailed(self.host, f"{line['error']}.")
-            if "alive" not in line:
+            failure = failure or self.failure_in(line)
+            if not failure and "alive" not in line:
                 answer += [] if "piece" in line else [line]
                 heard(line)
-        raise self.lost("the agent ended in the middle of its answer")
+        raise failure or self.lost("the agent ended in the middle of its answer")
+
+    def failure_in(self, line: Line) -> HostError | None:
+        """The error that a line of an answer reports; `None` if it reports none."""
+        if "holder" in line:
+            return AnotherRun(self.host, line["holder"])
+        return AgentFailed(self.host, f"{line['error']}.") if "error" in line else None
 
     def lines(self) -> Iterator[Line]:
         """Yield the JSON lines that arrive; other lines are kept in `noise`, to explain a failure."""

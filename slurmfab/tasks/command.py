@@ -17,6 +17,7 @@ from invoke.exceptions import Exit
 from invoke.parser.argument import Argument
 from invoke.tasks import Task
 
+from slurmfab import atomic_file
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.program_name import FAB
 from slurmfab.tasks.options import COMMON, Common
@@ -81,7 +82,7 @@ def command(
             refuse_core_hosts(context)
             refuse_core_dry(context)
             values = Common(**{name: given.pop(name) for name in shared if name in given})
-            code = run_task(function, values, **given)
+            code = run_task(checked(function), values, **given)
             if code:
                 raise Exit(code=code)
 
@@ -91,6 +92,17 @@ def command(
         return Command(run, help=texts, positional=positional, iterable=iterable, auto_shortflags=False)
 
     return decorate
+
+
+def checked(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """The function of a task, which refuses a file for `--json` that cannot be written before it does anything."""
+
+    def call(common: Common, **given: Any) -> int | None:
+        if common.json not in ("", "-"):
+            atomic_file.require_writable(Path(common.json), "--json")
+        return function(common, **given)
+
+    return call
 
 
 def with_shared_options(signature: inspect.Signature, shared: Iterable[str]) -> inspect.Signature:

@@ -32,6 +32,30 @@ def test_a_file_when_it_exists_keeps_its_mode_and_is_not_written_without_need(tm
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode), path.stat().st_ino) == ("new", 0o640, inode)
 
 
+def test_a_path_when_it_can_be_written_is_accepted_and_nothing_is_left_there(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text("old")
+    for path in (tmp_path / "old.json", tmp_path / "new.json", tmp_path / "in/a/new/folder.json"):
+        atomic_file.require_writable(path, "--json")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["old.json"]
+    assert (tmp_path / "old.json").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("a-folder", "this is a folder"),
+        ("a-file/report.json", "it cannot be written: Not a directory"),
+        ("/dev/null", "this is not a regular file"),
+        ("/proc/report.json", "it cannot be written: No such file or directory"),
+    ],
+)
+def test_a_path_when_it_cannot_be_written_is_refused_with_its_option(tmp_path: Path, path: str, reason: str) -> None:
+    (tmp_path / "a-folder").mkdir()
+    (tmp_path / "a-file").touch()
+    with pytest.raises(InputError, match=rf"^--json .*{path}: {reason}.*Nothing was done"):
+        atomic_file.require_writable(tmp_path / path, "--json")
+
+
 def test_a_file_when_a_link_leads_to_it_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there/file").write_text("old")

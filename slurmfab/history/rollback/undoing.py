@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurmfab.agent.core.differences import difference
 from slurmfab.engine import converge as deployment
 from slurmfab.engine import planning, record, session
-from slurmfab.engine.commands import SOMETHING_TO_DO
 from slurmfab.engine.job_safety import JobSafety
 from slurmfab.engine.plan_text import overview, plan_text, slurm_part
 from slurmfab.engine.record import Record
@@ -258,15 +257,15 @@ def show(run: Run, undoing: Undoing, output: Output) -> int:
     finally:
         run.progress.end()
         run.transport.close()
-    report = run.report()
-    session.write_json(report, output)
-    write(plan_text(report, report.steps), output.stream)
     wanted, path = undoing.target.cluster_file, run.inventory.path
     text = loading.read_text(path)
     has_file = wanted is not None and wanted != text
+    report = replace(run.report(), finds_work=differs(run.steps) or has_file)
+    session.write_json(report, output)
+    write(plan_text(report, report.steps), output.stream)
     if has_file:
         write(
             "\n    ".join([f"{path} would be changed back:", *difference(text, wanted or "").splitlines()]),
             output.stream,
         )
-    return report.exit_code or (SOMETHING_TO_DO if differs(run.steps) or has_file else 0)
+    return report.exit_code

@@ -123,8 +123,17 @@ def test_what_no_deployment_changes_and_what_failed_are_counted_by_themselves() 
     ]
 
 
+def test_a_plan_with_what_could_not_be_compared_does_not_end_as_if_nothing_would_be_changed() -> None:
+    failed = Step("munge", "n2", (Outcome("service:munge", "failed", message="masked"),))
+    assert text(failed)[-1] == "lab: 1 resource on n2 could not be compared (see above) (2.0 s)."
+    assert text(failed, Step("users", "n1", (USER,)))[-1] == (
+        "lab: 1 change would be made on 1 host; 1 resource on n2 could not be compared (see above) (2.0 s)."
+    )
+
+
 def test_hosts_that_could_not_be_asked_are_named() -> None:
-    assert "n1: off." in text(n1=Unreachable("n1", "off."))
+    lines = text(n1=Unreachable("n1", "off."))
+    assert lines[-2:] == ["n1: off.", "lab: not compared: n1 (2.0 s)."]
 
 
 def test_the_json_of_a_plan_has_the_same_as_data() -> None:

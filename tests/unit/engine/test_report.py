@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -47,6 +49,22 @@ def test_the_exit_code_is_3_only_when_all_that_is_wrong_is_hosts_that_were_left_
     steps: tuple[Step, ...], lost: dict[str, HostError], code: int
 ) -> None:
     assert report(steps, lost).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("differing", "code"),
+    [
+        ({"finds_work": True}, 4),
+        ({"finds_work": True, "failed_hosts": {"n1": Unreachable("n1", "off")}}, 3),
+        ({"finds_work": True, "steps": (Step("slurmd", "n1", (FAILED,)),)}, 1),
+        ({"error_code": 2, "failed_hosts": {"n1": Unreachable("n1", "off")}}, 2),
+    ],
+)
+def test_the_exit_code_is_the_same_in_json_when_a_dry_run_finds_work_or_an_error_ends_the_run(
+    differing: dict[str, Any], code: int
+) -> None:
+    ended = replace(report(), **differing)
+    assert (ended.exit_code, ended.as_json()["exit_code"]) == (code, code)
 
 
 def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:

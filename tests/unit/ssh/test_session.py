@@ -12,6 +12,7 @@ import pytest
 from slurmfab.agent.main import MODULES
 from slurmfab.errors import (
     AgentFailed,
+    AnotherRun,
     BecomeRefused,
     ConnectionLost,
     HostError,
@@ -177,6 +178,27 @@ def test_a_request_travels_as_a_frame_of_ascii_json() -> None:
 
 def test_what_is_no_json_between_the_lines_of_an_answer_is_passed_over() -> None:
     assert answer(b"warning: disk\n{broken\n42\n\n", b'{"facts": {}}\n', DONE) == ({"facts": {}},)
+
+
+@pytest.mark.parametrize(
+    ("failed", "error"),
+    [
+        (b'{"error": "another run is in progress", "traceback": "", "holder": "ann@laptop"}\n', AnotherRun),
+        (b'{"error": "ValueError: no", "traceback": ""}\n', AgentFailed),
+    ],
+)
+def test_a_request_after_one_that_failed_gets_its_own_answer(failed: bytes, error: type[HostError]) -> None:
+    session, _ = started(GREETING, failed, DONE, b'{"facts": {}}\n', DONE)
+    with pytest.raises(error):
+        session.ask({"op": "apply", "resources": []})
+    assert session.ask({"op": "facts"}) == ({"facts": {}},)
+
+
+def test_lines_after_an_error_are_part_of_no_answer() -> None:
+    heard: list[Line] = []
+    with pytest.raises(AgentFailed, match=r"^n1: first\.$"):
+        answer(b'{"outcome": 1}\n{"error": "first"}\n{"outcome": 2}\n{"error": "second"}\n', DONE, heard=heard.append)
+    assert heard == [{"outcome": 1}]
 
 
 def test_an_error_of_the_agents_is_told() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import fabric
 import pytest
@@ -90,6 +91,22 @@ def test_what_a_task_returns_is_the_exit_code(code: int) -> None:
 
 def test_a_task_that_returns_nothing_went_well() -> None:
     assert run(lambda: None) == 0
+
+
+def test_a_json_file_that_cannot_be_written_is_refused_before_the_task_does_anything(tmp_path: Path) -> None:
+    done = []
+
+    @command(common=("json",))
+    def task(_common: Common) -> None:
+        """A task."""
+        done.append(1)
+
+    with pytest.raises(Exit) as ended:
+        task(Context(), json=str(tmp_path))
+    assert (ended.value.code, done) == (2, [])
+    assert f"--json {tmp_path}: this is a folder" in ended.value.message
+    task(Context(), json=str(tmp_path / "report.json"))
+    assert done == [1]
 
 
 def test_a_bug_is_not_hidden() -> None:
