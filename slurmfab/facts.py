@@ -97,6 +97,38 @@ class Cgroup:
 
 
 @dataclass(frozen=True)
+class ClusterMark:
+    """A sign on a host that it belongs to a cluster, such as a slurm.conf.
+
+    Args:
+        place: path of the slurm.conf or of slurmctld's state, or the program of a daemon without a known slurm.conf.
+        cluster: its ClusterName; empty if unknown.
+        controllers: the values of SlurmctldHost, such as `ctl(10.0.0.1)`, the primary first; empty if unknown.
+    """
+
+    place: str
+    cluster: str = ""
+    controllers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SlurmUse:
+    """What a host has of clusters. A host that is in the lock is only asked for the sign that its slurm.conf is.
+
+    Args:
+        marks: signs of clusters, the slurm.conf of Debian's packages first.
+        daemons: names of Slurm's running daemons, such as `slurmd`.
+        jobs: ids of jobs of which a step runs there.
+        munge_key: SHA-256 of the munge key in hexadecimal digits; empty if there is none.
+    """
+
+    marks: tuple[ClusterMark, ...] = ()
+    daemons: tuple[str, ...] = ()
+    jobs: tuple[int, ...] = ()
+    munge_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class HostFacts:
     """The facts of one host at the time when they were read.
 
@@ -122,13 +154,14 @@ class HostFacts:
         ssh_host_keys: public host keys, base64 by type.
         public_key: the slurm user's SSH public key; empty if it has none.
         munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
-        slurm_conf: the text of the slurm.conf that its daemons use, empty for none; `gres_conf`, `cgroup_conf` and
-            `job_container_conf` likewise.
+        slurm_conf: the text of the slurm.conf that its daemons use, empty for none, read only from controllers;
+            `gres_conf`, `cgroup_conf` and `job_container_conf` likewise.
         services: systemd's ActiveState by unit name, for the daemons that exist.
         fetches: whether its slurmd is configured to fetch Slurm's files from slurmctld (configless).
         boot: identifies the current boot of the host.
         mail_program: program that sends mail; empty if there is none.
         programs: names of the programs that slurmfab has installed on it.
+        slurm_use: what it has of clusters.
     """
 
     name: str
@@ -163,6 +196,7 @@ class HostFacts:
     fetches: bool = False
     mail_program: str = ""
     programs: tuple[str, ...] = ()
+    slurm_use: SlurmUse = SlurmUse()
 
     @property
     def is_debian(self) -> bool:
@@ -215,7 +249,18 @@ def from_answer(name: str, answer: Mapping[str, Any], clock_offset: float) -> Ho
         driverless_gpus=tuple(DriverlessGpu(**gpu) for gpu in plain.pop("driverless_gpus", ())),
         gpu_plugins=tuple(plain.pop("gpu_plugins", ())),
         cgroup=cgroup_from(plain.pop("cgroup", {"version": "none"})),
+        slurm_use=use_from(plain.pop("slurm_use", {})),
         **plain,
+    )
+
+
+def use_from(answer: Mapping[str, Any]) -> SlurmUse:
+    """What a host has of clusters, in an agent's answer."""
+    marks = tuple(
+        ClusterMark(**{**mark, "controllers": tuple(mark["controllers"])}) for mark in answer.get("marks", ())
+    )
+    return SlurmUse(
+        marks, tuple(answer.get("daemons", ())), tuple(answer.get("jobs", ())), str(answer.get("munge_key", ""))
     )
 
 

@@ -13,6 +13,7 @@ from slurmfab.engine.run import Run
 from slurmfab.errors import AgentFailed, AnotherRun, HostFailed, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts, from_answer
 from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import is_new_to
 from slurmfab.inventory.people_ids import names_of
 from slurmfab.slurm.gres import named_files
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
@@ -154,12 +155,18 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         node: the host, or for a new host a compute node with the same settings, which may name device files of GPUs.
 
     Returns:
-        Names by kind: `users`, `groups`, `packages`, `services` and `gpu_files`.
+        Names by kind: `users`, `groups`, `packages`, `services`, `gpu_files` and `state_directories`.
     """
     users, groups = names_of(known.cluster, known.lock.ids)
     is_node = "compute" in known.cluster.roles(node)
     files = named_files(known.cluster.settings_of(node)) if is_node else ()
-    return {**FACT_SELECTION, "users": (*FACT_SELECTION["users"], *users), "groups": groups, "gpu_files": files}
+    return {
+        **FACT_SELECTION,
+        "users": (*FACT_SELECTION["users"], *users),
+        "groups": groups,
+        "gpu_files": files,
+        "state_directories": (known.cluster.state_directory,),
+    }
 
 
 def ask_facts_of(run: Run, host: str) -> HostFacts:
@@ -168,12 +175,18 @@ def ask_facts_of(run: Run, host: str) -> HostFacts:
     Raises:
         HostError: the host does not answer.
     """
-    is_controller = host == run.controller
-    return ask_facts(run.transport, host, with_secrets=is_controller, names=fact_selection(run.inventory, host))
+    names = fact_selection(run.inventory, host)
+    is_new = is_new_to(run.inventory.lock, host)
+    return ask_facts(run.transport, host, with_secrets=host == run.controller, names=names, is_new=is_new)
 
 
 def ask_facts(
-    transport: Transport, host: str, *, with_secrets: bool, names: Mapping[str, tuple[str, ...]] = FACT_SELECTION
+    transport: Transport,
+    host: str,
+    *,
+    with_secrets: bool,
+    names: Mapping[str, tuple[str, ...]] = FACT_SELECTION,
+    is_new: bool = False,
 ) -> HostFacts:
     """Ask one host for its facts.
 
@@ -182,11 +195,13 @@ def ask_facts(
         host: the host's name.
         with_secrets: whether the facts include the munge key and slurm.conf; only the controller is asked for these.
         names: the users, groups, packages and services to look up, by kind.
+        is_new: whether the host is new to the lock, so that the facts include whether a cluster uses it.
 
     Raises:
         HostError: the host does not answer.
     """
     request = {"op": "facts", **names, "with_munge_key": with_secrets, "with_slurm_conf": with_secrets}
+    request |= {"is_new": True} if is_new else {}
     before = time.time()
     lines = transport.call(host, request)
     after = time.time()

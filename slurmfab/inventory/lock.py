@@ -148,6 +148,11 @@ def with_bundles(lock: Lock, digests: Mapping[str, str]) -> Lock:
     return replace(lock, bundles={**lock.bundles, **digests})
 
 
+def is_new_to(lock: Lock, host: str) -> bool:
+    """Whether a host has never been part of a plan, so that it may belong to another cluster."""
+    return host not in lock.hosts or not lock.hosts[host].hostname
+
+
 def values_of(lock: Lock) -> dict[str, Any]:
     """A lock as JSON values."""
     values: dict[str, Any] = adapter().dump_python(lock, mode="json")

@@ -175,10 +175,10 @@ def introduce(transport: SshTransport, text: str, names: Mapping[str, tuple[str,
         HostError: the host does not answer, or python3 cannot be installed.
     """
     try:
-        return ask_facts(transport, text, with_secrets=False, names=names)
+        return ask_facts(transport, text, with_secrets=False, names=names, is_new=True)
     except PythonMissing:
         transport.install_python(text)
-        return ask_facts(transport, text, with_secrets=False, names=names)
+        return ask_facts(transport, text, with_secrets=False, names=names, is_new=True)
 
 
 def text_of(endpoint: Endpoint) -> str:

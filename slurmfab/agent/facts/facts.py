@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 from slurmfab.agent.core.host_paths import MUNGE_KEY, PROGRAMS
 from slurmfab.agent.core.reading import entries, names, read_bytes, read_text
-from slurmfab.agent.facts import cgroups, gpus, hardware, network
+from slurmfab.agent.facts import cgroups, gpus, hardware, network, slurm_use
 from slurmfab.agent.packages import dpkg_status
 from slurmfab.agent.services import systemctl
 
@@ -37,7 +37,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     Args:
         request: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
             that also count as GPUs; `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to
-            read these files; `root`: where the file system begins.
+            read these files; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the file system begins.
 
     Returns:
         The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
@@ -46,8 +46,13 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
     found = gpus.read(root, request.get("gpu_files", ()))
+    hostname, is_new = os.uname().nodename.split(".")[0], bool(request.get("is_new"))
+    slurm_uid = accounts.get("slurm", {}).get("uid", 0)
+    use = slurm_use.read(root, request.get("state_directories", ()), slurm_uid, is_new=is_new)
+    # The file says which nodes belong to the cluster of a controller that is new to the deployer.
+    with_slurm_conf = request.get("with_slurm_conf") or (is_new and slurm_use.is_controller(hostname, use["marks"]))
     return {
-        "hostname": os.uname().nodename.split(".")[0],
+        "hostname": hostname,
         **system(root),
         "addresses": network.addresses(),
         "accounts": accounts,
@@ -64,7 +69,8 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
         "munge_key": munge_key(root) if request.get("with_munge_key") else "",
-        **slurm_files(root, bool(request.get("with_slurm_conf"))),
+        **slurm_files(root, bool(with_slurm_conf)),
+        "slurm_use": use,
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
         "mail_program": mail_program(root),
