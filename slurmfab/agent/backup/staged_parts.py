@@ -67,7 +67,7 @@ def begin(context: Context, backup: str) -> None:
     for path, mode in ((parent, 0o755), (base, 0o700), (os.path.join(base, backup), 0o700)):
         if not os.path.isdir(path):
             os.mkdir(path, mode)
-    replace.change_access(base, os.geteuid(), os.getegid(), 0o700, is_directory=True)
+    replace.make_directory(base, os.geteuid(), os.getegid(), 0o700)
     for name in names(base):
         if name != backup:
             shutil.rmtree(os.path.join(base, name))

@@ -1,22 +1,38 @@
 """Replacing a file in one step: a reader, or a crash, sees either the old content or the new one, never a mixture.
 
-The agent uses it for files of hosts, and the deployer for its own (`slurmfab.atomic_file`).
+All of it is done relative to the open directory of the file (`slurmfab.agent.core.safe_paths`), so that nobody who can
+change a directory on the way can lead root elsewhere. The agent uses it for files of hosts, and the deployer for its
+own (`slurmfab.atomic_file`).
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import List, Optional
+from contextlib import suppress
+from typing import List, Optional, Tuple
 
-from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.resource import ResourceFailed
+from slurmfab.agent.core.safe_paths import (
+    FILE_FLAGS,
+    Folder,
+    Opened,
+    UnsafePath,
+    at,
+    open_folder,
+    open_parent,
+    set_access,
+    user,
+)
 
 DIGITS = 8
 """Number of hexadecimal digits in the name of a temporary file."""
 
 UNCHANGED = -1
 """As UID or GID: leave it as the kernel set it (chown(2)), which honors a set-group-ID bit on the directory."""
+
+Access = Tuple[int, int, int]
+"""UID, GID and permission bits."""
 
 
 def regular(path: str) -> Optional[os.stat_result]:
@@ -26,15 +42,29 @@ def regular(path: str) -> Optional[os.stat_result]:
         ResourceFailed: it is a symbolic link, a directory or a device.
     """
     try:
-        status = os.lstat(path)
+        folder, name = open_parent(path)
     except FileNotFoundError:
         return None
-    if stat.S_ISLNK(status.st_mode):
-        link = os.readlink(path)
-        raise ResourceFailed("%s is a symbolic link to %s; remove it if a file may take its place" % (path, link))
-    if not stat.S_ISREG(status.st_mode):
-        raise ResourceFailed("%s is not a regular file; move it away if a file may take its place" % path)
-    return status
+    with folder:
+        status = folder.find(name)
+        if status is not None:
+            folder.require_regular(name, status)
+        return status
+
+
+def find(path: str) -> Optional[Tuple[os.stat_result, bytes]]:
+    """Status and content of the same regular file, `None` when nothing has this name.
+
+    Raises:
+        ResourceFailed: as for `regular`.
+        OSError: the file cannot be read.
+    """
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return None
+    with folder:
+        return folder.read(name)
 
 
 def read(path: str) -> Optional[bytes]:
@@ -44,10 +74,8 @@ def read(path: str) -> Optional[bytes]:
         ResourceFailed: as for `regular`.
         OSError: the file cannot be read.
     """
-    if regular(path) is None:
-        return None
-    with open(path, "rb") as file:
-        return file.read()
+    found = find(path)
+    return None if found is None else found[1]
 
 
 def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
@@ -64,11 +92,13 @@ def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
         ResourceFailed: the directory is missing.
         OSError: the disk is full, for example; the old file is unchanged.
     """
-    directory, name = os.path.split(path)
-    if not os.path.isdir(directory):
-        raise ResourceFailed("the directory %s is missing" % directory)
-    remove_leftovers(directory, name)
-    exchange(path, content, uid, gid, mode)
+    try:
+        folder, name = open_parent(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ResourceFailed("the directory %s is missing" % os.path.dirname(path)) from None
+    with folder:
+        clear(folder, name)
+        exchange_in(folder, name, content, (uid, gid, mode))
 
 
 def exchange(path: str, content: bytes, uid: int = UNCHANGED, gid: int = UNCHANGED, mode: int = 0o600) -> None:
@@ -86,14 +116,21 @@ def exchange(path: str, content: bytes, uid: int = UNCHANGED, gid: int = UNCHANG
     Raises:
         OSError: the disk is full, for example; the old file is unchanged and the temporary one is removed.
     """
-    directory, name = os.path.split(path)
-    temporary = os.path.join(directory, temporary_name(name, os.urandom(DIGITS // 2).hex()))
-    write(temporary, content, uid, gid, mode)
+    folder, name = open_parent(path)
+    with folder:
+        exchange_in(folder, name, content, (uid, gid, mode))
+
+
+def exchange_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
+    """Write a temporary file in an open directory and rename it, with the errors of `exchange`."""
+    temporary = temporary_name(name, os.urandom(DIGITS // 2).hex())
+    write_in(folder, temporary, content, access)
     try:
-        os.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        os.rename(temporary, name, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+    except OSError as error:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder.descriptor)
+        raise at(error, folder.place(name)) from None
 
 
 def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
@@ -109,25 +146,71 @@ def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
     Raises:
         OSError: the file exists, or the disk is full, for example.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    folder, name = open_parent(path)
+    with folder:
+        write_in(folder, name, content, (uid, gid, mode))
+
+
+def write_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
+    """Write a new file in an open directory, with the errors of `write`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS
+    try:
+        descriptor = os.open(name, flags, 0o600, dir_fd=folder.descriptor)
+    except OSError as error:
+        raise at(error, folder.place(name)) from None
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            set_access(file.fileno(), uid, gid, mode)
+            set_access(file.fileno(), *access)
             os.fsync(file.fileno())
     except BaseException:
-        os.unlink(path)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder.descriptor)
         raise
+
+
+def rename(old: str, new: str) -> None:
+    """Rename a file within its directory.
+
+    Args:
+        old: its path.
+        new: its new path, in the same directory; a file there is replaced.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    folder, name = open_parent(old)
+    with folder:
+        target = os.path.basename(new)
+        os.rename(name, target, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+
+
+def unlink(path: str) -> None:
+    """Remove a file or a link, if there is one.
+
+    Raises:
+        OSError: it is a directory, or its file system is read-only.
+    """
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return
+    with folder:
+        try:
+            os.unlink(name, dir_fd=folder.descriptor)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise at(error, path) from None
 
 
 def sync(directory: str) -> None:
     """Flush the names in a directory to the disk, so that a rename survives a power failure."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with open_folder(directory) as folder:
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        with Opened(os.open(".", flags, dir_fd=folder.descriptor)) as descriptor:
+            os.fsync(descriptor)
 
 
 def temporary_name(name: str, digits: str) -> str:
@@ -142,45 +225,71 @@ def temporary_name(name: str, digits: str) -> str:
 
 def leftovers(path: str) -> List[str]:
     """The names of temporary files beside a file, left by interrupted runs; empty where there is no directory."""
-    directory, name = os.path.split(path)
+    try:
+        folder, name = open_parent(path)
+    except OSError:
+        return []
+    with folder:
+        return leftovers_in(folder, name)
+
+
+def leftovers_in(folder: Folder, name: str) -> List[str]:
+    """The names of temporary files beside a file in an open directory."""
     start = temporary_name(name, "")
-    ends = ((entry, entry[len(start) :]) for entry in names(directory) if entry.startswith(start))
+    ends = ((entry, entry[len(start) :]) for entry in folder.names() if entry.startswith(start))
     return [entry for entry, end in ends if len(end) == DIGITS and set(end) <= set("0123456789abcdef")]
 
 
 def remove_leftovers(directory: str, name: str) -> None:
     """Remove the temporary files beside a file; the host's lock ensures that no other run is writing one."""
-    for entry in leftovers(os.path.join(directory, name)):
-        os.unlink(os.path.join(directory, entry))
+    with open_folder(directory) as folder:
+        clear(folder, name)
 
 
-def set_access(descriptor: int, uid: int, gid: int, mode: int) -> None:
-    """Set owner, group and permission bits of an open file, the owner first: chown(2) clears the set-user-ID bit."""
-    status = os.fstat(descriptor)
-    if (status.st_uid, status.st_gid) != (uid, gid):
-        os.fchown(descriptor, uid, gid)
-    os.fchmod(descriptor, mode)
+def clear(folder: Folder, name: str) -> None:
+    """Remove the temporary files beside a file in an open directory."""
+    for entry in leftovers_in(folder, name):
+        os.unlink(entry, dir_fd=folder.descriptor)
 
 
-def change_access(path: str, uid: int, gid: int, mode: int, is_directory: bool = False) -> None:
-    """Set owner, group and permission bits of a file or directory.
+def change_access(path: str, uid: int, gid: int, mode: int) -> None:
+    """Set owner, group and permission bits of a regular file.
+
+    Another name of the file, outside of a directory that others can change, would get them too. So such a file is
+    replaced by a copy, and only if it belongs to the wanted owner already, who can read it.
 
     Args:
         path: its path.
         uid: UID of the owner.
         gid: GID of the group.
         mode: permission bits.
-        is_directory: whether it has to be a directory.
 
     Raises:
-        OSError: it is a symbolic link, or not a directory though it has to be one.
+        ResourceFailed: it is a symbolic link, or not a regular file.
+        UnsafePath: the file has other names, and another owner.
+        FileNotFoundError: there is no such file.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_DIRECTORY if is_directory else 0)
-    descriptor = os.open(path, flags)
-    try:
-        set_access(descriptor, uid, gid, mode)
-    finally:
-        os.close(descriptor)
+    folder, name = open_parent(path)
+    with folder:
+        descriptor = folder.open(name)
+        if descriptor is None:
+            raise FileNotFoundError(2, os.strerror(2), path)
+        with Opened(descriptor):
+            status = os.fstat(descriptor)
+            if not has_other_names(folder, status):
+                set_access(descriptor, uid, gid, mode)
+                return
+        if status.st_uid != uid:
+            message = "%s is one of %d names of a file of %s (hard links), so its owner stays; remove it: rm %s"
+            raise UnsafePath(message % (path, status.st_nlink, user(status.st_uid), path))
+        found = folder.read(name)
+        if found and found[0].st_uid == uid:
+            exchange_in(folder, name, found[1], (uid, gid, mode))
+
+
+def has_other_names(folder: Folder, status: os.stat_result) -> bool:
+    """Whether a file has more than one name (hard links), in a directory that others can change."""
+    return bool(folder.others) and status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)
 
 
 def make_directory(path: str, uid: int, gid: int, mode: int) -> None:
@@ -193,9 +302,8 @@ def make_directory(path: str, uid: int, gid: int, mode: int) -> None:
         mode: permission bits.
 
     Raises:
-        OSError: it is a symbolic link or not a directory.
+        OSError: it is not a directory.
+        UnsafePath: it is a symbolic link that is not root's, or that another user can change.
     """
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if not os.path.isdir(path):
-        os.mkdir(path, 0o700)
-    change_access(path, uid, gid, mode, is_directory=True)
+    with open_folder(path, make=True) as folder:
+        folder.set_access(uid, gid, mode)

@@ -83,7 +83,7 @@ class Scripts(Resource):
             return
         os.makedirs(directory, 0o755, exist_ok=True)
         uid, gid = uid_of(context, "root"), gid_of(context, "root")
-        replace.change_access(directory, uid, gid, 0o755, is_directory=True)
+        replace.make_directory(directory, uid, gid, 0o755)
         for name, text in wanted.items():
             path = os.path.join(directory, name)
             if name in differing:

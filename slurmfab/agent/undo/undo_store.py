@@ -100,7 +100,7 @@ def run_folder(context: Context) -> str:
         if not os.path.isdir(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             os.mkdir(path, mode)
-    replace.change_access(base, os.geteuid(), os.getegid(), 0o700, is_directory=True)
+    replace.make_directory(base, os.geteuid(), os.getegid(), 0o700)
     drop_oldest(context, NEWEST * 2 if context.run_id.endswith(UNDO) else NEWEST)
     os.mkdir(folder, 0o700)
     replace.sync(base)

@@ -32,7 +32,7 @@ MODULES = tuple(
     for name in (
         "backup.archive", "backup.database", "backup.pieces", "backup.state", "backup.timed_backup", "core.differences",
         "core.failure_reasons", "core.reading", "core.record", "core.replace", "core.resource",
-        "database.slurmdbd_settings",
+        "core.safe_paths", "database.slurmdbd_settings",
     )
 )  # fmt: skip
 """The modules of slurmfab that the backup program needs."""

@@ -1,0 +1,72 @@
+"""A directory of another user, who exchanges what is in it while root works there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+OTHER = 4711
+"""UID of the other user, where the tests run as root; elsewhere everybody may write to the directory."""
+
+ROUNDS = 300
+"""How often a step is repeated while another thread exchanges names."""
+
+
+def give_away(directory: Path) -> Path:
+    """Make a directory if it is missing, and let another user change it; return it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        os.chown(directory, OTHER, OTHER)
+    else:
+        directory.chmod(0o777)
+    return directory
+
+
+def state_of(directory: Path) -> dict[str, tuple[int, int, int, bytes]]:
+    """Owner, group, mode and content of a directory and of everything in it; changes nothing."""
+    found = {}
+    for path in (directory, *sorted(directory.rglob("*"))):
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        found[str(path)] = (status.st_uid, status.st_gid, status.st_mode, content)
+    return found
+
+
+@contextmanager
+def swapped(path: Path, target: Path) -> Iterator[None]:
+    """A context in which a thread exchanges a path, again and again, with a link to the target and back."""
+    away, ended = path.with_name(path.name + ".away"), threading.Event()
+
+    def swap() -> None:
+        while not ended.is_set():
+            for step in (
+                lambda: path.rename(away),
+                lambda: path.symlink_to(target),
+                path.unlink,
+                lambda: away.rename(path),
+            ):
+                with suppress(OSError):
+                    step()
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def insist(step: Callable[[], object], refusals: tuple[type[Exception], ...]) -> int:
+    """Repeat a step `ROUNDS` times, and return how often it succeeded; refusals are expected."""
+    succeeded = 0
+    for _ in range(ROUNDS):
+        try:
+            step()
+            succeeded += 1
+        except refusals:
+            pass
+    return succeeded
