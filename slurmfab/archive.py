@@ -58,16 +58,19 @@ class Part:
     path: Path
 
     def read(self) -> bytes:
-        """The whole part.
+        """The whole part, the same bytes that were verified.
 
         Raises:
-            InputError: it is larger than `MAX_WHOLE_SIZE`.
+            InputError: it is larger than `MAX_WHOLE_SIZE`, or the archive has changed since it was verified.
         """
         if self.size > MAX_WHOLE_SIZE:
             raise InputError(f"{self.path}: a file in it has {self.size} bytes; at most {MAX_WHOLE_SIZE} are allowed.")
         with self.path.open("rb") as file:
             file.seek(self.offset)
-            return file.read(self.size)
+            data = file.read(self.size)
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise InputError(f"{self.path} was changed while it was read. Nothing was changed; run again.")
+        return data
 
     def pieces(self, size: int, advice: str) -> Iterator[Piece]:
         """The part in pieces, each read when it is asked for.

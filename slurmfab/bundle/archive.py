@@ -24,7 +24,7 @@ class Bundle:
 
     Args:
         path: the file.
-        digest: of its manifest, which tells this bundle from others.
+        digest: SHA-256 of its manifest, which tells this bundle from others.
         suite: release of the distribution that it is for, by `VERSION_CODENAME` of os-release(5).
         architecture: Debian's name for it, such as `amd64`.
         slurm: the version of Slurm's packages in it.
@@ -49,10 +49,7 @@ class Bundle:
     @property
     def index(self) -> str:
         """The text of its Packages file."""
-        part = self.parts[INDEX]
-        with self.path.open("rb") as file:
-            file.seek(part.offset)
-            return file.read(part.size).decode()
+        return self.parts[INDEX].read().decode()
 
 
 def path_of(cluster_file: Path, suite: str, architecture: str) -> Path:
@@ -66,9 +63,14 @@ def path_of(cluster_file: Path, suite: str, architecture: str) -> Path:
     return cluster_file.with_name(f"{cluster_file.stem}.bundle-{suite}-{architecture}.tar")
 
 
+def paths_by_name(known: Inventory) -> dict[str, Path]:
+    """The paths of the bundles that a cluster file names, by these names; relative ones begin at its directory."""
+    return {name: known.path.parent / Path(name).expanduser() for name in known.cluster.bundle}
+
+
 def of_cluster(known: Inventory) -> tuple[Path, ...]:
-    """The paths of the bundles that a cluster file names; relative paths begin at the cluster file's directory."""
-    return tuple(known.path.parent / Path(name).expanduser() for name in known.cluster.bundle)
+    """The paths of the bundles that a cluster file names."""
+    return tuple(paths_by_name(known).values())
 
 
 def verified(path: Path) -> Bundle:
@@ -137,4 +139,5 @@ def description(bundle: Bundle) -> str:
         f"{format_size(bundle.path.stat().st_size)}",
         f"  made {bundle.made}, by {bundle.by}, with the package sources of {bundle.host}",
         f"  for: {', '.join(sorted(bundle.names))}",
+        f"  SHA-256 of its manifest: {bundle.digest}",
     ))  # fmt: skip

@@ -14,7 +14,7 @@ from slurmfab.agent.backup.archive import Archive
 from slurmfab.agent.core.resource import ResourceFailed
 from slurmfab.agent.packages.bundle_place import INDEX, checked
 from slurmfab.archive import format_size
-from slurmfab.bundle import archive
+from slurmfab.bundle import archive, pinned
 from slurmfab.engine import session
 from slurmfab.engine.requests import gather
 from slurmfab.engine.run import Run, RunOptions
@@ -61,6 +61,7 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     run = session.start(known, host, output, RunOptions("bundle"))
     try:
         path = collect(run, host, to)
+        pinned.pin(known, {pinned.name_in(known, path): archive.verified(path).digest})
     except SlurmfabError:
         session.print_failures(run)
         raise
@@ -207,10 +208,9 @@ def manifest(run: Run, source: HostFacts, index: str) -> dict[str, Any]:
 
 def summary(known: Inventory, bundle: archive.Bundle) -> str:
     """The text that the command ends with; it says how to use the bundle if the cluster file does not name it yet."""
-    lines = [archive.description(bundle)]
-    if bundle.path.absolute() not in [path.absolute() for path in archive.of_cluster(known)]:
-        is_beside = bundle.path.absolute().parent == known.path.absolute().parent
-        name = bundle.path.name if is_beside else str(bundle.path.absolute())
+    lines = [archive.description(bundle), f"{loading.lock_path(known.path)} has its SHA-256: commit both files."]
+    name = pinned.name_in(known, bundle.path)
+    if name not in known.cluster.bundle:
         key = f"[{', '.join((*known.cluster.bundle, name))}]" if known.cluster.bundle else name
         lines.append(f"To install packages from it, write into {known.path}:\nbundle: {key}")
     return "\n".join(lines)
@@ -223,16 +223,22 @@ def list_bundles(cluster: str) -> int:
         cluster: path of the cluster file; empty for the default one.
 
     Returns:
-        The exit code: 1 if one of them is missing or damaged.
+        The exit code: 1 if one of them is missing, damaged or another one than the lock has the digest of.
     """
     known = loading.load_named(cluster)
     beside = sorted(known.path.parent.glob(f"{known.path.stem}.bundle-*.tar"))
-    named = archive.of_cluster(known)
-    paths = tuple(dict.fromkeys((*named, *beside)))
+    names = {path: name for name, path in archive.paths_by_name(known).items()}
+    paths = tuple(dict.fromkeys((*names, *beside)))
 
     def describe(path: Path) -> str:
-        text = archive.description(archive.verified(path))
-        return text if path in named else f"{text}\n  not used: the key bundle in {known.path} does not name it"
+        bundle = archive.verified(path)
+        text = archive.description(bundle)
+        if path not in names:
+            return f"{text}\n  not used: the key bundle in {known.path} does not name it"
+        before = known.lock.bundles.get(names[path], bundle.digest)
+        if before != bundle.digest:
+            raise InputError(pinned.other_bundle(known, bundle, before))
+        return text
 
     if not paths:
         print(f"There is no bundle for {known.path}. Make one: {FAB} bundle.")  # noqa: T201 - the output of the command

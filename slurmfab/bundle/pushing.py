@@ -17,7 +17,8 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.packages.packages import Packages
 from slurmfab.archive import format_size
 from slurmfab.bundle.archive import Bundle
-from slurmfab.bundle.selection import bundles, lacking, newest_for, refusal
+from slurmfab.bundle.pinned import bundles, pin_first_uses
+from slurmfab.bundle.selection import lacking, newest_for, refusal
 from slurmfab.engine.requests import apply_request
 from slurmfab.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.hostlist import fold
@@ -81,7 +82,7 @@ def deliver(
         and on hosts that lack nothing, they are unchanged.
 
     Raises:
-        InputError: a bundle is missing or damaged.
+        InputError: a bundle is missing, damaged or another one than before.
     """
     names = {host: package_names(wanted) for host, wanted in resources.items() if package_names(wanted)}
     needing = {host: names[host] for host in names if plan_input.cluster.bundle and lacking(plan_input, host)}
@@ -105,12 +106,14 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
         The digest of the bundle that the packages came from, by host.
 
     Raises:
-        InputError: a bundle is missing or damaged.
+        InputError: a bundle is missing, damaged or another one than before.
     """
     found, sent, digests = bundles(run.inventory), SentBytes(run), dict[str, str]()
+    chosen = {host: newest_for(found, plan_input.facts[host]) for host in needing}
+    pin_first_uses(run, filter(None, chosen.values()))
 
     def push(host: str) -> str:
-        bundle = newest_for(found, plan_input.facts[host])
+        bundle = chosen[host]
         if bundle is None:
             raise HostFailed(host, refusal(found, plan_input.facts[host], needing[host], plan_input.slurm_version))
         send_to_host(run, host, bundle, needing[host], sent)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from slurmfab.agent.packages.packages import Packages
-from slurmfab.bundle import archive
 from slurmfab.bundle.archive import Bundle
+from slurmfab.bundle.pinned import bundles
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.plan.phases import packages
@@ -31,7 +31,7 @@ def refusals(inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) 
         The reason for each of these hosts, by name.
 
     Raises:
-        InputError: a bundle that is needed is missing or damaged; nothing was changed.
+        InputError: a bundle that is needed is missing, damaged or another one than before; nothing was changed.
     """
     reasons = {}
     for host in hosts:
@@ -41,15 +41,6 @@ def refusals(inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) 
             if reason:
                 reasons[host] = f"{reason} Nothing was changed there."
     return reasons
-
-
-def bundles(inventory: Inventory) -> tuple[Bundle, ...]:
-    """The bundles that the cluster file names, each of them verified.
-
-    Raises:
-        InputError: one is missing or damaged.
-    """
-    return tuple(archive.verified(path) for path in archive.of_cluster(inventory))
 
 
 def lacking(plan_input: PlanInput, host: str) -> tuple[str, ...]:

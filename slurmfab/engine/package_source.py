@@ -30,7 +30,7 @@ class PackageSource(Protocol):
             hosts: the hosts in question.
 
         Raises:
-            InputError: a file that is needed is missing or damaged.
+            InputError: a file that is needed is missing, damaged or another one than before.
         """
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
@@ -45,7 +45,7 @@ class PackageSource(Protocol):
             These resources, with packages to be installed from what was sent.
 
         Raises:
-            InputError: a file that is needed is missing or damaged.
+            InputError: a file that is needed is missing, damaged or another one than before.
         """
 
 

@@ -139,7 +139,7 @@ def exclude_without_packages(run: Run, plan_input: PlanInput) -> None:
     """Exclude the hosts that lack packages which the run's source of packages does not have.
 
     Raises:
-        InputError: a bundle that is needed is missing or damaged.
+        InputError: a bundle that is needed is missing, damaged or another one than before.
         DeployFailed: the controller is among these hosts.
     """
     for host, reason in run.packages.refusals(run.inventory, plan_input, run.remaining(run.hosts)).items():

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import subprocess
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 from conftest import SUITES, Stock
@@ -13,6 +18,8 @@ from lab_cluster import DeployedLab
 from lab_user import Person, snapshots, words_of
 
 from slurmfab import lab
+from slurmfab.agent.backup.archive import Archive
+from slurmfab.agent.packages.bundle_place import INDEX
 from slurmfab.bundle import archive
 
 pytestmark = pytest.mark.lab
@@ -46,6 +53,10 @@ class Dark:
     @property
     def bundle(self) -> Path:
         return archive.path_of(self.file, self.suite, self.hosts.on("ctl", "dpkg --print-architecture"))
+
+    @property
+    def lock(self) -> Path:
+        return self.file.with_name(f"{self.file.stem}.lock.json")
 
     def names_bundle(self, name: str) -> None:
         """Have the cluster file name this bundle, and no other."""
@@ -84,6 +95,53 @@ def test_a_bundle_when_it_is_made_then_it_is_whole_and_nothing_has_changed_where
     listed = dark.person.slurmfab("bundle", "--list")
     assert (listed.returncode, "not used" in listed.stdout) == (0, True)
     assert [path.name for path in dark.file.parent.iterdir() if ".new" in path.name] == []
+    assert json.loads(dark.lock.read_text())["bundles"] == {dark.bundle.name: made.digest}
+
+
+def poisoned(good: Path, place: Path) -> Path:
+    """A bundle as good as this one, for all that it says of itself, whose package munge leaves a mark as root."""
+    bundle, tree, deb = archive.verified(good), place / "tree", place / "deb"
+    debs = {name: good.read_bytes()[part.offset : part.offset + part.size] for name, part in bundle.parts.items()}
+    index = debs.pop(INDEX).decode()
+    name = next(name for name in debs if name.startswith("munge_"))
+    deb.write_bytes(debs[name])
+    subprocess.run(["dpkg-deb", "-R", str(deb), str(tree)], check=True)
+    script = (tree / "DEBIAN/postinst").read_text()
+    (tree / "DEBIAN/postinst").write_text(script.replace("\n", "\ntouch /root/poisoned\n", 1))
+    subprocess.run(["dpkg-deb", "--build", "-Zgzip", "-z1", str(tree), str(deb)], check=True, capture_output=True)
+    old, debs[name] = debs[name], deb.read_bytes()
+    sums = [hashlib.sha256(data).hexdigest() for data in (old, debs[name])]
+    index = index.replace(f"Size: {len(old)}\nSHA256: {sums[0]}", f"Size: {len(debs[name])}\nSHA256: {sums[1]}")
+    assert sums[1] in index
+    made = Archive(str(place), "poisoned")
+    for file, content in debs.items():
+        made.add(file, content)
+    made.add(INDEX, index.encode())
+    with tarfile.open(good) as tar:
+        manifest = json.load(cast(IO[bytes], tar.extractfile("manifest.json")))
+    return Path(made.finish({key: value for key, value in manifest.items() if key not in ("format", "parts")}))
+
+
+def test_a_bundle_that_somebody_has_exchanged_for_another_then_it_is_refused_and_no_host_gets_any_of_it(
+    dark: Dark, tmp_path: Path
+) -> None:
+    good, bad = dark.bundle.read_bytes(), poisoned(dark.bundle, tmp_path)
+    made, other = archive.verified(dark.bundle), archive.verified(bad)
+    assert (other.suite, other.slurm, other.made, other.by) == (made.suite, made.slurm, made.made, made.by)
+    dark.names_bundle(dark.bundle.name)
+    before = snapshots(dark.hosts, "ctl", "n1")
+    dark.bundle.write_bytes(bad.read_bytes())
+    try:
+        for task in ("deploy", "plan"):
+            refused = dark.person.slurmfab(task)
+            assert refused.returncode == 2, words_of(refused)
+            assert f"{dark.bundle.name} is another bundle than the one that was used or made before." in refused.stderr
+            assert (made.digest in refused.stderr, other.digest in refused.stderr) == (True, True)
+            assert "fab bundle --accept" in refused.stderr
+        assert dark.person.slurmfab("bundle", "--list").returncode == 1
+    finally:
+        dark.bundle.write_bytes(good)
+    assert snapshots(dark.hosts, "ctl", "n1") == before
 
 
 @pytest.mark.parametrize("trouble", ["damaged", "cut off", "missing"])
@@ -124,9 +182,15 @@ def test_a_deployer_that_is_killed_while_it_pushes_then_the_next_one_mends_what_
     # A release that is preferred, and of which no source is known while packages come from the bundle.
     dark.hosts.on("n1", "echo 'APT::Default-Release \"stable\";' >/etc/apt/apt.conf.d/90release")
 
+    # A lock of somebody who has not used this bundle before.
+    lock = json.loads(dark.lock.read_text())
+    dark.lock.write_text(json.dumps({**lock, "bundles": {}}))
+
     done = dark.person.slurmfab("deploy")
     assert done.returncode == 0, words_of(done)
     assert "of packages to n1 (" in words_of(done)
+    assert f"{dark.bundle.name} is used for the first time." in words_of(done)
+    assert json.loads(dark.lock.read_text())["bundles"] == {dark.bundle.name: made.digest}
     assert dark.hosts.on("n1", BROUGHT) == ""
     assert dark.hosts.on("n1", "dpkg --audit") == ""
     assert dark.hosts.on("n1", WAYS_OUT, check=False).split() == ["0", "0"]
