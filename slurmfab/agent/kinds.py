@@ -70,13 +70,22 @@ def build(request: Mapping[str, Any]) -> Resource:
         ValueError: the kind does not exist.
         TypeError: the fields are not those of the kind.
     """
-    if request.get("kind") not in KINDS:
-        raise ValueError("there is no resource of kind %s" % request.get("kind"))
-    module, _, name = KINDS[request["kind"]].partition(":")
-    resource: Resource = getattr(importlib.import_module("slurmfab.agent." + module), name)(
+    resource: Resource = class_of(request.get("kind"))(
         **{field: tuples(value) for field, value in request.items() if field != "kind"}
     )
     return resource
+
+
+def class_of(kind: Any) -> Any:
+    """The class of a kind of resources.
+
+    Raises:
+        ValueError: the kind does not exist.
+    """
+    if kind not in KINDS:
+        raise ValueError("there is no resource of kind %s" % kind)
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(importlib.import_module("slurmfab.agent." + module), name)
 
 
 def tuples(value: Any) -> Any:

@@ -6,6 +6,8 @@ import contextlib
 import json
 import shlex
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -20,6 +22,7 @@ from slurmfab.errors import (
     SudoPasswordWrong,
 )
 from slurmfab.ssh import modules, payload
+from slurmfab.ssh.answer_bounds import AnswerBounds, parse, text_of
 from slurmfab.ssh.sudo_password import ONE_TRY
 
 GREETING = f"{payload.GREETING}\n".encode()
@@ -28,8 +31,8 @@ GREETING = f"{payload.GREETING}\n".encode()
 SUDO_PROMPT = "slurmfab asks sudo for a password: "
 NO_PYTHON = ("not found", "No such file")
 
-SIGN_OF_LIFE = b"0\n"
-"""An empty frame, as a heartbeat: the agent does not answer it."""
+EMPTY_FRAME = b"0\n"
+"""A heartbeat: the agent does not answer it."""
 
 SILENCE_SECONDS = 30
 """After this time without any data a host counts as lost: the agent sends a heartbeat every 5 s, and a busy host sends
@@ -73,6 +76,9 @@ class Stream(Protocol):
     def close(self) -> None:
         """Close both directions; the agent ends when its input ends."""
 
+    def has_room(self) -> bool:
+        """Whether a few bytes can be sent without waiting for the host."""
+
 
 def command(*, become: bool) -> str:
     """The command that starts the agent; it is constant, so that no secret is in the process list."""
@@ -86,13 +92,16 @@ class Session:
     Args:
         host: its name, for messages.
         stream: input and output of the running command.
+        clock: returns seconds, as `time.monotonic`.
     """
 
-    def __init__(self, host: str, stream: Stream) -> None:
+    def __init__(self, host: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = host
         self.stream = stream
-        self.buffer = b""
-        self.noise: list[str] = []
+        self.clock = clock
+        self.buffer = bytearray()
+        self.bounds = AnswerBounds(host, {}, clock)
+        self.noise: deque[str] = deque(maxlen=3)
         self.sending = threading.Lock()
         self.known: frozenset[str] = frozenset()
         self.used_password = False
@@ -112,9 +121,10 @@ class Session:
             SudoPasswordWrong: sudo rejected the password.
             BecomeRefused: sudo refused, or is not installed.
             PythonMissing: python3 is not installed.
-            AgentFailed: the agent did not start.
+            AgentFailed: the agent did not start, or the output before its greeting exceeds the bounds.
             ConnectionLost: the connection ended.
         """
+        self.bounds = AnswerBounds(self.host, {}, self.clock)
         self.known = modules.names() if request is None else modules.needed(request)
         if not become:
             self.send_code()
@@ -144,10 +154,14 @@ class Session:
             self.stream.sendall(data)
 
     def beat(self) -> None:
-        """Send a heartbeat, unless other data is being sent, which serves as one."""
+        """Send a heartbeat, unless other data is being sent, which serves as one.
+
+        A host that reads nothing gets none: one thread sends the heartbeats of all hosts, and must not wait for it.
+        """
         if self.sending.acquire(blocking=False):
             try:
-                self.stream.sendall(SIGN_OF_LIFE)
+                if self.stream.has_room():
+                    self.stream.sendall(EMPTY_FRAME)
             finally:
                 self.sending.release()
 
@@ -161,22 +175,26 @@ class Session:
         Raises:
             ConnectionLost: the connection ended, or no data arrived in time.
             AnotherRun: another run has the host's lock.
-            AgentFailed: the agent reports an error.
+            AgentFailed: the agent reports an error, or its answer exceeds the bounds (`slurmfab.ssh.answer_bounds`).
         """
         body = json.dumps(request).encode("ascii")
         lacking = modules.needed(request) - self.known
         self.send((payload.more(lacking) if lacking else b"") + b"%d\n%s" % (len(body), body))
         self.known |= lacking
+        self.bounds = AnswerBounds(self.host, request, self.clock)
         answer: list[Line] = []
         failure: HostError | None = None
-        for line in self.lines():
+        for line, size in self.lines():
             # The answer is read to its end in any case: a line that is left would be taken for the next answer.
             if line.get("done"):
                 if failure:
                     raise failure
                 return tuple(answer)
             failure = failure or self.failure_in(line)
-            if not failure and "alive" not in line:
+            if failure:
+                continue
+            self.bounds.take(line, size)
+            if "alive" not in line:
                 answer += [] if "piece" in line else [line]
                 heard(line)
         raise failure or self.lost("the agent ended in the middle of its answer")
@@ -184,31 +202,35 @@ class Session:
     def failure_in(self, line: Line) -> HostError | None:
         """The error that a line of an answer reports; `None` if it reports none."""
         if "holder" in line:
-            return AnotherRun(self.host, line["holder"])
-        return AgentFailed(self.host, f"{line['error']}.") if "error" in line else None
+            return AnotherRun(self.host, text_of(line["holder"]))
+        return AgentFailed(self.host, f"{text_of(line['error'])}.") if "error" in line else None
 
-    def lines(self) -> Iterator[Line]:
-        """Yield the JSON lines that arrive; other lines are kept in `noise`, to explain a failure."""
+    def lines(self) -> Iterator[tuple[Line, int]]:
+        """Yield the JSON objects that arrive, each with its size; other lines are kept in `noise`, for errors."""
+        searched = 0
         while True:
-            line, newline, rest = self.buffer.partition(b"\n")
-            if newline:
-                self.buffer = rest
-                try:
-                    words = json.loads(line)
-                except ValueError:
-                    words = line.decode(errors="replace").strip()
-                if isinstance(words, dict):
-                    yield words
-                elif words:
-                    self.noise.append(str(words))
-            elif not self.receive():
-                return
+            end = self.buffer.find(b"\n", searched)
+            if end < 0:
+                searched = len(self.buffer)
+                if not self.receive():
+                    return
+                continue
+            searched = 0
+            value = parse(self.host, self.buffer[:end])
+            del self.buffer[: end + 1]
+            if isinstance(value, dict):
+                yield value, end
+                continue
+            self.bounds.pass_over(end + 1)
+            if value:
+                self.noise.append(text_of(value))
 
     def receive(self) -> bool:
         """Wait for more output; false at its end.
 
         Raises:
             ConnectionLost: no data arrived for SILENCE_SECONDS, not even a heartbeat.
+            AgentFailed: there is more than a host may send, or it comes too late.
         """
         try:
             data = self.stream.recv(65536)
@@ -217,11 +239,12 @@ class Session:
         except OSError as error:
             raise self.lost(str(error)) from error
         self.buffer += data
+        self.bounds.receive(len(data))
         return bool(data)
 
     def lost(self, why: str) -> ConnectionLost:
         """The error for a lost connection, with the last lines of output."""
-        words = " | ".join(self.noise[-3:])
+        words = " | ".join(self.noise)
         return ConnectionLost(
             self.host,
             f"the connection was lost: {why}{': ' + words if words else ''}. "

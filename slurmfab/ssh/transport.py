@@ -25,6 +25,18 @@ PROXIES = 8
 """The most connections by proxy commands that are opened at the same time. Usually all log in to the same jump host,
 whose sshd refuses some at random when ten logins are in progress (sshd_config(5), MaxStartups)."""
 
+SEND_SECONDS = 600
+"""Time limit for sending one request; a host that reads nothing is noticed after SILENCE_SECONDS."""
+
+SEND_BYTES = 65536
+"""Bytes that are handed to paramiko at once, which copies what it is given."""
+
+HEARTBEAT_BYTES = 64
+"""A window of at least so many bytes has room for a heartbeat."""
+
+OUTPUT_BYTES = 65536
+"""Bytes of apt-get's output that are kept, for its last line."""
+
 PYTHON_SECONDS = 600
 """Time limit for the installation of python3."""
 
@@ -73,8 +85,25 @@ class SshStream:
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self.channel = channel
-        self.sendall = channel.sendall
         self.close = channel.close
+
+    def sendall(self, data: bytes) -> None:
+        """Send all of it.
+
+        Raises:
+            TimeoutError: the host did not take it within the time limit.
+            OSError: the connection is broken.
+        """
+        deadline, rest = time.monotonic() + SEND_SECONDS, memoryview(data)
+        while rest:
+            rest = rest[self.channel.send(rest[:SEND_BYTES].tobytes()) :]
+            if rest and time.monotonic() > deadline:
+                raise TimeoutError(f"the host did not take a request within {SEND_SECONDS} s")
+
+    def has_room(self) -> bool:
+        """Whether a few bytes can be sent now: the host has opened the window, and no new SSH keys are negotiated."""
+        transport = self.channel.get_transport()
+        return self.channel.out_window_size > HEARTBEAT_BYTES and transport.clear_to_send.is_set()
 
     def recv(self, size: int) -> bytes:
         """Return at least one byte; empty at the end of the command.
@@ -221,12 +250,12 @@ class SshTransport:
         sudo = "sudo -S -p '' " if self.routes[host].become else ""
         channel = self.execute(host, f"{sudo}sh -c {shlex.quote(INSTALL_PYTHON)}")
         deadline = time.monotonic() + PYTHON_SECONDS
-        words: list[bytes] = []
+        words = b""
         try:
             if sudo and self.sudo.known:
                 channel.sendall(self.sudo.known.encode() + b"\n")
             while piece := channel.recv(65536):
-                words.append(piece)
+                words = (words + piece)[-OUTPUT_BYTES:]
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"apt-get did not finish within {PYTHON_SECONDS} s")
             code = channel.recv_exit_status()
@@ -237,7 +266,7 @@ class SshTransport:
             ) from error
         finally:
             channel.close()
-        output = b"".join(words).decode(errors="replace").strip()
+        output = words.decode(errors="replace").strip()
         if code == NO_APT:
             raise PythonMissing(host, "it has neither python3 nor apt-get; slurmfab supports Debian and Ubuntu.")
         if code != 0:

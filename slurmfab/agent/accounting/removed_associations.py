@@ -19,6 +19,7 @@ class AssociationsGone(Resource):
     """
 
     kind: ClassVar[str] = "associations-gone"
+    deadline: ClassVar[float] = 1800.0
     user: str
     cluster: str
     conf: str

@@ -55,6 +55,7 @@ class AccountTree(Resource):
     """
 
     kind: ClassVar[str] = "accounts"
+    deadline: ClassVar[float] = 1800.0
     cluster: str
     conf: str
     qos_keys: Tuple[KeyFields, ...]
@@ -144,6 +145,7 @@ class RestOfAccounts(AccountTree):
     """
 
     kind: ClassVar[str] = "accounts-rest"
+    deadline: ClassVar[float] = 1800.0
     prune: bool = False
 
     def wanted(self, context: Context) -> State:

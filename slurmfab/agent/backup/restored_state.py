@@ -33,6 +33,7 @@ class RestoredState(Resource):
     """
 
     kind: ClassVar[str] = "restored-state"
+    deadline: ClassVar[float] = 3600.0
     directory: str
     staged: str
     sha256: str
@@ -96,6 +97,7 @@ class RestoredFiles(Resource):
     """
 
     kind: ClassVar[str] = "restored-files"
+    deadline: ClassVar[float] = 3600.0
     directory: str
     staged: str
     sha256: str

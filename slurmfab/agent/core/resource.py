@@ -177,10 +177,12 @@ class Resource(Record):
     """The base class of all resource types.
 
     A resource type is a record whose fields describe the wanted state. It MUST define `kind`, `name()`, `wanted()`,
-    `actual()` and `converge()`; it MAY define the other methods.
+    `actual()` and `converge()`; it MAY define the other methods, and a `deadline` of its own.
     """
 
     kind: ClassVar[str] = ""
+    deadline: ClassVar[float] = 300.0
+    """Seconds after which a run goes on without a host that is still at work on it; a field `seconds` adds to it."""
 
     @property
     def id(self) -> str:

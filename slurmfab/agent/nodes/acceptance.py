@@ -45,6 +45,7 @@ class NodeAcceptance(Resource):
     """
 
     kind: ClassVar[str] = "node-trial"
+    deadline: ClassVar[float] = 600.0
     nodes: Tuple[str, ...]
     stamp: str
     seconds: int = 90

@@ -66,6 +66,7 @@ class JobsEnded(Resource):
     """
 
     kind: ClassVar[str] = "jobs-ended"
+    deadline: ClassVar[float] = 600.0
     ids: Tuple[str, ...]
     nodes: Tuple[str, ...]
     stamp: str

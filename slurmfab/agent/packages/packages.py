@@ -45,6 +45,7 @@ class Packages(Resource):
     """
 
     kind: ClassVar[str] = "packages"
+    deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
     bundle: str = ""
 

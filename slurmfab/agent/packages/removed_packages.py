@@ -23,6 +23,7 @@ class RemovedPackages(Resource):
     """
 
     kind: ClassVar[str] = "packages-gone"
+    deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
 
     def name(self) -> str:

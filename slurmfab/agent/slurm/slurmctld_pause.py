@@ -30,6 +30,7 @@ class SlurmctldPause(Resource):
     """
 
     kind: ClassVar[str] = "slurmctld-pause"
+    deadline: ClassVar[float] = 600.0
     paused: bool = True
     limit: int = 20
     grace: float = 0.0

@@ -25,6 +25,7 @@ class SlurmState(Resource):
     """
 
     kind: ClassVar[str] = "slurm-state"
+    deadline: ClassVar[float] = 1200.0
     path: str
     before: str
 

@@ -8,7 +8,7 @@ import pytest
 
 from slurmfab.errors import ConnectionLost
 from slurmfab.ssh.heartbeat import Heartbeat
-from slurmfab.ssh.session import SIGN_OF_LIFE, Session
+from slurmfab.ssh.session import EMPTY_FRAME, Session
 
 PATIENCE = 10
 
@@ -34,11 +34,12 @@ class Stream:
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
+        self.reads = True
         self.is_stuck = threading.Event()
         self.goes_on = threading.Event()
 
     def sendall(self, data: bytes) -> None:
-        if data != SIGN_OF_LIFE:
+        if data != EMPTY_FRAME:
             self.is_stuck.set()
             assert self.goes_on.wait(PATIENCE)
         self.sent.append(data)
@@ -47,6 +48,9 @@ class Stream:
         return b""
 
     def close(self) -> None: ...
+
+    def has_room(self) -> bool:
+        return self.reads
 
 
 def test_every_session_gets_signs_of_life_also_beside_one_that_is_broken() -> None:
@@ -79,3 +83,10 @@ def test_a_sign_of_life_never_gets_into_the_middle_of_a_request_nor_waits_for_it
     sender.join(PATIENCE)
     session.beat()
     assert stream.sent == [b"0\n", b"5\nhello", b"0\n"]
+
+
+def test_a_host_that_reads_nothing_when_others_get_signs_of_life_then_is_passed_over() -> None:
+    stream = Stream()
+    stream.reads = False
+    Session("n1", stream).beat()
+    assert stream.sent == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -21,6 +21,7 @@ from slurmfab.errors import (
     SudoPasswordWrong,
 )
 from slurmfab.ssh import modules
+from slurmfab.ssh.answer_bounds import ANSWER_BYTES, CHATTER_BYTES, OTHER_BYTES, START_BYTES, TEXT_LENGTH, AnswerBounds
 from slurmfab.ssh.payload import BOOT, payload
 from slurmfab.ssh.payload import GREETING as GREETING_TEXT
 from slurmfab.ssh.session import GREETING, SUDO_PROMPT, Line, Session, command
@@ -31,6 +32,9 @@ PASSWORD = "correct horse"
 DONE = b'{"done": true}\n'
 
 Said = bytes | Exception
+KEY = {"kind": "ssh-key", "user": "slurm", "home": "/var/lib/slurm/home"}
+TWO_KEYS = {"op": "apply", "dry_run": True, "resources": [KEY, {**KEY, "user": "munge"}]}
+ALIVE = b'{"alive": true, "at": "ssh-key:slurm", "seconds": 5.0}\n'
 
 
 class Script:
@@ -54,12 +58,17 @@ class Script:
 
     def recv(self, size: int) -> bytes:  # noqa: ARG002
         piece = self.says.pop(0) if self.says else b""
+        if isinstance(piece, Later):
+            piece.clock.now += piece.seconds
         if isinstance(piece, Exception):
             raise piece
         return piece
 
     def close(self) -> None:
         self.is_closed = True
+
+    def has_room(self) -> bool:
+        return True
 
 
 def started(*says: Said, become: bool = False, password: str = "") -> tuple[Session, Script]:
@@ -78,9 +87,39 @@ def refused(*says: Said, become: bool = False, password: str = "", deaf: bool = 
     return caught.value
 
 
-def answer(*says: Said, heard: Callable[[Line], None] = lambda _: None) -> tuple[Line, ...]:
-    session, _ = started(GREETING, *says)
-    return session.ask({"op": "facts"}, heard)
+def answer(
+    *says: Said, heard: Callable[[Line], None] = lambda _: None, request: Line | None = None, clock: Clock | None = None
+) -> tuple[Line, ...]:
+    session = Session("n1", Script(GREETING, *says), clock or Clock())
+    session.start(become=False)
+    return session.ask(request or {"op": "facts"}, heard)
+
+
+class Clock:
+    """A clock that a test moves on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def later(self, seconds: float, says: Said) -> Later:
+        """Output that comes after some seconds."""
+        return Later(self, seconds, says)
+
+
+class Later(bytes):
+    """Output of a script that moves a clock on when it is read."""
+
+    clock: Clock
+    seconds: float
+
+    def __new__(cls, clock: Clock, seconds: float, says: Said) -> Later:
+        assert isinstance(says, bytes)
+        later = super().__new__(cls, says)
+        later.clock, later.seconds = clock, seconds
+        return later
 
 
 def test_the_greeting_is_the_one_that_the_boot_code_prints() -> None:
@@ -162,7 +201,8 @@ def test_a_host_that_keeps_silent_before_the_greeting_is_lost() -> None:
 
 def test_an_answer_is_its_lines_without_signs_of_life_and_without_the_last() -> None:
     heard: list[Line] = []
-    lines = answer(b'{"alive": true}\n{"outcome": 1}\n{"alive"', b': true}\n{"outcome": 2}\n', DONE, heard=heard.append)
+    says = b'{"alive": true}\n{"outcome": 1}\n{"alive"', b': true}\n{"outcome": 2}\n', DONE
+    lines = answer(*says, heard=heard.append, request=TWO_KEYS)
     assert lines == ({"outcome": 1}, {"outcome": 2})
     assert tuple(heard) == lines
 
@@ -196,8 +236,9 @@ def test_a_request_after_one_that_failed_gets_its_own_answer(failed: bytes, erro
 
 def test_lines_after_an_error_are_part_of_no_answer() -> None:
     heard: list[Line] = []
+    says = b'{"outcome": 1}\n{"error": "first"}\n{"outcome": 2}\n{"error": "second"}\n', DONE
     with pytest.raises(AgentFailed, match=r"^n1: first\.$"):
-        answer(b'{"outcome": 1}\n{"error": "first"}\n{"outcome": 2}\n{"error": "second"}\n', DONE, heard=heard.append)
+        answer(*says, heard=heard.append, request=TWO_KEYS)
     assert heard == [{"outcome": 1}]
 
 
@@ -211,7 +252,7 @@ def test_an_error_of_the_agents_is_told() -> None:
     [
         ((TimeoutError(),), "no data for 30 s"),
         ((OSError("reset by peer"),), "reset by peer"),
-        ((b'{"outcome": 1}\n',), "the agent ended in the middle of its answer"),
+        ((b'{"facts": {}}\n',), "the agent ended in the middle of its answer"),
         ((b"Killed\n",), "the agent ended in the middle of its answer: Killed."),
     ],
 )
@@ -278,3 +319,111 @@ def test_a_later_request_when_it_needs_further_modules_brings_them_once_and_in_f
     assert code.startswith(MODULES)
     assert names_in(code.removeprefix(MODULES)) == modules.needed(COMPARE) - modules.needed(FACTS)
     assert [json.loads(one) for one in (facts, first, second)] == [FACTS, COMPARE, COMPARE]
+
+
+def endless(piece: bytes, most: int) -> Iterator[bytes]:
+    """A host that does not stop; more than `most` bytes of it are never read."""
+    for _ in range(most // len(piece) + 2):
+        yield piece
+    pytest.fail("this host is read on and on")
+
+
+@pytest.mark.parametrize("piece", [b"motd\n" * 10_000, b"x" * 60_000], ids=["lines", "one line"])
+def test_output_before_the_greeting_when_it_does_not_end_then_the_host_is_left_out(piece: bytes) -> None:
+    says = Script()
+    says.recv = lambda _: next(flood)  # type: ignore[method-assign]
+    flood = endless(piece, START_BYTES)
+    with pytest.raises(AgentFailed, match=r"^n1: the start of the agent exceeds 0\.25 MiB"):
+        Session("n1", says).start(become=False)
+
+
+@pytest.mark.parametrize(
+    ("piece", "most", "reason"),
+    [
+        (b"x" * 60_000, ANSWER_BYTES["facts"], "exceeds 8 MiB"),
+        (b"noise\n" * 10_000, CHATTER_BYTES, "is lost in other output"),
+        (b"\n" * 60_000, CHATTER_BYTES, "is lost in other output"),
+        (ALIVE * 1000, CHATTER_BYTES, "is lost in other output"),
+    ],
+    ids=["one line", "noise", "empty lines", "signs of life"],
+)
+def test_an_answer_when_it_does_not_end_then_the_host_is_left_out_and_little_is_kept(
+    piece: bytes, most: int, reason: str
+) -> None:
+    script = Script(GREETING)
+    session = Session("n1", script)
+    session.start(become=False)
+    script.recv = lambda _: next(flood)  # type: ignore[method-assign]
+    flood = endless(piece, most)
+    with pytest.raises(AgentFailed, match=rf"^n1: its answer to 'facts' {reason}"):
+        session.ask(FACTS)
+    assert len(session.noise) <= 3
+
+
+def test_pieces_of_a_large_file_when_they_are_more_than_an_answer_may_have_then_all_of_them_come() -> None:
+    piece = b'{"piece": "%s"}\n' % (b"A" * 1_000_000)
+    heard: list[Line] = []
+    says = [piece] * (OTHER_BYTES // len(piece) + 2)
+    request = {"op": "save"}
+    lines = answer(*says, b'{"saved": {}}\n', DONE, heard=heard.append, request=request)
+    assert (lines, len(heard)) == (({"saved": {}},), len(says) + 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"facts": {}, "evil": 1}', "contains 'evil', which is unknown"),
+        (b'{"outcome": {}}', "contains 'outcome', which is unknown"),
+        (b'{"alive": true, "facts": {}}', "contains 'facts', which is unknown"),
+        (b"{}", "contains an empty line"),
+        (b'{"facts": {}}\n{"facts": {}}', "has more values than were asked for"),
+        (b'{"facts": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "is nested too deeply"),
+        (b"[" * 100_000, "is nested too deeply"),
+    ],
+)
+def test_a_line_that_nobody_asked_for_when_it_comes_then_the_host_is_left_out(line: bytes, reason: str) -> None:
+    with pytest.raises(AgentFailed) as caught:
+        answer(line + b"\n", DONE)
+    assert caught.value.host == "n1"
+    assert reason in caught.value.reason
+
+
+@pytest.mark.parametrize("holder", ["null", "[[]]", '{"a": 1}', '"' + "x" * 100_000 + '"'])
+def test_an_error_when_it_is_no_text_or_a_long_one_then_the_message_is_short(holder: str) -> None:
+    for name in ("error", "holder"):
+        with pytest.raises(HostError) as caught:
+            answer(f'{{"{name}": {holder}}}\n'.encode(), DONE)
+        assert len(str(caught.value)) < 2 * TEXT_LENGTH
+
+
+def test_a_resource_when_it_is_beyond_its_deadline_then_it_is_named_although_the_agent_is_alive() -> None:
+    clock = Clock()
+    signs = [clock.later(5, ALIVE) for _ in range(61)]
+    late = b'{"outcome": 1}\n'
+    with pytest.raises(AgentFailed, match=r"^n1: ssh-key:munge has not ended after 305 s \(the limit is 300 s\)"):
+        answer(clock.later(299, late), *signs, late, DONE, request=TWO_KEYS, clock=clock)
+
+
+@pytest.mark.parametrize(
+    ("resource", "seconds"),
+    [
+        (KEY, 300),
+        ({"kind": "packages", "names": ["munge"]}, 7200),
+        ({"kind": "listening", "ports": [], "seconds": 60}, 360),
+    ],
+)
+def test_a_kind_of_resource_when_it_may_take_long_then_its_deadline_is_later(resource: Line, seconds: float) -> None:
+    bounds = AnswerBounds("n1", {"op": "apply", "resources": [resource]}, Clock())
+    assert bounds.limit() == seconds
+
+
+def test_facts_when_they_do_not_come_then_the_host_is_left_out_in_time_however_often_it_is_alive() -> None:
+    clock = Clock()
+    with pytest.raises(AgentFailed, match=r"its answer to 'facts' has not ended after 12. s \(the limit is 120 s\)"):
+        answer(*[clock.later(5, ALIVE) for _ in range(1000)], clock=clock)
+
+
+def test_an_agent_that_drips_before_it_greets_when_its_time_is_over_then_the_host_is_left_out() -> None:
+    clock = Clock()
+    with pytest.raises(AgentFailed, match="the start of the agent has not ended"):
+        Session("n1", Script(*[clock.later(25, b".")] * 100), clock).start(become=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,10 @@ class Channel:
             self.inbox = GREETING
         elif data.startswith(b'{"', data.find(b"\n") + 1):
             self.inbox = b'{"facts": {}}\n{"done": true}\n'
+
+    def send(self, data: bytes) -> int:
+        self.sendall(data)
+        return len(data)
 
     def recv(self, size: int) -> bytes:
         data, self.inbox = self.inbox[:size], self.inbox[size:]
@@ -254,6 +259,27 @@ def test_an_end_that_came_with_the_connections_end_is_told_from_the_end_of_a_com
     else:
         with pytest.raises(OSError, match="the host or the network to it is down"):
             stream.recv(1000)
+
+
+@pytest.mark.parametrize(
+    ("window", "has_keys", "has_room"),
+    [(2097152, True, True), (1, True, False), (0, True, False), (2097152, False, False)],
+)
+def test_a_heartbeat_when_the_host_reads_nothing_or_negotiates_keys_then_is_not_waited_for(
+    window: int, has_keys: bool, has_room: bool
+) -> None:
+    class Reading(Connection):
+        clear_to_send = threading.Event()
+
+    class Deaf(Channel):
+        out_window_size = window
+
+        def get_transport(self) -> Connection:
+            return Reading()
+
+    if has_keys:
+        Reading.clear_to_send.set()
+    assert SshStream(Deaf("")).has_room() == has_room  # type: ignore[arg-type]
 
 
 def test_agents_get_signs_of_life_from_the_first_session_until_the_transport_is_closed() -> None:
