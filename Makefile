@@ -10,19 +10,31 @@ LAB_PACKAGES := systemd-container mmdebstrap debian-archive-keyring iproute2 nft
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
 
-.PHONY: help setup lab-packages demo demo-down test test-fast unit lint format bench clean
+PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
+LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+  --no-python-downloads --custom-compile-command 'make constraints'
+
+.PHONY: help setup constraints lab-packages demo demo-down test test-fast unit lint format bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready  ## a virtual environment with slurmfab and what its tests need
 
-$(VENV)/.ready: setup.cfg pyproject.toml
+$(VENV)/.ready: setup.cfg pyproject.toml constraints-dev.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	  echo "Installing with apt: python3-venv"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq python3-venv; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP_INSTALL) --require-hashes --requirement constraints-dev.txt
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
+
+constraints:  ## pin anew what slurmfab installs, with hashes: the newest versions that setup.cfg allows
+	$(PYTHON) -m venv build/uv
+	build/uv/bin/pip install --quiet --disable-pip-version-check uv
+	sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml > build/build-requires.in
+	$(LOCK_PINS) setup.cfg build/build-requires.in --output-file constraints.txt
+	$(LOCK_PINS) setup.cfg build/build-requires.in --extra dev --constraint constraints.txt --output-file constraints-dev.txt
 
 lab-packages:  ## the Debian packages that the lab needs, if any is missing
 	@missing="$(strip $(call MISSING,$(LAB_PACKAGES)))"; [ -z "$$missing" ] || { \

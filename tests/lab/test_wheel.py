@@ -25,9 +25,17 @@ SPEC = LabSpec(name="hwheel", suite="trixie", nodes=1)
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with an environment that has the pinned packages and no slurmfab."""
+    place = tmp_path_factory.mktemp("fresh")
+    subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True)
+    pip(place, "install", "--require-hashes", "-r", str(TOP / "constraints.txt"))
+    return place
+
+
+@pytest.fixture(scope="module")
+def wheel(place: Path) -> Path:
     """The wheel, built from a copy of the sources."""
-    place = tmp_path_factory.mktemp("wheel")
     sources = place / "sources"
     sources.mkdir()
     for name in SOURCES:
@@ -35,16 +43,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(TOP / name, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(TOP / name, sources)
-    pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(place), str(sources))
+    pip(place, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(place), str(sources))
+    shutil.rmtree(sources)
     return next(place.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
-def person(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """Somebody who has installed the wheel and has no source tree."""
-    place = tmp_path_factory.mktemp("fresh")
-    subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True)
-    pip(str(place / "venv/bin/python"), "install", str(wheel))
+def person(place: Path, wheel: Path) -> Person:
+    """Somebody who has installed the wheel as the quickstart says, and has no source tree."""
+    pip(place, "install", "--no-deps", "--no-index", str(wheel))
+    pip(place, "check")
     return replace(Person.at(place), program=(str(place / "venv/bin/slurmfab"),))
 
 
@@ -54,8 +62,9 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
         yield made
 
 
-def pip(python: str, *words: str) -> None:
-    """Run pip, with whatever this machine has told it of package indexes."""
+def pip(place: Path, *words: str) -> None:
+    """Run pip in the environment, with whatever this machine has told it of package indexes."""
+    python = str(place / "venv/bin/python")
     done = subprocess.run(
         [python, "-m", "pip", "--quiet", *words], capture_output=True, text=True, timeout=300, check=False
     )
