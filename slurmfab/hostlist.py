@@ -110,6 +110,29 @@ def entries(hostlist: str) -> list[str]:
     return found
 
 
+def count_names(text: str) -> int:
+    """How many names a hostlist has, found without expanding it; for other texts, one more than they have commas.
+
+    >>> count_names("mn01,cn[01-04,07]"), count_names("n[1-2],")
+    (6, 2)
+    """
+    if "[" not in text:
+        return text.count(",") + 1
+    try:
+        return sum(_count_entry(entry) for entry in entries(text))
+    except HostlistError:
+        return text.count(",") + 1
+
+
+def _count_entry(entry: str) -> int:
+    """How many names one entry has; at most `MOST_HOSTS`, since a longer one is refused."""
+    count = 1
+    for ranges in re.findall(r"\[([^]]*)\]", entry):
+        matches = map(_RANGE.fullmatch, map(str.strip, ranges.split(",")))
+        count *= sum(max(0, int(match[2] or match[1]) - int(match[1]) + 1) for match in matches if match)
+    return min(count, MOST_HOSTS)
+
+
 def expand_files(files: str) -> tuple[str, ...]:
     """Expand a list of device files as in gres.conf(5); a text that is not such a list is returned unchanged.
 

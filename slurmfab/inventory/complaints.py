@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from slurmfab.errors import ClusterFileError
 from slurmfab.inventory.accounting import Database, User
 from slurmfab.inventory.cluster import Cluster, NodeGroup, Partition, Ssh
-from slurmfab.inventory.reading import Complaint, Document, Place, is_slurms
+from slurmfab.inventory.reading import MOST_COMPLAINTS, Complaint, Document, Place, is_slurms
 from slurmfab.inventory.rules.cluster import broken
 from slurmfab.inventory.slurm_settings import NODE_KEYS_OF_SLURMFAB, mistakes
 from slurmfab.slurm import keys
@@ -47,7 +47,7 @@ def cluster_from(document: Document, where: str) -> Cluster:
         where: the file's name, for complaints.
 
     Raises:
-        ClusterFileError: the document has mistakes; all of them, in the order of the lines.
+        ClusterFileError: the document has mistakes; all of them, or the first of very many, in the order of the lines.
     """
     complaints = list(document.complaints)
     shape = copy.deepcopy(document.shape)
@@ -56,7 +56,7 @@ def cluster_from(document: Document, where: str) -> Cluster:
             cluster = Cluster.model_validate(shape)
             mistakes("Cluster", broken(cluster))
         except ValidationError as error:
-            found = error.errors(include_url=False)
+            found = error.errors(include_url=False)[:MOST_COMPLAINTS]
             complaints += [_complaint(detail, document) for detail in found]
             if not _take_out(shape, [detail["loc"] for detail in found]):
                 break
@@ -64,7 +64,7 @@ def cluster_from(document: Document, where: str) -> Cluster:
             if not complaints:
                 return cluster
             break
-    raise ClusterFileError(tuple(_in_words(complaint, where) for complaint in _in_order(complaints)))
+    raise ClusterFileError(tuple(_lines(complaints, where)))
 
 
 def place_in_words(place: Place) -> str:
@@ -81,6 +81,14 @@ def place_in_words(place: Place) -> str:
         elif not is_ours:
             words += f".{part}" if words else part
     return words
+
+
+def _lines(complaints: Iterable[Complaint], where: str) -> Iterator[str]:
+    """Yield a line for each complaint, up to `MOST_COMPLAINTS`, and one more if there may be more of them."""
+    ordered = _in_order(complaints)
+    yield from (_in_words(complaint, where) for complaint in ordered[:MOST_COMPLAINTS])
+    if len(ordered) >= MOST_COMPLAINTS:
+        yield f"{where}: there may be more mistakes; these are {MOST_COMPLAINTS} of them."
 
 
 def _in_order(complaints: Iterable[Complaint]) -> list[Complaint]:

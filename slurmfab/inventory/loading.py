@@ -14,6 +14,9 @@ from slurmfab.program_name import FAB
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
 
+MOST_BYTES = 16 * 1024 * 1024
+"""Size of the largest cluster file; one that lists 65,536 nodes and their addresses one by one has a third of that."""
+
 DEFAULT_PATH = Path("configs/cluster.yaml")
 PATH_VARIABLE = "SLURMFAB_CLUSTER"
 
@@ -76,10 +79,14 @@ def read_text(path: Path) -> str:
     """Read the text of a cluster file, with its line ends unchanged.
 
     Raises:
-        InputError: the file does not exist, cannot be read, or is not UTF-8.
+        InputError: the file does not exist, cannot be read, is too large, or is not UTF-8.
     """
     try:
-        return path.read_bytes().decode()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(f"{path}: this is no cluster file: it has more than {MOST_BYTES >> 20} MiB.")
+        return data.decode()
     except FileNotFoundError:
         raise InputError(
             f"There is no cluster file {path}. `{FAB} deploy --hosts 'n1,n[2-5]'` makes one, with the first host as "

@@ -28,6 +28,9 @@ _WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "users": (),
 }
 _DEEPEST = 10
+MOST_COMPLAINTS = 200
+"""The most mistakes that are reported at once; one wrong hostlist can be 65,536 of them."""
+
 _TAGS = frozenset(TAG + name for name in ("str", "int", "float", "bool", "null", "seq", "map", "timestamp"))
 
 
@@ -178,4 +181,5 @@ def _zipped(names: str, node: Node, place: Place, document: Document) -> dict[st
 
 
 def _complain(document: Document, node: Node, place: Place, reason: str) -> None:
-    document.complaints.append(Complaint(node.start_mark.line + 1, place, reason))
+    if len(document.complaints) < MOST_COMPLAINTS:
+        document.complaints.append(Complaint(node.start_mark.line + 1, place, reason))

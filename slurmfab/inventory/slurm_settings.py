@@ -6,10 +6,13 @@ Keys in `CamelCase` are Slurm's and are passed through unchanged, so that new re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from slurmfab.inventory.reading import MOST_COMPLAINTS
 
 Place = tuple[str | int, ...]
 
@@ -75,7 +78,7 @@ def _one_value(text: str) -> str:
 
 
 def mistakes(title: str, found: Iterator[tuple[Place, str]]) -> None:
-    """Raise all mistakes at once.
+    """Raise all mistakes at once, or the first of very many.
 
     Args:
         title: the name of the validated model or key, for pydantic.
@@ -86,7 +89,7 @@ def mistakes(title: str, found: Iterator[tuple[Place, str]]) -> None:
     """
     errors = [
         InitErrorDetails(type=PydanticCustomError("mistake", "{reason}", {"reason": reason}), loc=place, input=None)
-        for place, reason in found
+        for place, reason in islice(found, MOST_COMPLAINTS)
     ]
     if errors:
         raise ValidationError.from_exception_data(title, errors)

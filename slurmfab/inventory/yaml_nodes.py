@@ -2,7 +2,7 @@
 
 PyYAML reads YAML 1.1, where `no` is false, `010` is 8 and the last of two equal keys is used. So this module uses only
 its events and interprets them itself, with `reading`: scalars as in YAML 1.2's core schema, except that numbers remain
-text; one document; and limits on depth and size, so that no file takes long or exhausts the stack.
+text; one document; and limits on depth and size, so that no file takes long or exhausts stack or memory.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from yaml.events import (
 )
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
+from slurmfab import hostlist
 from slurmfab.errors import ClusterFileError
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ _STRICT_ABOUT_TABS: Any = yaml.SafeLoader
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEEPEST = 64
 _MOST_ALIASED = 250_000
+_MOST_VALUES = 1_000_000
+_VALUE_LENGTH = 1000
+"""A text counts as one more value for each so many characters, and a hostlist as its hosts."""
+
 # Control characters; and characters that end a line for PyYAML, or are invisible in editors, but are text in YAML 1.2.
 _REFUSED = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff" + BYTE_ORDER_MARK + "]"
@@ -103,8 +108,8 @@ def compose(text: str, where: str) -> MappingNode:
 class _Composer:
     """Makes nodes from events without recursion, so that a deep file needs no deep stack.
 
-    An alias becomes the node with the anchor. The values of all aliases are counted, so that a short file cannot expand
-    to a huge one.
+    An alias becomes the node with the anchor. All values are counted, those of aliases and the hosts of hostlists too,
+    so that a short file cannot expand to a huge one.
 
     Args:
         where: the file's name, for complaints.
@@ -123,7 +128,7 @@ class _Composer:
         """The root node of the document; `None` for an empty text."""
         for event in events:
             if isinstance(event, ScalarEvent):
-                self._add(event.anchor, _scalar(event))
+                self._add(event, _scalar(event), _size(event.value))
             elif isinstance(event, CollectionStartEvent):
                 self._begin(event)
             elif isinstance(event, CollectionEndEvent):
@@ -134,19 +139,22 @@ class _Composer:
                 self._check_document(event)
         return self._values[0] if self._values else None
 
-    def _add(self, anchor: str | None, node: Node) -> None:
+    def _add(self, event: Any, node: Node, size: int = 1) -> None:
+        """Add a node, which counts as so many values."""
         self._values.append(node)
-        self._count += 1
-        if anchor:
-            self._anchors[anchor] = node
-            self._sizes[anchor] = 1
+        self._count += size
+        if self._count > _MOST_VALUES:
+            raise self._refusal(event, f"the file has more than {_MOST_VALUES} values and hosts up to here.")
+        if event.anchor:
+            self._anchors[event.anchor] = node
+            self._sizes[event.anchor] = size
 
     def _begin(self, event: CollectionStartEvent) -> None:
         """Begin a mapping or a list."""
         if len(self._open) >= _DEEPEST:
             raise self._refusal(event, f"it is nested more than {_DEEPEST} levels deep.")
         node, before = _collection(event), self._count
-        self._add(event.anchor, node)
+        self._add(event, node)
         self._open.append(_Open(node, self._values, event.anchor or "", before))
         self._values = []
 
@@ -184,6 +192,11 @@ class _Composer:
 
     def _refusal(self, event: Event, reason: str) -> ClusterFileError:
         return ClusterFileError((f"{self._where}:{_mark(event).line + 1}: {reason}",))
+
+
+def _size(text: str) -> int:
+    """How many values a text counts as: one for each host of a hostlist, and more for a very long text."""
+    return hostlist.count_names(text) + len(text) // _VALUE_LENGTH
 
 
 def _mark(event: Event) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from slurmfab.errors import HostlistError
 from slurmfab.hostlist import (
     Endpoint,
+    count_names,
     expand,
     expand_endpoints,
     expand_files,
@@ -315,3 +316,22 @@ def test_names_when_folded_and_expanded_then_are_the_same_in_the_same_order(seed
         assert sorted(expand(fold(names))) == sorted(names)
         assert fold(reversed(names)) == fold(names)
         assert len(fold(names)) <= len(",".join(names))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["n1", "n[1-3]", "n1,n[001-1000],m[1-2,4]", "r[1-3]n[01-10]", "n[7]", " n7 , n[1-2] ", "n[1-65536]"],
+)
+def test_the_names_of_a_hostlist_are_counted_without_expanding_it(text: str) -> None:
+    assert count_names(text) == len(expand(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 1), ("a,b", 2), ("n[1-2", 1), ("x[a-b],y", 1), ("n[1-999999999]", 65536), ("n[1-99999][1-99999],m", 65537),
+        ("n[9-1]", 0), ("[], []", 0),
+    ],
+)  # fmt: skip
+def test_other_texts_are_counted_quickly_too(text: str, count: int) -> None:
+    assert count_names(text) == count

@@ -126,7 +126,7 @@ class Archive:
             except FileExistsError:
                 number += 1
                 continue
-            sync(self.directory)
+            sync(os.path.abspath(self.directory))
             return path
 
     def abandon(self) -> None:

@@ -451,3 +451,30 @@ def test_schema_when_read_by_an_editor_then_slurms_keys_stand_beside_slurmfabs()
     assert "NodeAddr" not in group["properties"]
     assert schema["$defs"]["Partition"]["required"] == ["PartitionName", "Nodes"]
     assert all("description" in value or "$ref" in value for value in schema["properties"].values())
+
+
+def test_a_file_when_it_is_larger_than_any_cluster_file_then_is_refused_unread(tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "MOST_BYTES", 1000)
+    (tmp_path / "cluster.yaml").write_text("#" * 1001)
+
+    with pytest.raises(InputError, match="it has more than"):
+        loading.read_text(tmp_path / "cluster.yaml")
+
+
+def test_a_file_when_it_never_ends_then_is_refused():
+    with pytest.raises(InputError, match="it has more than 16 MiB"):
+        loading.read_text(Path("/dev/zero"))
+
+
+def test_complaints_when_one_line_is_wrong_for_very_many_hosts_then_are_the_first_of_them():
+    found = complaints(SMALL + "addresses: {'x[1-60000]': '10.[1-6].[1-100].[1-100]'}\n")
+
+    assert len(found) == 201
+    assert '"x1" is not a host of the cluster' in found[0]
+    assert found[-1].endswith("there may be more mistakes; these are 200 of them.")
+
+
+def test_complaints_when_there_are_very_many_wrong_keys_then_are_the_first_of_them():
+    found = complaints(SMALL + "".join(f"x{number}: 1\n" for number in range(300)))
+
+    assert len(found) == 201

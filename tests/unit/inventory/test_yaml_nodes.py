@@ -181,6 +181,44 @@ def test_aliases_when_they_stand_for_very_many_values_then_are_refused_before_th
 
 
 @pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "a: &h n[1-60000]\nb: [*h, *h]\nc:\n  - *h\n  - *h\n  - *h\n",
+            "6: its aliases stand for more than 250000 values.",
+        ),
+        (
+            f"a: &h {','.join('x' * 60_000)}\nb: [*h, *h, *h, *h, *h]\n",
+            "2: its aliases stand for more than 250000 values.",
+        ),
+        ("a: &h [n[1-60000]]\n", "1: this is not valid YAML"),
+        (
+            f"a: &h {'x' * 500_000}\nb: [{', '.join(['*h'] * 501)}]\n",
+            "2: its aliases stand for more than 250000 values.",
+        ),
+        (
+            "a:\n" + "".join(f"  m{n}[1-60000]: {n}.0.[1-600].[1-100]\n" for n in range(99)),
+            "10: the file has more than 1000000",
+        ),
+        (
+            "a:\n" + "".join(f"  - n{n}[1-60000]\n" for n in range(99)),
+            "18: the file has more than 1000000 values and hosts",
+        ),
+    ],
+    ids=["ranges", "lists of names", "no yaml", "long texts", "zipped", "no alias at all"],
+)
+def test_hostlists_and_long_texts_when_a_short_file_stands_for_very_much_then_are_refused_before_that_is_there(
+    text: str, complaint: str
+) -> None:
+    assert complaints(text)[0].startswith(complaint)
+
+
+def test_a_large_cluster_when_listed_several_times_then_is_read() -> None:
+    shape = read("nodes: &n n[1-65536]\na: *n\nb: *n\nc: [" + ", ".join(["'n[1-65536]'"] * 9) + "]\n", "f").shape
+    assert shape["c"] == ["n[1-65536]"] * 9
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "a: " + 20_000 * "[",
