@@ -136,11 +136,14 @@ class Service(Resource):
         if "enabled" in differing:
             context.must(["systemctl", "enable" if self.enabled else "disable", "--quiet", self.unit])
         if "running" in differing:
-            self.start(context, "start")
+            # A slurmd that was started without a configuration goes on looking for one for 90 s (Slurm 24.11).
+            self.start(context, "restart" if shown.get("ActiveState") == "activating" else "start")
         elif LOADED in differing and not self.reloaded(context):
             self.start(context, "restart")
         for unit in self.followers if differing & {"running", LOADED} else ():
-            context.must(["systemctl", "try-restart", unit], seconds=180)
+            # systemctl would wait for one that is still starting.
+            if is_active(context, unit):
+                context.must(["systemctl", "try-restart", unit], seconds=180)
 
     def reloaded(self, context: Context) -> bool:
         """Run the reload program, if there is one; returns whether a new main process took over."""

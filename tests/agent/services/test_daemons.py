@@ -266,3 +266,43 @@ def test_a_host_without_systemd_has_no_properties_of_units() -> None:
     host.run = lambda argv, *_, **__: subprocess.CompletedProcess(argv, 1, b"", b"")  # type: ignore[method-assign]
     host.units = ("munge", "slurmd")
     assert service.show(host, "slurmd") == {}
+
+
+VERBS = ("start", "restart", "try-restart")
+"""What systemctl can be told about a unit, as far as these tests need it."""
+
+
+class StartingUnits(UnitsOfSystemd):
+    """A host whose units become active when they are started or restarted."""
+
+    def run(self, argv: Any, *words: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        done = super().run(argv, *words, **options)
+        if argv[1:2] and argv[1] in VERBS:
+            self.states[argv[2]] = "active"
+        return done
+
+    def verbs(self) -> list[tuple[str, ...]]:
+        """What systemctl was told to do, without questions."""
+        return [argv[1:3] for argv in self.started if argv[1:2] and argv[1] in VERBS]
+
+
+@pytest.mark.parametrize(("state", "verb"), [("inactive", "start"), ("failed", "start"), ("activating", "restart")])
+def test_a_daemon_that_is_still_starting_when_it_is_to_run_is_restarted_and_others_are_started(
+    state: str, verb: str
+) -> None:
+    host = StartingUnits({"slurmd": state}, dry_run=False)
+    Service("slurmd", answers=("true",)).converge(host, frozenset({"running"}))
+    assert host.verbs() == [(verb, "slurmd")]
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts"),
+    [("active", [("try-restart", "slurmd")]), ("reloading", [("try-restart", "slurmd")]), ("activating", []),
+     ("inactive", [])],
+)  # fmt: skip
+def test_a_follower_when_its_unit_was_started_is_restarted_only_if_it_runs(
+    state: str, restarts: list[tuple[str, ...]]
+) -> None:
+    host = StartingUnits({"munge": "inactive", "slurmd": state}, dry_run=False)
+    Service("munge", followers=("slurmd",), answers=("true",)).converge(host, frozenset({"running"}))
+    assert host.verbs() == [("start", "munge"), *restarts]
