@@ -1,14 +1,16 @@
 """Base trees: one minimal Debian per suite, built once, the lower layer of each host's root file system.
 
 A tree contains a minimal installation with an SSH server. Its apt cache has the packages that a deployment installs, so
-that labs do not download them again. Slurm is not installed. A tree is built under a temporary name and renamed when it
-is complete.
+that labs do not download them again. Slurm is not installed. Its package lists name only the packages that are
+installed or in the cache: apt-get then starts in a tenth of the processor time. `apt-get update` on a host fetches the
+whole lists. A tree is built under a temporary name and renamed when it is complete.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +44,22 @@ fetch --reinstall install $(chroot "$tree" dpkg-query -W -f '${{db:Status-Abbrev
 """
 """Shell script that downloads packages into the tree's apt cache; mmdebstrap runs it as a customize hook."""
 
+INSTALL = """
+set -e
+tree=$1 place=$2 root=$2/root
+shift 2
+mount -t overlay overlay -o "lowerdir=$tree,upperdir=$place/upper,workdir=$place/work" "$root"
+mount -t proc proc "$root/proc"
+printf '#!/bin/sh\\nexit 101\\n' >"$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
+DEBIAN_FRONTEND=noninteractive chroot "$root" \\
+    apt-get -qq -y --no-download --no-install-recommends install "$@" </dev/null
+rm -f "$root/usr/sbin/policy-rc.d" "$root/etc/munge/munge.key"
+umount "$root/proc" "$root"
+"""
+"""Shell script that installs packages into an overlay on the base tree without starting their daemons. The munge key
+that the package makes is removed, because all hosts with this overlay would have the same one."""
+
 MASKED = (
     "apt-daily.timer apt-daily-upgrade.timer console-getty.service container-getty@.service dpkg-db-backup.timer "
     "e2scrub_all.timer e2scrub_reap.service fstrim.timer getty.target systemd-networkd.service systemd-networkd.socket "
@@ -73,6 +91,10 @@ After=systemd-user-sessions.service dbus.service
 """
 """Drop-in for ssh.service: sshd starts only when users can log in, so its answer means that the host is up."""
 
+OUTDATED = (re.compile(r"^ [0-9a-f]{8}(?=[0-9a-f]+ +[0-9]+ .*Packages)", re.MULTILINE), " 00000000")
+"""Pattern and replacement that change the checksums of package lists in a release file. apt-get update fetches a list
+only if its checksum differs from the one in the release file that is there, and apt trusts that file as it is."""
+
 FILES = {
     "etc/systemd/system/lab-cgroups.service": CGROUP_UNIT,
     "etc/systemd/system/ssh.service.d/lab.conf": SSH_DROP_IN,
@@ -98,7 +120,7 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     """
     origin = sources.machine_sources(suite)
     settings = sources.carried_settings(call(["apt-config", "dump"]))
-    recipe = repr((INSTALLED, FETCHED, FETCH, MASKED, FILES, origin, settings))
+    recipe = repr((INSTALLED, FETCHED, FETCH, MASKED, FILES, OUTDATED, origin, settings))
     tree = CACHE / f"{suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
     if tree.is_dir():
         return tree
@@ -110,14 +132,47 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     return tree
 
 
+def with_packages(tree: Path, packages: tuple[str, ...], progress: Callable[[str], None]) -> Path:
+    """Path of an overlay directory with packages installed on a base tree; builds it if there is none.
+
+    Args:
+        tree: the base tree.
+        packages: names of Debian packages, sorted; the base tree's apt cache has them.
+        progress: called with a one-line message before a build.
+
+    Raises:
+        LabError: a package cannot be installed (the text has apt's last lines), or another process builds for too long.
+    """
+    recipe = repr((packages, INSTALL))
+    layer = CACHE / f"{tree.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
+    if layer.is_dir():
+        return layer
+    with state.locked(CACHE, patience=900):
+        if not layer.is_dir():
+            progress(f"installing {' '.join(packages)} on the base tree {tree.name}, once")
+            _remove_half_built()
+            place = CACHE / f".building-{layer.name}-{os.getpid()}"
+            for name in ("upper", "work", "root"):
+                (place / name).mkdir(parents=True)
+            try:
+                call([*CONTAINED, "sh", "-c", INSTALL, "sh", str(tree), str(place), *packages])
+                (place / "upper").rename(layer)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+    return layer
+
+
 def remove_cache() -> None:
-    """Remove base trees that neither a lab nor kept disks use.
+    """Remove base trees, and packages installed on them, that neither a lab nor kept disks use.
 
     Raises:
         LabError: another process is building a tree.
     """
     with state.locked(CACHE, patience=0, make=False):
         used = {lab.base for lab in state.states()} | {kept.base for kept in disks.all_kept()}
+        used |= {layer for kept in disks.all_kept() for layers in kept.layers.values() for layer in layers}
+        for lab in state.states():
+            used |= {layer for name in lab.spec.host_names for layer in disks.layers_of(lab.layout.host(name))}
         for tree in sorted(CACHE.iterdir()) if CACHE.is_dir() else ():
             if str(tree) not in used:
                 shutil.rmtree(tree)
@@ -173,11 +228,33 @@ def _finish(tree: Path, origin: tuple[sources.Source, ...]) -> None:
     (units / "sysinit.target.wants/lab-cgroups.service").symlink_to("/etc/systemd/system/lab-cgroups.service")
     for key in (tree / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
+    _shorten_lists(tree)
     for source in origin:
         if source.signed_by.startswith("/") and not (tree / source.signed_by[1:]).exists():
             shutil.copy(source.signed_by, tree / source.signed_by[1:])
     if any(uri.startswith("https:") for source in origin for uri in source.uris):
         _trust_local_authorities(tree)
+
+
+def _shorten_lists(tree: Path) -> None:
+    """Reduce a tree's package lists to packages that are installed or in its apt cache."""
+    status = (tree / "var/lib/dpkg/status").read_text()
+    kept = set(re.findall(r"^Package: (.*)$", status, re.MULTILINE))
+    kept |= {path.name.partition("_")[0] for path in (tree / "var/cache/apt/archives").glob("*.deb")}
+    lists = tree / "var/lib/apt/lists"
+    for file in lists.glob("*_Packages"):
+        entries = (entry for entry in file.read_text().split("\n\n") if entry.strip())
+        file.write_text("".join(f"{entry.strip()}\n\n" for entry in entries if _package_of(entry) in kept))
+    for file in lists.glob("*Release"):
+        file.write_text(re.sub(*OUTDATED, file.read_text()))
+    for cache in (tree / "var/cache/apt").glob("*.bin"):
+        cache.unlink()
+    call(["chroot", str(tree), "apt-cache", "gencaches"])
+
+
+def _package_of(entry: str) -> str:
+    """Name of the package that an entry of a package list describes; its first field is always `Package`."""
+    return entry.lstrip().partition("\n")[0].removeprefix("Package: ")
 
 
 def _trust_local_authorities(tree: Path) -> None:

@@ -75,8 +75,13 @@ def networks() -> tuple[IPv4Network, ...]:
 
 
 def layers_of(host: HostLayout) -> tuple[str, ...]:
-    """Overlay directories between a host's upper directory and the base tree; empty for a host that started bare."""
+    """Overlay directories between a host's upper directory and the base tree; empty for a bare host."""
     return tuple(host.layers.read_text().split()) if host.layers.exists() else ()
+
+
+def is_copy(host: HostLayout) -> bool:
+    """Whether a host started from a copy of kept disks."""
+    return any(Path(layer).is_relative_to(DISKS) for layer in layers_of(host))
 
 
 def take(lab: LabState, name: str) -> Disks:

@@ -47,7 +47,7 @@ def up(
         progress: called with one-line messages.
         output: path of the cluster file; overrides `directory`.
         copied: name of kept disks (see `keep_disks`) to start from; empty for bare hosts. The hosts have the
-            addresses, keys and users of the original lab; GPUs and faults of `spec` are added.
+            addresses, keys, users and packages of the original lab; GPUs and faults of `spec` are added.
         bare: hosts that get no copy; hosts without a kept disk are always bare.
 
     Raises:
@@ -105,6 +105,7 @@ def _start(remembered: LabState, origin: Disks | None, progress: Callable[[str],
     spec, layout = remembered.spec, remembered.layout
     if origin:
         disks.hand_out(origin, layout)
+    _install_packages(remembered, origin.layers if origin else (), progress)
     network.make_network(layout, IPv4Network(remembered.network))
     roots.make_keys(layout, spec.host_names)
     if spec.sudo_password:
@@ -122,6 +123,15 @@ def _start(remembered: LabState, origin: Disks | None, progress: Callable[[str],
     )
     _switch_on(remembered, on, progress)
     state.write(replace(remembered, phase="up"))
+
+
+def _install_packages(remembered: LabState, copies: Container[str], progress: Callable[[str], None]) -> None:
+    """Write the `layers` file of each host that has packages from the start; copies of kept disks have their own."""
+    for name, packages in remembered.spec.packages_of.items():
+        if name not in copies:
+            host = remembered.layout.host(name)
+            host.directory.mkdir(parents=True, exist_ok=True)
+            host.layers.write_text(str(base.with_packages(Path(remembered.base), packages, progress)))
 
 
 def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[str], None]) -> None:

@@ -65,7 +65,7 @@ def prepare(state: LabState, name: str, address: str) -> None:
     _mount(layers, host)
     if fresh:
         # A copy keeps the names, SSH keys and users of the host that its disk was kept from.
-        if layers == (state.base,):
+        if not disks.is_copy(host):
             _identify(state.spec, host, address)
             _let_in(state, host)
         _equip(state.spec, host)

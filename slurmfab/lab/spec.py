@@ -46,6 +46,8 @@ class LabSpec:
             controllers, and Slurm cannot use their cgroups.
         offline: hosts that reach only the lab's other hosts and this machine; they have neither package lists nor
             downloaded packages.
+        packages: `HOST:PACKAGE,PACKAGE`, as in `n1:munge,slurmd`: Debian packages that a host has from the start, as
+            from a site's image, and whose daemons were never started.
 
     Raises:
         InputError: one or more values are not valid; the text has a line for each.
@@ -65,6 +67,7 @@ class LabSpec:
     shared: tuple[str, ...] = ()
     unified: tuple[str, ...] = ()
     offline: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -84,6 +87,11 @@ class LabSpec:
             name = "NVIDIA " + (model[0].replace("_", " ") if model else STAND_IN)
             models[host] = models.get(host, ()) + (name,) * int(count)
         return models
+
+    @property
+    def packages_of(self) -> dict[str, tuple[str, ...]]:
+        """Names of the packages that each host has from the start, sorted, by host."""
+        return {host: tuple(sorted(names.split(","))) for host, _, names in (x.partition(":") for x in self.packages)}
 
     def _shape_complaints(self) -> tuple[str, ...]:
         """Complaints about values that are not valid on their own."""
@@ -109,6 +117,11 @@ class LabSpec:
             for entry in self.gpus
             if not re.fullmatch(r"[^:]+:([1-9]|1[0-6])(:[A-Za-z0-9][A-Za-z0-9_.-]*)?", entry)
         ]
+        complaints += [
+            f'packages "{entry}": write HOST:PACKAGE,PACKAGE, as in n1:munge,slurmd.'
+            for entry in self.packages
+            if not re.fullmatch(r"[^:]+:[a-z0-9][a-z0-9+.-]*(,[a-z0-9][a-z0-9+.-]*)*", entry)
+        ]
         return tuple(complaints)
 
     def _host_complaints(self) -> tuple[str, ...]:
@@ -121,6 +134,7 @@ class LabSpec:
             "hanging": self.hanging,
             "unified": self.unified,
             "offline": self.offline,
+            "packages": tuple(entry.partition(":")[0] for entry in self.packages),
         }
         last = self.host_names[-1]
         complaints = [

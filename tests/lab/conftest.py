@@ -6,6 +6,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -13,6 +14,7 @@ from lab_cluster import DeployedLab
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
+from slurmfab.slurm import versions
 
 SUITES = ("bookworm", "trixie")
 """Slurm 22.05 and 24.11: without and with the ability of `scontrol reconfigure` to add nodes."""
@@ -42,21 +44,30 @@ NODES = 3
 FORGET = "systemctl stop slurmctld && find /var/lib/slurm/slurmctld -type f -delete"
 """Stops slurmctld and deletes its state, so that it does not report nodes that boot from copies as rebooted."""
 
-DATABASE = (
-    "printf '#!/bin/sh\\nexit 101\\n' >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d"
-    " && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install"
-    " mariadb-server mariadb-client slurmdbd >/dev/null"
-    " && systemctl disable --quiet mariadb slurmdbd; rm /usr/sbin/policy-rc.d"
-)
-"""Installs the packages of the accounting database without starting their services."""
+NO_DATABASE = "systemctl disable --now --quiet mariadb slurmdbd"
+"""Stops and disables the accounting database, so that a host has only its packages."""
+
+
+def installed(spec: LabSpec, *, database: bool = False) -> LabSpec:
+    """The same lab with Slurm's packages on all hosts, so that deployments do not install them.
+
+    Args:
+        spec: the lab.
+        database: whether the controller also has the database's packages.
+    """
+    controller = versions.packages("controller")
+    if database:
+        controller += (*versions.packages("database"), *versions.DATABASE_SERVER)
+    nodes = (f"{name}:{','.join(versions.packages('compute'))}" for name in spec.host_names[1:])
+    return replace(spec, packages=(f"ctl:{','.join(dict.fromkeys(controller))}", *nodes))
 
 
 class Stock:
     """Kept disks of one pytest process, and the labs that start from them.
 
-    For each suite there are disks with a deployed cluster, and disks with the database's packages in addition; both are
-    made on first use. Copies have the addresses of the original, so only one lab of a suite can be up at a time. A lab
-    that test files share stays up until a test needs another lab of the suite.
+    For each suite there are disks with a deployed cluster, and disks of one whose controller also has the database's
+    packages; both are made on first use. Copies have the addresses of the original, so only one lab of a suite can be
+    up at a time. A lab that test files share stays up until a test needs another lab of the suite.
     """
 
     def __init__(self, directories: pytest.TempPathFactory) -> None:
@@ -83,7 +94,7 @@ class Stock:
         """Name of the suite's disks with Slurm deployed; makes them on first use."""
         name = self.name(suite)
         if name not in self.kept:
-            with self.running(self.spec(suite)) as made:
+            with self.running(installed(self.spec(suite))) as made:
                 made.deploy()
                 made.on("ctl", FORGET)
                 self.keep(made, name)
@@ -93,8 +104,9 @@ class Stock:
         """Name of the disks that also have the database's packages on the controller; makes them on first use."""
         name = f"{self.name(suite)}db"
         if name not in self.kept:
-            with self.running(self.spec(suite), self.disks(suite)) as made:
-                made.on("ctl", f"{DATABASE} && {FORGET}")
+            with self.running(installed(self.spec(suite), database=True)) as made:
+                made.deploy()
+                made.on("ctl", f"{NO_DATABASE} && {FORGET}")
                 self.keep(made, name)
         return name
 
@@ -137,8 +149,14 @@ class Stock:
 
     @contextmanager
     def bare(self, suite: str, **wanted: object) -> Iterator[DeployedLab]:
-        """A lab for one test file whose hosts were never deployed to."""
+        """A lab for one test file whose hosts were never deployed to and have no package of Slurm."""
         with self.running(self.spec(suite, **wanted)) as made:  # type: ignore[arg-type]
+            yield made
+
+    @contextmanager
+    def installed(self, suite: str, **wanted: object) -> Iterator[DeployedLab]:
+        """A lab for one test file whose hosts were never deployed to but have Slurm's packages."""
+        with self.running(installed(self.spec(suite, **wanted))) as made:  # type: ignore[arg-type]
             yield made
 
     def deployed(self, suite: str, **wanted: object) -> DeployedLab:

@@ -27,6 +27,7 @@ ROUGH = LabSpec(
     sudo_password=True,
     down=("n3",),
     hanging=("n4",),
+    packages=("n1:psmisc",),
 )
 KILLED = "tkilled"
 LABS = Path("/var/lib/slurmfab/labs")
@@ -117,9 +118,17 @@ def test_host_when_it_is_up_then_slurm_is_not_installed_but_at_hand(rough):
     assert fetched.returncode == 0, fetched.stderr
 
 
-def test_host_when_it_is_up_then_it_reaches_the_package_mirror(rough):
+def test_host_when_it_has_packages_from_the_start_then_other_hosts_do_not(rough):
+    assert lab.run(rough, "n1", ["fuser", "--version"]).returncode == 0
+    assert lab.run(rough, "ctl", ["sh", "-c", "command -v fuser"]).returncode != 0
+
+
+def test_host_when_it_is_up_then_it_reaches_the_package_mirror_and_gets_the_whole_lists(rough):
+    other = ["apt-cache", "show", "podman"]
+    assert lab.run(rough, "ctl", other).returncode != 0, "the lists name only what is installed or was fetched"
     updated = lab.run(rough, "ctl", ["apt-get", "update", "--error-on=any"])
     assert updated.returncode == 0, updated.stderr
+    assert lab.run(rough, "ctl", other).returncode == 0
 
 
 def test_host_when_controllers_are_mounted_then_it_can_make_cgroups_in_them(rough):

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.lab
 
 # Podman for a user in a lab host: no FUSE, no keyring and no sysctls in a container within a container.
 PODMAN = r"""
+apt-get -qq update
 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends podman crun uidmap busybox-static >/dev/null
 mkdir -p /etc/containers
 printf '[storage]\ndriver = "vfs"\n' > /etc/containers/storage.conf

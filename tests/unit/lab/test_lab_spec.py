@@ -26,6 +26,10 @@ def test_spec_when_gpus_have_models_then_each_device_has_its_own_and_others_are_
     }
 
 
+def test_spec_when_hosts_have_packages_from_the_start_then_they_are_sorted_by_host():
+    assert LabSpec(packages=("n1:slurmd,munge", "ctl:g++")).packages_of == {"n1": ("munge", "slurmd"), "ctl": ("g++",)}
+
+
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
@@ -42,6 +46,9 @@ def test_spec_when_gpus_have_models_then_each_device_has_its_own_and_others_are_
         ({"gpus": ("n9:1",)}, 'gpus names "n9": the lab has ctl and n1 to n2'),
         ({"no_python": ("n3",)}, 'no_python names "n3"'),
         ({"offline": ("n9",)}, 'offline names "n9"'),
+        ({"packages": ("n1",)}, "HOST:PACKAGE"),
+        ({"packages": ("n1:munge,--quiet",)}, "HOST:PACKAGE"),
+        ({"packages": ("n9:munge",)}, 'packages names "n9"'),
         ({"down": ("n1",), "hanging": ("n1",)}, "n1 cannot be down and hanging at once"),
         ({"unified": ("n9",)}, 'unified names "n9"'),
         ({"ssh_user": "no body"}, 'user "no body"'),
