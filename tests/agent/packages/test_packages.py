@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,81 @@ def test_lists_when_missing_or_a_day_old_are_not_fresh(dpkg: Path) -> None:
     now = (lists / "partial").stat().st_mtime
     assert packages.lists_are_fresh(context, now + 3600)
     assert not packages.lists_are_fresh(context, now + 90000)
+
+
+class Apt(Context):
+    """A host whose apt-get ends as given, run by run; `programs` lists the runs."""
+
+    def __init__(self, root: Path, *ends: tuple[int, str]) -> None:
+        super().__init__(str(root))
+        self.ends = list(ends)
+        self.programs: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        self.programs.append(tuple(argv))
+        code, output = self.ends.pop(0) if self.ends else (0, "")
+        return subprocess.CompletedProcess(argv, code, output.encode(), b"")
+
+    @property
+    def verbs(self) -> list[str]:
+        return [next(word for word in argv if word in ("update", "install")) for argv in self.programs]
+
+
+@pytest.fixture
+def fresh(dpkg: Path) -> Path:
+    """A host with one package, and with lists of today."""
+    (dpkg / "var/lib/dpkg/status").write_bytes(STATUS.split(b"\n\n")[0])
+    (dpkg / "var/lib/apt/lists/deb_dists_bookworm_main_binary-amd64_Packages.lz4").touch()
+    return dpkg
+
+
+STALE = (100, "E: Failed to fetch slurmd.deb  404  Not Found\nE: Unable to fetch some archives\n")
+UNKNOWN = (100, "E: Unable to locate package slurmd\n")
+BROKEN = (100, "dpkg: error processing package slurmd (--configure):\n no\n")
+
+
+@pytest.mark.parametrize(
+    ("ends", "verbs"),
+    [
+        ((), ["install"]),
+        ((STALE,), ["install", "update", "install"]),
+        ((UNKNOWN,), ["install", "update", "install"]),
+        ((UNKNOWN, (0, ""), UNKNOWN), ["install", "update", "install"]),
+        ((BROKEN,), ["install"]),
+    ],
+    ids=["there", "a newer one replaced it", "not in the lists", "nowhere", "its script fails"],
+)
+def test_lists_when_a_package_of_them_is_not_to_be_had_are_fetched_again_and_once(
+    fresh: Path, ends: tuple[tuple[int, str], ...], verbs: list[str]
+) -> None:
+    host = Apt(fresh, *ends)
+    outcome = apply(Packages(("slurmd",)), host)
+    assert host.verbs == verbs
+    assert outcome.status == "failed", "this dpkg installs nothing"
+
+
+def test_apt_get_waits_for_a_dpkg_that_is_at_work(fresh: Path) -> None:
+    host = Apt(fresh, UNKNOWN)
+    apply(Packages(("slurmd",)), host)
+    assert len(host.programs) == 3
+    for argv in host.programs:
+        assert argv[argv.index("DPkg::Lock::Timeout=120") - 1] == "-o"
+
+
+@pytest.mark.parametrize("lock", ["/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"])
+def test_apt_get_when_another_one_has_a_lock_that_it_does_not_wait_for_is_repeated(
+    fresh: Path, lock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(packages.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(packages.time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    locked = (100, f"E: Could not get lock {lock}. It is held by process 77 (apt-get)\n")
+    host = Apt(fresh, *[locked] * 9)
+    assert packages.apt_get(host, ["update"]) == (0, "\n")
+    assert len(host.programs) == 10
+    endless = Apt(fresh, *[locked] * 1000)
+    assert packages.apt_get(endless, ["update"])[0] == 100
+    assert len(endless.programs) * 2 > packages.LOCK_SECONDS
 
 
 def test_an_interrupted_dpkg_is_detected(dpkg: Path) -> None:

@@ -106,6 +106,31 @@ def test_a_service_when_its_daemon_cannot_be_asked_has_to_stay_active_for_a_whil
     assert time.monotonic() - begun >= service.STAY_SECONDS
 
 
+class ChangedUnits(Context):
+    """A host whose unit files changed since systemd read them; `programs` lists what was run."""
+
+    def __init__(self, root: Path, needs_reload: str) -> None:
+        super().__init__(str(root))
+        self.needs_reload = needs_reload
+        self.programs: list[str] = []
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        if argv[1] != "show":
+            self.programs.append(" ".join(word for word in argv if word != "--quiet"))
+        shown = f"LoadState=loaded\nActiveState=active\nNeedDaemonReload={self.needs_reload}\n"
+        return subprocess.CompletedProcess(argv, 0, shown.encode(), b"")
+
+
+@pytest.mark.parametrize(("needs_reload", "first"), [("yes", ["systemctl daemon-reload"]), ("no", [])])
+def test_a_service_when_systemd_has_an_older_unit_file_is_changed_after_systemd_has_read_it_again(
+    root: Path, needs_reload: str, first: list[str]
+) -> None:
+    host = ChangedUnits(root, needs_reload)
+    Service("slurmd", answers=("true", "x")).converge(host, frozenset({"enabled", service.LOADED}))
+    enabled_and_restarted = ["systemctl enable slurmd", "systemctl reset-failed slurmd", "systemctl restart slurmd"]
+    assert host.programs == [*first, *enabled_and_restarted, "true x"]
+
+
 def test_a_log_when_searched_gives_its_errors() -> None:
     assert service.error_lines("debug: a\n[x] error: b\nfatal: c\n") == ["[x] error: b", "fatal: c"]
 
@@ -141,6 +166,27 @@ def test_slurm_files_that_stay_are_checked_together_with_the_new_ones_and_not_ch
     assert judged == {"gres.conf": "new\n", "slurm.conf": "stays\n"}
     assert identity(root / "etc/slurm/slurm.conf") == before
     assert (root / "etc/slurm/gres.conf").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("stopped_by", ["cgroup.conf", "topology.conf"])
+def test_a_new_slurm_conf_when_a_file_that_it_needs_cannot_be_replaced_is_not_in_place(
+    root: Path, stopped_by: str
+) -> None:
+    class Accepting(Context):
+        """A host whose Slurm accepts all files."""
+
+        def run(self, argv: Any, *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+            return subprocess.CompletedProcess(argv, 0, b"", b"")
+
+    folder = root / "etc/slurm"
+    (folder / stopped_by).mkdir(parents=True)
+    (folder / "slurm.conf").write_text("old\n")
+    names = ("slurm.conf", "topology.conf", "cgroup.conf")
+    files = SlurmFiles("/etc/slurm", tuple((name, "new\n") for name in names))
+    with pytest.raises(ResourceFailed, match=stopped_by):
+        files.converge(Accepting(str(root)), frozenset(names))
+    assert (folder / "slurm.conf").read_text() == "old\n"
+    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
 
 
 def identity(path: Path) -> tuple[int, int]:

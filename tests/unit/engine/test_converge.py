@@ -166,6 +166,18 @@ def test_a_slurm_conf_that_fails_on_the_controller_reaches_no_other_host() -> No
     assert applied(hosts) == ["c1"]
 
 
+def test_a_controller_that_is_lost_while_hosts_are_compared_ends_the_run_before_any_change() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}}, losing={"c1": 2})
+    with pytest.raises(DeployFailed, match="c1 is the controller, so nothing else was started"):
+        deploy(run_over(hosts, cluster()))
+    assert {host: hosts.of(host) for host in HOSTS} == {host: ["facts", "compare"] for host in HOSTS}
+
+
+def test_a_plan_without_the_controllers_comparison_is_no_plan() -> None:
+    with pytest.raises(DeployFailed, match="c1 is the controller"):
+        dry_run(run_over(in_place(losing={"c1": 2}), cluster()))
+
+
 def test_a_host_that_fails_in_a_phase_is_excluded_from_later_ones() -> None:
     hosts = in_place(
         wrong={"n1": {"slurm-files:/etc/slurm"}, "n2": {"service:slurmd"}}, failing={"n1": {"slurm-files:/etc/slurm"}}

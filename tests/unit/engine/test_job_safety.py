@@ -12,7 +12,8 @@ from fake_slurm import FakeSlurm, job_line
 from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared
 
 from slurmfab.agent.nodes.states import our_reason
-from slurmfab.engine.converge import deploy, dry_run
+from slurmfab.engine.converge import converge_differences, deploy, dry_run
+from slurmfab.engine.job_safety import JobSafety
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.run import Run, RunOptions
 from slurmfab.engine.summary import summary
@@ -218,6 +219,24 @@ def test_a_job_lost_by_a_harmless_change_is_named_and_the_run_fails() -> None:
     assert "all is as wanted" not in summary(report)
     told = report.as_json()["jobs"]
     assert [(told["before"], told["after"]), *(job["id"] for job in told["lost"])] == [(3, 1), "2"]
+
+
+def test_jobs_are_counted_only_once_a_slurmctld_that_answers_also_lists_them() -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1"), job_line(2, "n2")]
+    looks: list[str] = []
+
+    def restarted() -> None:
+        here.slurm.trouble = "" if len(looks) in (0, 3) else "slurm_load_jobs error: Unable to contact slurm controller"
+        looks.append(here.slurm.trouble)
+
+    here.slurm.looked = restarted
+    run = here.run()
+    job_safety = JobSafety(run, pause=lambda _: None)
+    converge_differences(run, job_safety)
+    job_safety.finish()
+    assert run.report().as_json()["jobs"] == {"before": 2, "after": 2, "ended": [], "lost": []}
+    assert [bool(trouble) for trouble in looks] == [False, True, True, False]
 
 
 def test_jobs_are_counted_also_when_the_controller_fails() -> None:

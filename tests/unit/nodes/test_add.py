@@ -17,7 +17,7 @@ from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
-from slurmfab.nodes import add
+from slurmfab.nodes import add, discovery
 from slurmfab.nodes.discovery import DiscoveredHost
 from slurmfab.nodes.membership import joined
 from slurmfab.plan.plan import make_plan
@@ -172,6 +172,22 @@ def test_nodes_without_a_partition_are_refused_with_the_option_to_add() -> None:
     with pytest.raises(InputError, match=r"n2 would not be in any partition.*--partition some\|none"):
         add.refuse_without_partition(known, ("n1", "n2"))
     add.refuse_without_partition(known, ("n1",))
+
+
+def test_new_nodes_without_a_partition_are_refused_before_anything_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(THREE_HOSTS + "partitions: [{PartitionName: some, Nodes: n1}]\n")
+    lock = pin(cluster(path.read_text()), Lock(slurm="24.11.5"), facts_of(cluster(), prepared))
+    locks.save(lock, loading.lock_path(path))
+    found = discovery.Discovery((discovered("n3", "10.0.0.4"),), "")
+    monkeypatch.setattr(add, "discover", lambda *_: found)
+    monkeypatch.setattr(add.session, "start", lambda *_, **__: pytest.fail("a run was begun"))
+    before = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"n3 would not be in any partition.*--partition some"):
+        add.add_node(str(path), "10.0.0.4", add.AddNodeOptions(), False, add.Output())
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("slurm", ["22.05.8", "24.11.5"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import socket
 import threading
 from collections.abc import Iterator
@@ -191,6 +192,40 @@ def test_a_key_that_is_missing_or_encrypted_or_none_is_told(tmp_path: Path) -> N
 
 def test_a_host_that_vanishes_is_noticed_within_20_s() -> None:
     assert KEEPALIVE_SECONDS + UNACKNOWLEDGED_SECONDS <= 20
+
+
+class OpenServer(Server):
+    """An sshd that lets everybody in, and notes the requests of the connection."""
+
+    def __init__(self) -> None:
+        self.requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:  # noqa: ARG002
+        return paramiko.common.AUTH_SUCCESSFUL
+
+    def check_global_request(self, kind: str, msg: paramiko.Message) -> bool:  # noqa: ARG002
+        self.requests.put(kind)
+        return False
+
+
+def test_an_open_connection_gets_keepalives_while_nothing_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "KEEPALIVE_SECONDS", 0.1)
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"))
+    host_key, sshd = paramiko.ECDSAKey.generate(), OpenServer()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            server = paramiko.Transport(listening.accept()[0])
+            server.add_server_key(host_key)
+            server.start_server(event=threading.Event(), server=sshd)
+
+        threading.Thread(target=serve, daemon=True).start()
+        route = Route("n1", "127.0.0.1", "admin", listening.getsockname()[1], key=str(tmp_path / "key"))
+        opened = connect(route, PinnedKey("n1", {host_key.get_name(): host_key.get_base64()}))
+        assert [sshd.requests.get(timeout=60) for _ in range(2)] == ["keepalive@lag.net"] * 2
+        opened.close()
 
 
 def test_a_listener_that_never_gets_to_the_end_of_a_login_is_given_up_in_time(

@@ -197,6 +197,42 @@ def test_a_connection_that_runs_no_command_is_one_hosts_error(broken: Exception)
     assert (str(broken) or "EOFError") in failed.value.reason
 
 
+class Answering(Channel):
+    """A channel whose agent gives this answer to its first request and ends."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__("")
+        self.inbox = GREETING + answer
+
+    def sendall(self, data: bytes) -> None: ...
+
+
+class OneAgent(Connection):
+    """A connection on which one agent is started, with this answer."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self.channels = [Answering(answer)]
+        self.is_closed = False
+
+    def open_session(self, timeout: float) -> Channel:  # noqa: ARG002
+        return self.channels.pop()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("last", [b'{"error": "out of memory"}\n{"done": true}\n', b""], ids=["failed", "lost"])
+def test_an_agent_that_failed_or_was_lost_is_not_asked_again(last: bytes) -> None:
+    connection = OneAgent(last)
+    transport = behind_ssh({"n1": connection}, become=False)
+    with pytest.raises((AgentFailed, ConnectionLost)):
+        transport.call("n1", FACTS)
+    assert connection.is_closed
+    transport.connections["n1"] = OneAgent(b'{"facts": {}}\n{"done": true}\n')
+    assert transport.call("n1", FACTS) == ({"facts": {}},)
+
+
 class Installer(Channel):
     """A channel on which a command ends with this exit code and these last words."""
 

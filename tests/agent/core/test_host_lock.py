@@ -1,0 +1,80 @@
+"""The lock of a host: who has it, who had it, and when that one ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slurmfab.agent.core.host_lock import INTERRUPTED, Lock, LockHeld
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "run/slurmfab.lock")
+
+
+@pytest.fixture
+def lock(path: str) -> Iterator[Lock]:
+    """A lock that a session took an hour ago."""
+    lock = Lock()
+    lock.take(path, "ann, fab deploy")
+    hour_ago = Path(path).stat().st_mtime - 3600
+    os.utime(path, (hour_ago, hour_ago))
+    yield lock
+    end(lock)
+
+
+def end(lock: Lock) -> None:
+    """End the session's process, as far as the kernel's lock is concerned."""
+    if lock.descriptor is not None:
+        os.close(lock.descriptor)
+        lock.descriptor = None
+
+
+def test_a_session_that_ends_marks_the_time_of_its_end_and_not_of_its_begin(path: str, lock: Lock) -> None:
+    lock.note_release()
+    end(lock)
+    following = Lock()
+    following.take(path, "bob")
+    idle = following.idle()
+    end(following)
+    assert idle is not None
+    assert 0 <= idle < 3000
+
+
+def test_the_first_session_since_the_boot_has_no_predecessor(path: str) -> None:
+    first = Lock()
+    first.take(path, "ann")
+    assert first.idle() is None
+    end(first)
+
+
+def test_a_lock_when_taken_names_its_session_alone(path: str, lock: Lock) -> None:
+    end(lock)
+    following = Lock()
+    following.take(path, "bob")
+    assert Path(path).read_text() == "bob"
+    end(following)
+
+
+def test_a_session_takes_its_lock_once(path: str, lock: Lock) -> None:
+    lock.take(path, "ann, again")
+    assert Path(path).read_text() == "ann, fab deploy"
+
+
+def test_a_lock_when_its_sessions_deployer_is_gone_says_so_once(path: str, lock: Lock) -> None:
+    lock.note_interruption()
+    lock.note_interruption()
+    with pytest.raises(LockHeld) as held:
+        Lock().take(path, "bob")
+    assert str(held.value) == "ann, fab deploy" + INTERRUPTED
+
+
+def test_a_session_without_a_lock_marks_nothing(path: str) -> None:
+    lock = Lock()
+    lock.note_interruption()
+    lock.note_release()
+    assert not Path(path).exists()
