@@ -27,7 +27,7 @@ from slurmfab.inventory.cluster import Cluster
 from slurmfab.paths import SLURM_DIRECTORY
 from slurmfab.program_name import FAB
 from slurmfab.slurm.conf_text import parse
-from slurmfab.ssh.session import Line, answer_value
+from slurmfab.ssh.session import Line, answer_value, piece_of
 
 
 def backup(cluster: str, to: str, output: Output) -> int:
@@ -201,7 +201,7 @@ def fetch(run: Run, archive_file: Archive, host: str, name: str, request: Mappin
 
     def on_line(line: Line) -> None:
         if "piece" in line:
-            archive_file.write(base64.b64decode(line["piece"]))
+            archive_file.write(piece_of(host, line))
 
     try:
         lines = run.transport.call(host, {"op": "save", **request}, on_line)

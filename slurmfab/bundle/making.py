@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 from pathlib import Path
@@ -27,7 +26,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
-from slurmfab.ssh.session import Line, answer_value
+from slurmfab.ssh.session import Line, answer_value, piece_of
 
 ALWAYS = ("sudo", BUS)
 """Packages that a host may need besides those of its roles: sudo, where users become root, and D-Bus."""
@@ -154,7 +153,9 @@ def fetch(run: Run, host: str, archive_file: Archive) -> str:
             current.append(package_file_name(host, line["file"]))
             archive_file.begin()
         elif "piece" in line:
-            data = base64.b64decode(line["piece"])
+            if not current:
+                raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
+            data = piece_of(host, line)
             archive_file.write(data)
             received += len(data)
             run.progress.doing = f"collecting packages ({format_size(received)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import shlex
@@ -57,6 +58,24 @@ def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
         if name in line:
             return line[name]
     raise AgentFailed(host, f"the agent's answer contains no {name!r}. This is a bug; please report it.")
+
+
+def piece_of(host: str, line: Line) -> bytes:
+    """The data in a line of an agent's answer that has the key `piece`.
+
+    Args:
+        host: the host that answered, for the error.
+        line: the line.
+
+    Raises:
+        AgentFailed: it is not base64.
+    """
+    try:
+        return base64.b64decode(line["piece"], validate=True)
+    except (TypeError, ValueError) as error:
+        start = text_of(line["piece"])[:40]
+        message = f"the agent sent data that is not base64: {start!r}. This is a bug; please report it."
+        raise AgentFailed(host, message) from error
 
 
 class Stream(Protocol):

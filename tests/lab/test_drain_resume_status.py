@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -271,9 +270,7 @@ def test_status_of_a_user_when_told_lists_jobs_and_says_that_no_limits_are_known
 def test_status_without_a_slurmctld_when_told_says_that_first(cluster: DeployedLab) -> None:
     cluster.on("ctl", "systemctl stop slurmctld")
     try:
-        begun = time.monotonic()
         done = cluster.slurmfab("status")
-        assert time.monotonic() - begun < 10
     finally:
         cluster.on("ctl", "systemctl start slurmctld")
     assert done.returncode == 1

@@ -24,6 +24,7 @@ BESIDES_WAITING = 120
 
 MODULES = (
     *programs.NODE_STATES,
+    "programs.replaced_file",
     *(
         f"programs.gpu_check.{name}"
         for name in ("check", "history", "jobs", "main", "nccl_output", "nodes", "pairs", "queue", "results")

@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any, Dict, List, Mapping
 
+from slurmfab.programs import replaced_file
+
 HISTORY_FILE = "history.jsonl"
 MAX_BYTES = 64 * 1024 * 1024
 """Size of the part at the end of a history that is read."""
@@ -50,9 +52,5 @@ def prune(directory: str, keep: int) -> None:
     if len(runs) <= keep:
         return
     kept = set(runs[-keep:])
-    path = os.path.join(directory, HISTORY_FILE)
-    with open(path + ".new", "w", encoding="ascii") as file:
-        file.writelines(json.dumps(entry, sort_keys=True) + "\n" for entry in found if entry["run"] in kept)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".new", path)
+    lines = (json.dumps(entry, sort_keys=True) + "\n" for entry in found if entry["run"] in kept)
+    replaced_file.write(os.path.join(directory, HISTORY_FILE), "".join(lines))

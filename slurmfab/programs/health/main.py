@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, Mapping
 
+from slurmfab.programs import replaced_file
 from slurmfab.programs.health import host_checks
 
 MEMORY = "/run/slurmfab/health.json"
@@ -120,10 +121,7 @@ def save(path: str, text: str, *, is_new: bool) -> None:
             os.utime(path)
             return
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-        fresh = "%s.%d" % (path, os.getpid())
-        with open(fresh, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.rename(fresh, path)
+        replaced_file.write(path, text)
     except OSError as error:
         print("%s cannot be written: %s" % (path, error.strerror), file=sys.stderr)  # noqa: T201
 

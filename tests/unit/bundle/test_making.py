@@ -101,6 +101,37 @@ def test_a_file_name_that_is_not_a_packages_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"piece": "%%%%"}, "not base64"),
+        ({"piece": 5}, "not base64"),
+        ({"piece": None}, "not base64"),
+        ({"piece": "aa" * 9999 + "!"}, "not base64"),
+        ({"piece": "c2luZm8="}, "before a file name"),
+    ],
+)
+def test_data_that_is_none_or_has_no_file_name_is_the_failure_of_the_host_that_sent_it(
+    tmp_path: Path, line: Line, problem: str
+) -> None:
+    class Liar(Collector):
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            if request["op"] == "collect":
+                if problem == "not base64":
+                    heard({"file": next(iter(DEBS))})
+                heard(line)
+            return super().call(host, request, heard)
+
+    hosts = Liar({"c1": host_facts("c1", architecture="amd64")})
+    with pytest.raises(AgentFailed, match=problem) as failed:
+        making.collect(run_over(hosts, cluster(), path=tmp_path / "cluster.yaml"), "c1", "")
+    assert failed.value.host == "c1"
+    assert len(str(failed.value)) < 1000
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("to", ["cluster.yaml", "bundle"])
 def test_a_bundle_name_without_tar_is_refused_before_any_host_is_contacted(tmp_path: Path, to: str) -> None:
     (tmp_path / "cluster.yaml").write_text(THREE_HOSTS)

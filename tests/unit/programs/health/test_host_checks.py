@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,13 @@ def left(most: float) -> float:
     return most
 
 
+def soon() -> float:
+    """The end of the time for all paths, which a busy machine does not reach."""
+    return time.monotonic() + 60
+
+
 def test_paths_when_they_are_looked_at_then_each_answers_for_itself(tmp_path: Path) -> None:
-    answers = probe([str(tmp_path), "/proc", f"{tmp_path}/none"], {}, 5, time.monotonic() + 5)
+    answers = probe([str(tmp_path), "/proc", f"{tmp_path}/none"], {}, 60, soon())
     assert [answer.error for answer in answers.values()] == [0, 0, errno.ENOENT]
     assert answers[str(tmp_path)].device == tmp_path.stat().st_dev
     assert answers[str(tmp_path)].size > answers[str(tmp_path)].free > 0
@@ -35,20 +41,18 @@ def test_a_path_when_it_never_answers_then_it_is_late_once_and_stuck_then_and_th
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hang_at(monkeypatch, "/hung")
-    begun = time.monotonic()
     stuck: dict[str, Any] = {}
-    looks = [probe(["/", "/hung", "/proc"], stuck, 0.2, begun + 30) for _ in range(3)]
+    looks = [probe(["/", "/hung", "/proc"], stuck, 0.2, soon()) for _ in range(3)]
     assert [[answer.error for answer in look.values()] for look in looks] == [
         [0, LATE, 0],
         [0, STUCK, 0],
         [0, STUCK, 0],
     ]
-    assert time.monotonic() - begun < 20
 
 
 def test_a_path_when_it_was_late_once_and_answers_again_then_that_is_forgotten() -> None:
     stuck: dict[str, Any] = {"/": [1, "0"]}
-    assert probe(["/"], stuck, 5, time.monotonic() + 5)["/"].error == 0
+    assert probe(["/"], stuck, 60, soon())["/"].error == 0
     assert stuck == {}
 
 
@@ -59,7 +63,7 @@ def test_paths_when_there_is_no_time_for_them_then_they_are_late_and_not_lost() 
 def test_a_path_when_somebody_still_waits_for_it_then_nobody_else_is_sent() -> None:
     start = host_checks.probe.__globals__["start_of"](os.getpid())
     stuck: dict[str, Any] = {"/": [os.getpid(), start], "/proc": [os.getpid(), "1"]}
-    answers = probe(["/", "/proc"], stuck, 5, time.monotonic() + 5)
+    answers = probe(["/", "/proc"], stuck, 60, soon())
     assert {path: answer.error for path, answer in answers.items()} == {"/": STUCK, "/proc": 0}
     assert list(stuck) == ["/"]
 
@@ -164,9 +168,8 @@ def test_a_clock_when_chrony_says_that_it_is_off_then_that_is_a_cause(tracking: 
 
 
 def test_a_program_when_it_hangs_then_it_is_given_up() -> None:
-    begun = time.monotonic()
-    assert host_checks.output_of(["sleep", "60"], 0.2) == ""
-    assert time.monotonic() - begun < 10
+    late = "import time; time.sleep(60); print('what it says at its end')"
+    assert host_checks.output_of([sys.executable, "-c", late], 0.2) == ""
 
 
 def test_everything_when_nothing_is_asked_for_then_nothing_is_wrong() -> None:
@@ -179,7 +182,7 @@ def test_who_looks_and_never_comes_back_keeps_no_lock_of_ours(monkeypatch: pytes
     stuck: dict[str, Any] = {}
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        probe(["/hung"], stuck, 0.2, time.monotonic() + 5)
+        probe(["/hung"], stuck, 0.2, soon())
     monkeypatch.undo()
     pid, start = stuck["/hung"]
     try:

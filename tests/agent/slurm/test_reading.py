@@ -1,0 +1,37 @@
+"""Reading Slurm's state on a controller: which commands are run."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from slurmfab.agent.core.resource import Context
+from slurmfab.agent.slurm import reading
+
+
+class Controller(Context):
+    """A controller on which `scontrol ping` prints a line; `programs` lists what was run."""
+
+    def __init__(self, ping: str) -> None:
+        super().__init__()
+        self.ping = ping
+        self.programs: list[str] = []
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        self.programs.append(" ".join(argv[:2]))
+        return subprocess.CompletedProcess(argv, 0, self.ping.encode(), b"")
+
+
+@pytest.mark.parametrize(
+    ("state", "count"),
+    [("DOWN", 1), ("UP", 1 + len(reading.SLURM_COMMANDS))],
+)
+def test_a_slurmctld_that_is_down_is_asked_nothing_that_takes_half_a_minute_to_fail(state: str, count: int) -> None:
+    controller = Controller(f"Slurmctld(primary) at c1 is {state}\n")
+    answer = reading.read({}, controller)
+    assert controller.programs[0] == "scontrol ping"
+    assert len(controller.programs) == count
+    assert answer["ping"] == controller.ping
