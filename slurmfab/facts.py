@@ -4,32 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from slurmfab.answers import (
+    ADVICE,
+    STRICT,
+    Address,
+    Base64,
+    DeviceFile,
+    Digest,
+    HostKeyText,
+    HostKeyType,
+    HostPath,
+    Id,
+    Label,
+    Phrase,
+    Program,
+    Seconds,
+    SlurmKey,
+    Text,
+    Word,
+    checked,
+    pattern,
+)
+from slurmfab.errors import AgentFailed
 
 MADE_BY_SLURMFAB = "# Made by slurmfab"
 """The beginning of each configuration file that slurmfab writes."""
+
+LATEST = float(1 << 40)
+"""A time that no clock shows: seconds since 1970."""
+
+Cpus = Annotated[int, Field(ge=1, le=1 << 20)]
+Bus = Annotated[str, pattern(r"(?:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?", 16)]
+Cores = Annotated[str, pattern(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?", 4096)]
+GpuType = Annotated[str, pattern(r"[A-Za-z0-9_.-]*", 128)]
 
 
 @dataclass(frozen=True)
 class Account:
     """An entry of the host's user database, as `getent passwd` knows it."""
 
-    uid: int
-    gid: int
-    home: str
-    shell: str
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    uid: Id
+    gid: Id
+    home: HostPath
+    shell: HostPath
 
 
 @dataclass(frozen=True)
 class Hardware:
     """A host's hardware, by the keys that `slurmd -C` prints (slurmd(8)); RealMemory in MiB, without any margin."""
 
-    CPUs: int
-    Boards: int
-    SocketsPerBoard: int
-    CoresPerSocket: int
-    ThreadsPerCore: int
-    RealMemory: int
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    CPUs: Cpus
+    Boards: Cpus
+    SocketsPerBoard: Cpus
+    CoresPerSocket: Cpus
+    ThreadsPerCore: Cpus
+    RealMemory: Annotated[int, Field(ge=1, le=1 << 40)]
 
 
 @dataclass(frozen=True)
@@ -46,11 +84,13 @@ class Gpu:
         with_files: further device files that a MIG instance needs (gres.conf(5), MultipleFiles).
     """
 
-    file: str
-    type: str = ""
-    bus: str = ""
-    cores: str = ""
-    with_files: tuple[str, ...] = ()
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    file: DeviceFile
+    type: GpuType = ""
+    bus: Bus = ""
+    cores: Cores = ""
+    with_files: Annotated[tuple[DeviceFile, ...], Field(max_length=64)] = ()
 
     @property
     def slot(self) -> str:
@@ -68,9 +108,11 @@ class DriverlessGpu:
         driver: the kernel driver that has claimed it, such as `nouveau`; empty for none.
     """
 
-    bus: str
-    maker: str
-    driver: str = ""
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    bus: Bus
+    maker: Literal["NVIDIA", "AMD"]
+    driver: Word = ""
 
 
 @dataclass(frozen=True)
@@ -85,10 +127,12 @@ class Cgroup:
             comparison of two values.
     """
 
-    version: str
-    controllers: tuple[str, ...] = ()
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    version: Literal["v1", "v2", "hybrid", "none"]
+    controllers: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
     swap: bool = False
-    troubles: tuple[str, ...] = field(default=(), compare=False)
+    troubles: Annotated[tuple[Phrase, ...], Field(max_length=64)] = field(default=(), compare=False)
 
     @property
     def is_usable(self) -> bool:
@@ -106,9 +150,11 @@ class ClusterMark:
         controllers: the values of SlurmctldHost, such as `ctl(10.0.0.1)`, the primary first; empty if unknown.
     """
 
-    place: str
-    cluster: str = ""
-    controllers: tuple[str, ...] = ()
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    place: Phrase
+    cluster: Phrase = ""
+    controllers: Annotated[tuple[Phrase, ...], Field(max_length=64)] = ()
 
 
 @dataclass(frozen=True)
@@ -122,10 +168,12 @@ class SlurmUse:
         munge_key: SHA-256 of the munge key in hexadecimal digits; empty if there is none.
     """
 
-    marks: tuple[ClusterMark, ...] = ()
-    daemons: tuple[str, ...] = ()
-    jobs: tuple[int, ...] = ()
-    munge_key: str = field(default="", repr=False)
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    marks: Annotated[tuple[ClusterMark, ...], Field(max_length=1024)] = ()
+    daemons: Annotated[tuple[Word, ...], Field(max_length=16)] = ()
+    jobs: Annotated[tuple[Id, ...], Field(max_length=1 << 20)] = ()
+    munge_key: Digest = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -164,38 +212,40 @@ class HostFacts:
         slurm_use: what it has of clusters.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
     name: str
-    hostname: str
-    os_id: str
-    codename: str
-    os_like: str = ""
-    python: str = ""
-    clock_offset: float = 0.0
-    addresses: tuple[str, ...] = ()
-    accounts: Mapping[str, Account] = field(default_factory=dict)
-    groups: Mapping[str, int] = field(default_factory=dict)
-    uids: Mapping[int, str] = field(default_factory=dict)
-    gids: Mapping[int, str] = field(default_factory=dict)
-    busy_uids: tuple[int, ...] = ()
-    architecture: str = ""
-    packages: Mapping[str, str] = field(default_factory=dict)
+    hostname: Label
+    os_id: Word
+    codename: Word
+    os_like: Phrase = ""
+    python: Word = ""
+    clock_offset: Seconds = 0.0
+    addresses: Annotated[tuple[Address, ...], Field(max_length=4096)] = ()
+    accounts: Mapping[Phrase, Account] = field(default_factory=dict)
+    groups: Mapping[Phrase, Id] = field(default_factory=dict)
+    uids: Mapping[Id, Phrase] = field(default_factory=dict)
+    gids: Mapping[Id, Phrase] = field(default_factory=dict)
+    busy_uids: tuple[Id, ...] = ()
+    architecture: Word = ""
+    packages: Mapping[Word, Word] = field(default_factory=dict)
     hardware: Hardware | None = None
-    gpus: tuple[Gpu, ...] = ()
-    driverless_gpus: tuple[DriverlessGpu, ...] = ()
-    gpu_plugins: tuple[str, ...] = ()
+    gpus: Annotated[tuple[Gpu, ...], Field(max_length=1024)] = ()
+    driverless_gpus: Annotated[tuple[DriverlessGpu, ...], Field(max_length=1024)] = ()
+    gpu_plugins: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
     cgroup: Cgroup = Cgroup("none")
-    ssh_host_keys: Mapping[str, str] = field(default_factory=dict)
-    public_key: str = ""
-    munge_key: str = field(default="", repr=False)
-    slurm_conf: str = field(default="", repr=False)
-    gres_conf: str = field(default="", repr=False)
-    cgroup_conf: str = field(default="", repr=False)
-    job_container_conf: str = field(default="", repr=False)
-    services: Mapping[str, str] = field(default_factory=dict)
-    boot: str = ""
+    ssh_host_keys: Mapping[HostKeyType, HostKeyText] = field(default_factory=dict)
+    public_key: SlurmKey = ""
+    munge_key: Base64 = field(default="", repr=False)
+    slurm_conf: Text = field(default="", repr=False)
+    gres_conf: Text = field(default="", repr=False)
+    cgroup_conf: Text = field(default="", repr=False)
+    job_container_conf: Text = field(default="", repr=False)
+    services: Mapping[Word, Word] = field(default_factory=dict)
+    boot: Phrase = ""
     fetches: bool = False
-    mail_program: str = ""
-    programs: tuple[str, ...] = ()
+    mail_program: Program = ""
+    programs: Annotated[tuple[Phrase, ...], Field(max_length=1024)] = ()
     slurm_use: SlurmUse = SlurmUse()
 
     @property
@@ -224,44 +274,45 @@ class HostFacts:
         return ""
 
 
-def from_answer(name: str, answer: Mapping[str, Any], clock_offset: float) -> HostFacts:
+def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
     """The facts in an agent's answer.
 
     Args:
         name: the host's name in the cluster file.
         answer: the JSON object that `slurmfab.agent.facts.facts.read` returned on the host.
         clock_offset: host's clock minus deployer's, in seconds.
+
+    Raises:
+        AgentFailed: the answer is not what the model of facts says.
     """
-    plain = dict(answer)
+    if not isinstance(answer, dict) or {"name", "clock_offset"} & answer.keys():
+        raise AgentFailed(name, f"its facts were refused: they are no object with facts. {ADVICE}")
+    plain = {**answer, "name": name, "clock_offset": clock_offset}
     plain.pop("clock", None)
-    hardware = plain.pop("hardware", None)
-    return HostFacts(
-        name=name,
-        clock_offset=clock_offset,
-        addresses=tuple(plain.pop("addresses", ())),
-        accounts={user: Account(**account) for user, account in plain.pop("accounts", {}).items()},
-        uids={int(uid): user for uid, user in plain.pop("uids", {}).items()},
-        gids={int(gid): group for gid, group in plain.pop("gids", {}).items()},
-        busy_uids=tuple(plain.pop("busy_uids", ())),
-        programs=tuple(plain.pop("programs", ())),
-        hardware=Hardware(**hardware) if hardware else None,
-        gpus=tuple(Gpu(**{**gpu, "with_files": tuple(gpu["with_files"])}) for gpu in plain.pop("gpus", ())),
-        driverless_gpus=tuple(DriverlessGpu(**gpu) for gpu in plain.pop("driverless_gpus", ())),
-        gpu_plugins=tuple(plain.pop("gpu_plugins", ())),
-        cgroup=cgroup_from(plain.pop("cgroup", {"version": "none"})),
-        slurm_use=use_from(plain.pop("slurm_use", {})),
-        **plain,
-    )
+    return checked(name, adapter(), plain, "facts")
 
 
-def use_from(answer: Mapping[str, Any]) -> SlurmUse:
-    """What a host has of clusters, in an agent's answer."""
-    marks = tuple(
-        ClusterMark(**{**mark, "controllers": tuple(mark["controllers"])}) for mark in answer.get("marks", ())
-    )
-    return SlurmUse(
-        marks, tuple(answer.get("daemons", ())), tuple(answer.get("jobs", ())), str(answer.get("munge_key", ""))
-    )
+def clock_of(name: str, answer: Any, otherwise: float) -> float:
+    """The host's clock in an agent's answer, in seconds since 1970.
+
+    Args:
+        name: the host's name in the cluster file.
+        answer: the answer, of which nothing is known yet.
+        otherwise: for an answer without it.
+
+    Raises:
+        AgentFailed: it is not a number.
+    """
+    clock = answer.get("clock", otherwise) if isinstance(answer, dict) else otherwise
+    if type(clock) not in {float, int} or not abs(clock) < LATEST:
+        raise AgentFailed(name, f"its facts were refused: clock: it is not a time. {ADVICE}")
+    return float(clock)
+
+
+@cache
+def adapter() -> TypeAdapter[HostFacts]:
+    """The pydantic adapter of facts; it takes some milliseconds to make, so runs make it while hosts answer."""
+    return TypeAdapter(HostFacts)
 
 
 def cgroup_from(answer: Mapping[str, Any]) -> Cgroup:

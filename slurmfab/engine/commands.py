@@ -159,9 +159,11 @@ def ask_and_load(run: Run) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     try:
         requests.ask_ahead(run)
+        from slurmfab import facts
         from slurmfab.engine import converge as deploy  # noqa: F401 - loads all modules that plan, compare and change
         from slurmfab.slurm import render
 
+        facts.adapter()
         render.load_templates()
     finally:
         sys.setswitchinterval(usual)

@@ -11,7 +11,8 @@ from slurmfab.engine.actor import who
 from slurmfab.engine.report import Step, outcome_from
 from slurmfab.engine.run import Run
 from slurmfab.errors import AgentFailed, AnotherRun, HostFailed, InputError, PythonMissing, SlurmfabError
-from slurmfab.facts import HostFacts, from_answer
+from slurmfab.facts import HostFacts, clock_of, from_answer
+from slurmfab.inventory import hostnames
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import is_new_to
 from slurmfab.inventory.people_ids import names_of
@@ -90,6 +91,10 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
             require_claim(run)
         facts.update(collect_facts(run, on_each(lacking, lambda host: install_python(run, host))).facts)
         run.require_controller()
+    for host, reason in hostnames.taken(run.inventory.cluster.hosts, run.inventory.lock, facts).items():
+        run.exclude(host, HostFailed(host, reason))
+        del facts[host]
+    run.require_controller()
     return {host: facts[host] for host in hosts if host in facts}
 
 
@@ -208,7 +213,28 @@ def ask_facts(
     answer = next((line["facts"] for line in lines if "facts" in line), None)
     if answer is None:
         raise AgentFailed(host, "the agent's answer contains no facts. This is a bug; please report it.")
-    return from_answer(host, answer, answer.get("clock", after) - (before + after) / 2)
+    facts = from_answer(host, answer, clock_of(host, answer, after) - (before + after) / 2)
+    require_shown_key(host, facts, transport.host_key(host))
+    return facts
+
+
+def require_shown_key(host: str, facts: HostFacts, shown: tuple[str, str] | None) -> None:
+    """Make sure that the SSH host keys which a host tells of include the one by which it was reached.
+
+    Args:
+        host: the host's name.
+        facts: what it tells.
+        shown: type and base64 of the key that it showed; `None` if the transport knows none.
+
+    Raises:
+        HostFailed: the key is not among them, so others would be told to trust keys that nobody has checked.
+    """
+    if shown is not None and facts.ssh_host_keys and shown not in facts.ssh_host_keys.items():
+        raise HostFailed(
+            host,
+            f"its {shown[0]} host key in /etc/ssh is not the one that it shows to SSH, so its keys are not passed on "
+            "to other hosts. Does its sshd use the keys there (HostKey in sshd_config)?",
+        )
 
 
 def request_apply(run: Run, host: str, resources: Iterable[Any], *, dry_run: bool) -> list[Outcome]:

@@ -241,7 +241,7 @@ def pin(
         hosts[name] = replace(
             old,
             hostname=old.hostname or fact.hostname,
-            host_keys=fact.ssh_host_keys if len(old.host_keys) <= 1 and fact.ssh_host_keys else old.host_keys,
+            host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys),
             hardware=old.hardware or fact.hardware,
             gpus=gpu_changes.pinned(cluster, name, old, fact),
             cgroup=cgroups.pinned(old.cgroup, fact.cgroup, may_lose=may_lose),
@@ -253,3 +253,13 @@ def pin(
     ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
     leaving = people_ids.still_leaving(cluster, lock, facts)
     return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=installed or lock.slurm)
+
+
+def pinned_keys(old: Mapping[str, str], told: Mapping[str, str]) -> Mapping[str, str]:
+    """The host keys that the lock gets: those that a host tells of join the one that was pinned at first contact.
+
+    Args:
+        old: the keys in the lock, base64 by type.
+        told: the keys that the host tells of.
+    """
+    return told if len(old) <= 1 and old.items() <= told.items() and told else old

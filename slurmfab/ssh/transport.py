@@ -72,6 +72,9 @@ class Transport(Protocol):
             HostError: the installation failed.
         """
 
+    def host_key(self, host: str) -> tuple[str, str] | None:
+        """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""
+
     def close(self) -> None:
         """Close all connections."""
 
@@ -273,6 +276,10 @@ class SshTransport:
             raise PythonMissing(
                 host, f"python3 is missing and cannot be installed: {output.splitlines()[-1:] or code}."
             )
+
+    def host_key(self, host: str) -> tuple[str, str] | None:
+        """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""
+        return self.policies[host].shown
 
     def forget(self, host: str) -> None:
         """Close a host's agent and connection; the next call opens new ones."""

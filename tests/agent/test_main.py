@@ -137,29 +137,29 @@ def test_the_agent_ends_when_the_deployer_disconnects(agent: Agent) -> None:
     assert agent.process.wait(10) == 0
 
 
+PROGRAMS_PAGE_FAULTS = 8
+"""The field after the name in /proc/PID/stat that counts page faults of programs that have ended (proc(5), cminflt)."""
+
+
 def test_the_agent_when_the_deployer_disconnects_finishes_the_present_resource_and_starts_no_other(
     agent: Agent, root: Path
 ) -> None:
-    # Looking at a user of this root reads its passwd: a pipe there holds the first resource until the test lets it go.
-    passwd = (root / "etc/passwd").read_text()
-    (root / "etc/passwd").unlink()
-    os.mkfifo(root / "etc/passwd")
-    user = {"kind": "user", "user": "slurm", "uid": os.getuid(), "group": "slurm", "home": "/x", "shell": "/bin/sh"}
-    request = {"op": "apply", "dry_run": True, "root": str(root), "resources": [user, file("/etc/b")]}
+    # The first resource looks for a file again and again, by a program, until the test makes it.
+    wait = {"kind": "left-file", "directory": "/etc", "file": "go", "seconds": 30}
+    request = {"op": "apply", "dry_run": True, "root": str(root), "resources": [wait, file("/etc/b")]}
     agent.send(request)
-    writer = os.open(root / "etc/passwd", os.O_WRONLY)
-    threads = Path(f"/proc/{agent.process.pid}/task")
-    before = len(list(threads.iterdir()))
+    process, deadline = Path(f"/proc/{agent.process.pid}"), time.monotonic() + 10
+    while (process / "stat").read_text().rpartition(")")[2].split()[PROGRAMS_PAGE_FAULTS] == "0":
+        assert time.monotonic() < deadline, "the agent has run no program"
+    before = len(list((process / "task").iterdir()))
     agent.stdin.close()
     # The thread that listens ends once it has seen the end of stdin, and not before that may the resource go on.
-    deadline = time.monotonic() + 10
-    while len(list(threads.iterdir())) == before:
+    while len(list((process / "task").iterdir())) == before:
         assert time.monotonic() < deadline, "the agent has not seen the end of its input"
-    os.write(writer, passwd.encode())
-    os.close(writer)
+    (root / "etc/go").touch()
     lines = [json.loads(line) for line in agent.stdout.read().splitlines()]
     assert agent.process.wait(10) == 0
-    assert [line["outcome"]["id"] for line in lines if "outcome" in line] == ["user:slurm"]
+    assert [line["outcome"]["id"] for line in lines if "outcome" in line] == ["left-file:/etc/go"]
 
 
 def test_sigterm_ends_an_idle_agent_with_exit_code_0(agent: Agent) -> None:

@@ -31,6 +31,10 @@ class LocalTransport:
             self.sessions[host].start(become=False, request=request)
         return self.sessions[host].ask({**request, "root": self.root}, heard)
 
+    def host_key(self, host: str) -> tuple[str, str] | None:  # noqa: ARG002
+        """No SSH, so no key."""
+        return None
+
     def install_python(self, host: str) -> None:
         """Do nothing: this program runs in python3."""
 

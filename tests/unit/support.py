@@ -163,6 +163,10 @@ class FakeHosts:
             changes = [] if status == "ok" else [{"name": "state", "actual": "", "wanted": "right", "diff": ""}]
             yield {"id": name, "status": status, "changes": changes, "message": message, "seconds": 0.0}
 
+    def host_key(self, host: str) -> tuple[str, str] | None:  # noqa: ARG002
+        """No SSH, so no key."""
+        return None
+
     def install_python(self, host: str) -> None:
         self.installed.append(host)
         self.without_python.discard(host)

@@ -1,4 +1,7 @@
-"""Reading small files of a host; files that are missing or cannot be read count as empty."""
+"""Reading small files of a host; files that are missing or cannot be read count as empty.
+
+A read never waits: what is no regular file, such as a FIFO in the place of a key, counts as empty too.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,31 @@ import os
 import stat
 from typing import Iterator, List
 
+FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+MOST_BYTES = 64 << 20
+"""The most bytes of a file that are read."""
+
+PIECE_BYTES = 65536
+
 
 def read_bytes(path: str) -> bytes:
-    """The content of a file; empty when it cannot be read."""
+    """The content of a regular file; empty when it cannot be read."""
+    pieces: List[bytes] = []
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        descriptor = os.open(path, FLAGS)
+        try:
+            is_file, left = stat.S_ISREG(os.fstat(descriptor).st_mode), MOST_BYTES
+            while is_file and left > 0:
+                piece = os.read(descriptor, min(left, PIECE_BYTES))
+                if not piece:
+                    break
+                pieces.append(piece)
+                left -= len(piece)
+        finally:
+            os.close(descriptor)
     except OSError:
         return b""
+    return b"".join(pieces)
 
 
 def read_text(path: str) -> str:

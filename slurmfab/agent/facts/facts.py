@@ -17,6 +17,12 @@ from slurmfab.agent.facts import cgroups, gpus, hardware, network, slurm_use
 from slurmfab.agent.packages import dpkg_status
 from slurmfab.agent.services import systemctl
 
+HOST_KEY_TYPES = (
+    "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa", "ssh-dss",
+)  # fmt: skip
+SLURM_KEY = "ssh-ed25519"
+"""The type of the slurm user's SSH key."""
+
 MAILERS = ("/usr/bin/mail", "/usr/bin/mailx")
 MAIL_SYSTEMS = ("/usr/sbin/sendmail", "/usr/lib/sendmail")
 AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
@@ -45,26 +51,19 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
-    found = gpus.read(root, request.get("gpu_files", ()))
-    hostname, is_new = os.uname().nodename.split(".")[0], bool(request.get("is_new"))
-    slurm_uid = accounts.get("slurm", {}).get("uid", 0)
+    is_new, slurm_uid = bool(request.get("is_new")), accounts.get("slurm", {}).get("uid", 0)
     use = slurm_use.read(root, request.get("state_directories", ()), slurm_uid, is_new=is_new)
     # The file says which nodes belong to the cluster of a controller that is new to the deployer.
-    with_slurm_conf = request.get("with_slurm_conf") or (is_new and slurm_use.is_controller(hostname, use["marks"]))
+    with_slurm_conf = request.get("with_slurm_conf") or (is_new and slurm_use.is_controller(hostname(), use["marks"]))
     return {
-        "hostname": hostname,
         **system(root),
         "addresses": network.addresses(),
         "accounts": accounts,
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
-        "uids": taken(root + "/etc/passwd", {str(one["uid"]): name for name, one in accounts.items()}),
-        "gids": taken(root + "/etc/group", {}),
-        "busy_uids": busy_uids(),
+        **ids(root, accounts),
         "packages": dpkg_status.versions(dpkg_status.read(root), request.get("packages", ())),
         "hardware": hardware.read(root),
-        "gpus": found,
-        "driverless_gpus": gpus.without_driver(root, found),
-        "gpu_plugins": gpu_plugins(root),
+        **gpu_facts(root, request.get("gpu_files", ())),
         "cgroup": cgroups.read(root),
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
@@ -76,6 +75,25 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "mail_program": mail_program(root),
         "programs": names(root + PROGRAMS),
         "clock": time.time(),
+    }
+
+
+def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
+    """The UIDs and GIDs that are taken here, and the UIDs of running processes."""
+    return {
+        "uids": taken(root + "/etc/passwd", {str(one["uid"]): name for name, one in accounts.items()}),
+        "gids": taken(root + "/etc/group", {}),
+        "busy_uids": busy_uids(),
+    }
+
+
+def gpu_facts(root: str, named: Iterable[str]) -> Dict[str, Any]:
+    """The GPUs with and without a device file, and what Slurm has for them."""
+    found = gpus.read(root, named)
+    return {
+        "gpus": found,
+        "driverless_gpus": gpus.without_driver(root, found),
+        "gpu_plugins": gpu_plugins(root),
     }
 
 
@@ -183,7 +201,8 @@ def taken(path: str, more: Mapping[str, str]) -> Dict[str, str]:
         path: of the file.
         more: names by ID of users looked up by name: a directory service is never listed, it may have many thousands.
     """
-    return {**{fields[2]: fields[0] for fields in entries(path) if len(fields) > 2}, **more}  # noqa: PLR2004
+    listed = (fields for fields in entries(path) if len(fields) > 2 and fields[2].isdigit())  # noqa: PLR2004
+    return {**{fields[2]: fields[0] for fields in listed}, **more}
 
 
 def busy_uids() -> List[int]:
@@ -207,10 +226,11 @@ def busy_uids() -> List[int]:
 
 
 def system(root: str) -> Dict[str, str]:
-    """Distribution, codename, architecture, and the version of the Python that runs the agent."""
+    """Hostname, distribution, codename, architecture, and the version of the Python that runs the agent."""
     release = os_release(root)
     fields = {"os_id": "ID", "os_like": "ID_LIKE", "codename": "VERSION_CODENAME"}
     return {
+        "hostname": hostname(),
         **{fact: release.get(name, "") for fact, name in fields.items()},
         "architecture": dpkg_status.architecture(dpkg_status.read(root)),
         "python": "%d.%d.%d" % sys.version_info[:3],
@@ -223,15 +243,24 @@ def ssh_host_keys(root: str) -> Dict[str, str]:
     for name in names(root + "/etc/ssh"):
         if name.startswith("ssh_host_") and name.endswith("_key.pub"):
             words = read_text(root + "/etc/ssh/" + name).split()
-            if len(words) > 1:
+            if len(words) > 1 and words[0] in HOST_KEY_TYPES:
                 keys[words[0]] = words[1]
     return keys
 
 
 def public_key(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> str:
-    """The slurm user's SSH public key, empty if there is none."""
+    """The slurm user's SSH public key with the comment that `SshKey` gives it, empty if there is none."""
     home = accounts.get("slurm", {}).get("home", "")
-    return read_text(root + home + "/.ssh/id_ed25519.pub") if home else ""
+    words = read_text(root + home + "/.ssh/id_ed25519.pub").split() if home else []
+    if len(words) < 2 or words[0] != SLURM_KEY:  # noqa: PLR2004 - type and key
+        return ""
+    is_ours = len(words) == 3 and words[2].startswith("slurm@") and "." not in words[2]  # noqa: PLR2004
+    return " ".join([*words[:2], words[2] if is_ours else "slurm@" + hostname()])
+
+
+def hostname() -> str:
+    """The host's own name, without a domain."""
+    return os.uname().nodename.split(".")[0]
 
 
 def services(root: str, units: tuple[str, ...]) -> Dict[str, str]:

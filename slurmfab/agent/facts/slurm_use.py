@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from slurmfab.agent.core.host_paths import MUNGE_KEY
@@ -17,9 +16,6 @@ STATES = ("/var/lib/slurm/slurmctld", "/var/lib/slurm-llnl/slurmctld", "/var/spo
 SLURMDBD_CONF = "/etc/slurm/slurmdbd.conf"
 DAEMONS = ("slurmctld", "slurmd", "slurmdbd", "slurmstepd")
 PACKAGED = "/usr/sbin/"
-MOST_BYTES = 8 << 20
-"""The most that is read of a slurm.conf; one of 10,000 nodes listed one by one has 2 MB."""
-
 SETTING = re.compile(
     rb"^[ \t]*(ClusterName|SlurmctldHost|ControlMachine|ControlAddr|StateSaveLocation)[ \t]*=[ \t]*\"?([^\s\"#]+)",
     re.IGNORECASE | re.MULTILINE,
@@ -53,14 +49,14 @@ def read(root: str, states: Sequence[str], slurm_uid: int, *, is_new: bool) -> D
             found += daemon_marks(name, pid, arguments.decode(errors="replace").split("\0"))
     used = [mark.pop("state", "") for mark in found]
     for place in dict.fromkeys([*filter(None, used), *states, *STATES]) if is_new else ():
-        cluster = NAME.fullmatch(content(root + place + "/clustername").strip())
+        cluster = NAME.fullmatch(read_bytes(root + place + "/clustername").strip())
         if cluster:
             found.append({"place": place, "cluster": cluster[0].decode(), "controllers": []})
     return {
         "marks": [mark for number, mark in enumerate(found) if mark not in found[:number]],
         "daemons": sorted(daemons),
         "jobs": sorted(jobs),
-        "munge_key": key_digest(content(root + MUNGE_KEY)) if is_new else "",
+        "munge_key": key_digest(read_bytes(root + MUNGE_KEY)) if is_new else "",
     }
 
 
@@ -71,7 +67,7 @@ def is_controller(hostname: str, marks: Sequence[Mapping[str, Any]]) -> bool:
 
 def conf_marks(root: str, path: str) -> List[Dict[str, Any]]:
     """The sign that a slurm.conf is, in a list; empty if there is no such file."""
-    text = content(root + path)
+    text = read_bytes(root + path)
     if not text:
         return []
     values: Dict[str, List[str]] = {}
@@ -142,16 +138,6 @@ def after(option: str, arguments: Sequence[str]) -> str:
         if word.partition("=")[0] == option:
             return word.partition("=")[2] or "".join(arguments[number + 1 : number + 2])
     return ""
-
-
-def content(path: str) -> bytes:
-    """The beginning of a regular file; empty if there is none. It never waits, as reading a FIFO would."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with open(descriptor, "rb") as file:
-        return file.read(MOST_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
 
 
 def key_digest(key: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -173,3 +174,53 @@ def test_a_host_that_is_off_when_asked_ahead_is_excluded_when_answers_are_collec
     assert not run.failed_hosts
     assert list(gather(run, run.hosts)) == ["c1", "n1"]
     assert list(run.failed_hosts) == ["n2"]
+
+
+@dataclass
+class LyingHosts(FakeHosts):
+    """Hosts of which some alter their facts, and that show SSH host keys.
+
+    Args:
+        lies: by host, the facts that replace the true ones.
+        keys: by host, the key that it showed when it was connected to.
+    """
+
+    lies: dict[str, Any] = field(default_factory=dict)
+    keys: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def host_key(self, host: str) -> tuple[str, str] | None:
+        return self.keys.get(host)
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        lines = super().call(host, request, heard)
+        lie = self.lies.get(host)
+        return tuple({"facts": {**line["facts"], **lie} if isinstance(lie, dict) else lie or line["facts"]}
+                     for line in lines)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        ({"hostname": "deb.debian.org"}, "its facts were refused: hostname"),
+        ({"hostname": "n1"}, "it calls itself n1, as n1 does"),
+        ({"gpus": [{"file": "/dev/x", "cores": "0\nNodeName=n1"}]}, r"its facts were refused: gpus\.0\.cores"),
+        ({"evil": 1}, "its facts were refused: evil: this key is unknown"),
+        ([[[[]]]], "its facts were refused"),
+    ],
+)
+def test_a_host_that_lies_when_all_are_asked_then_it_alone_is_left_out(lie: Any, reason: str) -> None:
+    known = cluster()
+    run = run_over(LyingHosts(facts_of(known, prepared), lies={"n2": lie}), known)
+    assert sorted(gather(run, run.hosts)) == ["c1", "n1"]
+    assert run.failed_hosts.keys() == {"n2"}
+    assert re.match(rf"n2: {reason}", str(run.failed_hosts["n2"]))
+
+
+def test_a_host_whose_keys_are_not_the_one_that_it_showed_when_asked_then_it_alone_is_left_out() -> None:
+    known = cluster()
+    keys = {host: ("ssh-ed25519", f"host+key+of+{host}") for host in known.hosts}
+    run = run_over(LyingHosts(facts_of(known, prepared), keys={**keys, "n2": ("ssh-ed25519", "another+key")}), known)
+    assert sorted(gather(run, run.hosts)) == ["c1", "n1"]
+    assert "is not the one that it shows to SSH" in str(run.failed_hosts["n2"])

@@ -10,7 +10,7 @@ from support import SMALL, THREE_HOSTS, USABLE, cluster, facts_of, host_facts, p
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, Gpu, weakest
 from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.plan.plan_input import pin
+from slurmfab.plan.plan_input import pin, pinned_keys
 from slurmfab.plan.preflight.configuration import refuse_other_cluster, refuse_unknown_keys
 
 
@@ -150,3 +150,19 @@ def test_a_controller_that_does_not_answer_changes_nothing_about_mail() -> None:
     known = facts_of(two, prepared, mail_program="/usr/bin/mail")
     answering = {host: facts for host, facts in known.items() if host != "n1"}
     assert plan_input(two, answering, known).files == plan_input(two, known).files
+
+
+@pytest.mark.parametrize(
+    ("old", "told", "kept"),
+    [
+        ({}, {"ssh-rsa": "b"}, {"ssh-rsa": "b"}),
+        ({"ssh-ed25519": "a"}, {"ssh-ed25519": "a", "ssh-rsa": "b"}, {"ssh-ed25519": "a", "ssh-rsa": "b"}),
+        ({"ssh-ed25519": "a"}, {"ssh-ed25519": "z", "ssh-rsa": "b"}, {"ssh-ed25519": "a"}),
+        ({"ssh-ed25519": "a"}, {"ssh-rsa": "b"}, {"ssh-ed25519": "a"}),
+        ({"ssh-ed25519": "a"}, {}, {"ssh-ed25519": "a"}),
+    ],
+)
+def test_host_keys_that_a_host_tells_of_join_the_pinned_one_and_never_replace_it(
+    old: dict[str, str], told: dict[str, str], kept: dict[str, str]
+) -> None:
+    assert pinned_keys(old, told) == kept

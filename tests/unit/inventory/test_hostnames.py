@@ -1,0 +1,39 @@
+"""Whose a hostname is, when hosts say what they are called."""
+
+from __future__ import annotations
+
+import pytest
+from support import host_facts
+
+from slurmfab.inventory.hostnames import taken
+from slurmfab.inventory.lock import HostLock, Lock
+
+HOSTS = ("ctl", "n1", "n2", "n3")
+
+
+@pytest.mark.parametrize(
+    ("told", "pinned", "refused"),
+    [
+        ({"ctl": "ctl", "n1": "n1", "n3": "nid3"}, {}, {}),
+        ({"n1": "n1", "n3": "n1"}, {}, {"n3": "n1"}),
+        ({"n1": "n1", "n3": "N1"}, {}, {"n3": "n1"}),
+        ({"n3": "n1"}, {}, {"n3": "n1"}),
+        ({"n1": "node1", "n3": "node1"}, {"n1": "node1"}, {"n3": "n1"}),
+        ({"n3": "node1"}, {"n1": "node1"}, {"n3": "n1"}),
+        ({"n1": "same", "n3": "same"}, {}, {"n1": "another host", "n3": "another host"}),
+        ({"n1": "n1", "n3": "n1"}, {"n1": "n1", "n3": "n3"}, {"n3": "n1"}),
+        ({"n1": "n2", "n2": "n1"}, {"n1": "n2", "n2": "n1"}, {}),
+    ],
+)
+def test_a_name_that_another_host_has_when_it_is_told_then_the_liar_alone_is_refused(
+    told: dict[str, str], pinned: dict[str, str], refused: dict[str, str]
+) -> None:
+    lock = Lock(hosts={host: HostLock(hostname) for host, hostname in pinned.items()})
+    found = taken(HOSTS, lock, {host: host_facts(host, hostname=hostname) for host, hostname in told.items()})
+    assert found.keys() == refused.keys()
+    for host, owner in refused.items():
+        assert f"it calls itself {told[host]}, as {owner} does" in found[host]
+
+
+def test_a_host_that_calls_itself_localhost_is_refused() -> None:
+    assert "hostnamectl" in taken(HOSTS, Lock(), {"n3": host_facts("n3", hostname="localhost")})["n3"]
