@@ -12,7 +12,7 @@ from slurmfab.engine import drift, id_migration, notices, shared_state
 from slurmfab.engine.job_safety import JobSafety
 from slurmfab.engine.planning import assess_hosts, exclude_without_packages
 from slurmfab.engine.report import Report, Step
-from slurmfab.engine.requests import gather, hosts_to_ask, request_apply, require_claim, take_claim
+from slurmfab.engine.requests import apply_step, gather, hosts_to_ask, request_apply, require_claim, take_claim
 from slurmfab.engine.run import Run
 from slurmfab.errors import HostFailed, SlurmfabError
 from slurmfab.plan.database_order import require_slurmdbd
@@ -234,7 +234,7 @@ def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ..
     """Carry out one phase on hosts at once: one request per host.
 
     Args:
-        run: gains a step for each host where anything differed; excludes hosts that fail.
+        run: gains a step for each host where anything differed, lost ones included; excludes hosts that fail.
         phase: the phase.
         resources: what each host shall have.
 
@@ -242,13 +242,8 @@ def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ..
         DeployFailed: the controller failed.
     """
 
-    def apply(host: str) -> Step:
-        begun = time.monotonic()
-        outcomes = request_apply(run, host, resources[host], dry_run=False)
-        return Step(phase.name, host, tuple(outcomes), time.monotonic() - begun)
-
     run.progress.begin(phase.name, resources)
-    for host, answer in on_each(resources, apply):
+    for host, answer in on_each(resources, lambda host: apply_step(run, phase.name, host, resources[host])):
         if isinstance(answer, SlurmfabError):
             run.exclude(host, answer)
             continue

@@ -5,7 +5,6 @@ Jobs are counted before and after the changes, so that the report tells which en
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,14 +13,15 @@ from slurmfab.agent.core.resource import OK
 from slurmfab.engine import drain_first
 from slurmfab.engine.drain_first import DrainTarget
 from slurmfab.engine.job_waiting import NODES_AND_JOBS
+from slurmfab.engine.progress import first_sentence
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import JobImpact, Run
-from slurmfab.errors import AgentFailed, HostError, JobsInTheWay
+from slurmfab.errors import AgentFailed, HostError, JobsInTheWay, Unreachable
 from slurmfab.hostlist import fold, shell_word
 from slurmfab.impact.approvals import task_that_allows
 from slurmfab.impact.disruptive_changes import disruptions, refusal
 from slurmfab.impact.forecast import Forecast, labelled
-from slurmfab.impact.job_tally import JobTally, missing, running, tally
+from slurmfab.impact.job_tally import NO_ANSWER, JobTally, missing, running, tally
 from slurmfab.impact.restart_requirements import Requirement
 from slurmfab.plan.phases.daemons import renewal, runs_slurmctld
 from slurmfab.plan.plan_input import PlanInput
@@ -31,6 +31,9 @@ from slurmfab.status.snapshot import Job, Snapshot, job_from
 
 ANSWER_SECONDS = 30.0
 """Seconds that slurmctld may take to answer after a change: it reads the state of all jobs when it starts."""
+
+FAILED_ANSWER_SECONDS = 10.0
+"""The same where a step failed on the controller, so that slurmctld may not have been started at all."""
 
 ENDING_SECONDS = 10.0
 """Seconds to wait for the final state of jobs that are completing; KillWait and an epilog may take longer."""
@@ -196,8 +199,8 @@ class JobSafety:
         if self.plan_input and not dict(self.plan_input.files)["slurm.conf"]:
             return  # a rollback to the state before the first deployment removes slurmctld
         now = self.snapshot_after()
-        if now is None:
-            self.impact = replace(self.impact, tally=JobTally(self.running_before, None))
+        if isinstance(now, str):
+            self.impact = replace(self.impact, tally=JobTally(self.running_before, None, unknown=now))
             return
         allowed = frozenset(job.number for one in self.impact.forecast.disruptions for job in one.jobs)
         remembers = time.monotonic() - self.counted_at < self.min_job_age
@@ -208,18 +211,29 @@ class JobSafety:
         counted = tally(self.jobs_before.values(), now.jobs, ends, remembers=remembers, accepted=allowed)
         self.impact = replace(self.impact, tally=replace(counted, before=self.running_before))
 
-    def snapshot_after(self) -> Snapshot | None:
-        """Slurm after the changes; `None` if slurmctld does not answer within `ANSWER_SECONDS`."""
+    def snapshot_after(self) -> Snapshot | str:
+        """Slurm after the changes, or why it is unknown.
+
+        A controller on which a step failed is asked like any other, since its slurmctld may well answer; only one that
+        was lost is not asked.
+        """
+        controller = self.run.controller
+        excluded = self.run.failed_hosts.get(controller)
+        if isinstance(excluded, Unreachable):
+            return f"{controller} cannot be reached"
+        patience = FAILED_ANSWER_SECONDS if excluded else ANSWER_SECONDS
         begun = time.monotonic()
-        while self.run.controller not in self.run.failed_hosts:
-            with contextlib.suppress(HostError):
+        while True:
+            try:
                 now = self.snapshot()
                 if now.is_up and not now.trouble:
                     return now
-            if time.monotonic() - begun > ANSWER_SECONDS:
-                break
+                unknown = f"slurmctld answers, but not about jobs ({now.trouble})" if now.is_up else NO_ANSWER
+            except HostError as error:
+                unknown = f"{controller} cannot be asked ({first_sentence(error.reason)})"
+            if time.monotonic() - begun > patience:
+                return unknown
             self.pause(POLL_SECONDS)
-        return None
 
     def final_states(self, jobs: Iterable[Job]) -> dict[str, Job]:
         """The jobs as slurmctld shows them now, by id; waits up to `ENDING_SECONDS` for jobs that are completing.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from slurmfab.agent.core.resource import Resource
-from slurmfab.engine.report import Step
-from slurmfab.engine.requests import request_apply
+from slurmfab.engine.requests import apply_step
 from slurmfab.engine.run import Run
 from slurmfab.errors import DeployFailed, HostError, SlurmfabError
 from slurmfab.ssh.fan_out import on_each
@@ -26,10 +24,8 @@ def change(run: Run, phase: str, host: str, *resources: Resource) -> None:
         DeployFailed: a resource failed.
         HostError: the host does not answer.
     """
-    begun = time.monotonic()
     run.progress.begin(phase, (host,))
-    outcomes = request_apply(run, host, resources, dry_run=False)
-    step = Step(phase, host, tuple(outcomes), time.monotonic() - begun)
+    step = apply_step(run, phase, host, resources)
     if step.differs:
         run.record_steps(step)
     run.progress.host_done(host, step)

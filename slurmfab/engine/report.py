@@ -33,6 +33,9 @@ LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, Pyth
 NOT_DEPLOYING = ("drain", "reboot", "resume")
 """Commands after which a deployment does not help failed hosts: jobs still run there, or an admin has drained them."""
 
+UNKNOWN = "unknown"
+"""The status of the resource at work on a host when the host was lost: it may have been changed."""
+
 DIFFERS = "differs"
 """The status of a resource that differs from what is wanted and that a deployment does not change."""
 

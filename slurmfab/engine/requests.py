@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from slurmfab.agent.core.resource import Outcome, as_request
 from slurmfab.engine.actor import who
-from slurmfab.engine.report import Step, outcome_from
+from slurmfab.engine.report import UNKNOWN, Step, outcome_from
 from slurmfab.engine.run import Run
-from slurmfab.errors import AgentFailed, AnotherRun, HostFailed, InputError, PythonMissing, SlurmfabError
+from slurmfab.errors import (
+    AgentFailed,
+    AnotherRun,
+    ConnectionLost,
+    HostError,
+    HostFailed,
+    InputError,
+    PythonMissing,
+    SlurmfabError,
+)
 from slurmfab.facts import HostFacts, clock_of, from_answer
 from slurmfab.inventory import hostnames
 from slurmfab.inventory.loading import Inventory
@@ -19,6 +29,7 @@ from slurmfab.inventory.people_ids import names_of
 from slurmfab.slurm.gres import named_files
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.fan_out import PendingAnswers, on_each
+from slurmfab.ssh.session import Line
 from slurmfab.ssh.transport import Transport
 
 FACT_SELECTION = {
@@ -237,7 +248,65 @@ def require_shown_key(host: str, facts: HostFacts, shown: tuple[str, str] | None
         )
 
 
-def request_apply(run: Run, host: str, resources: Iterable[Any], *, dry_run: bool) -> list[Outcome]:
+def apply_step(run: Run, phase: str, host: str, resources: Iterable[Any]) -> Step:
+    """Have a host's agent change what differs; if the host is lost meanwhile, what it did until then is kept.
+
+    Args:
+        run: the run; gains a step if the host is lost after it began.
+        phase: name of the step in reports.
+        host: the host's name.
+        resources: what the host shall have.
+
+    Returns:
+        The step with all outcomes, which is not in the run yet.
+
+    Raises:
+        SlurmfabError: another run is changing the cluster.
+        HostError: the host does not answer, or was lost.
+    """
+    wanted = tuple(resources)
+    require_claim(run)
+    begun = time.monotonic()
+    heard: list[Line] = []
+    try:
+        outcomes = request_apply(run, host, wanted, dry_run=False, heard=heard.append)
+    except HostError as error:
+        step = Step(phase, host, outcomes_until(wanted, heard, error), time.monotonic() - begun)
+        if step.differs:
+            run.record_steps(step)
+        raise
+    return Step(phase, host, tuple(outcomes), time.monotonic() - begun)
+
+
+def outcomes_until(resources: Sequence[Any], lines: Iterable[Line], error: HostError) -> tuple[Outcome, ...]:
+    """The outcomes that a host sent before it was lost, and an unknown one for the resource at work then.
+
+    Args:
+        resources: what the host was to have, in order.
+        lines: what it sent.
+        error: how the request ended.
+    """
+    if not isinstance(error, (AgentFailed, ConnectionLost)):
+        return ()  # the agent was never given the resources, or refused them
+    known: tuple[Outcome, ...] = ()
+    # A host may be lost because of its very lines: those that are no outcomes tell nothing.
+    with suppress(SlurmfabError, TypeError, ValueError, AttributeError):
+        for line in lines:
+            known += (outcome_from(line["outcome"]),) if "outcome" in line else ()
+    if len(known) >= len(resources):
+        return known
+    message = "no outcome came, so it may have been changed: an agent ends what it is at"
+    return (*known, Outcome(resources[len(known)].id, UNKNOWN, message=message))
+
+
+def request_apply(
+    run: Run,
+    host: str,
+    resources: Iterable[Any],
+    *,
+    dry_run: bool,
+    heard: Callable[[Line], None] = lambda _: None,
+) -> list[Outcome]:
     """Have a host's agent compare resources, or change what differs.
 
     Args:
@@ -245,6 +314,7 @@ def request_apply(run: Run, host: str, resources: Iterable[Any], *, dry_run: boo
         host: the host's name.
         resources: what the host shall have.
         dry_run: whether the agent only compares.
+        heard: called with each line of the answer as it arrives.
 
     Returns:
         An outcome for each resource, in order.
@@ -256,7 +326,7 @@ def request_apply(run: Run, host: str, resources: Iterable[Any], *, dry_run: boo
     if not dry_run:
         require_claim(run)
     request = apply_request(run, resources, dry_run=dry_run)
-    lines = run.transport.call(host, request)
+    lines = run.transport.call(host, request, heard)
     outcomes = [outcome_from(line["outcome"]) for line in lines if "outcome" in line]
     wanted = request["resources"]
     if len(outcomes) != len(wanted):

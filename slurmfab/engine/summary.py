@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from slurmfab.agent.core.resource import CHANGED, WOULD_CHANGE
-from slurmfab.engine.report import DONE, NOT_DEPLOYING, Report, failures
+from slurmfab.engine.report import DONE, NOT_DEPLOYING, UNKNOWN, Report, failures
 from slurmfab.hostlist import fold
 from slurmfab.impact.approvals import DeployOptions
 from slurmfab.inventory import loading
@@ -29,8 +29,10 @@ def summary(report: Report) -> str:
     failed = {*report.failed_hosts, *(step.host for step in report.steps if step.has_failed)}
     if failed:
         result += f"; not done: {fold(failed)}"
+        cut_off = dict.fromkeys(step.host for step in report.steps if step.with_status(UNKNOWN))
+        result += f"; perhaps changed: {fold(cut_off)}" if cut_off else ""
     elif report.exit_code != DONE:
-        jobs = "slurmctld does not answer" if report.jobs and report.jobs.after is None else "jobs were lost"
+        jobs = report.jobs.unknown if report.jobs and report.jobs.after is None else "jobs were lost"
         result = f"FAILED: {jobs} (see above); {result}"
     elif report.other_hardware:
         result += f", done; hardware of {fold(report.other_hardware)} differs from the lock"

@@ -15,7 +15,7 @@ from slurmfab.agent.core.resource import CHANGED, Outcome
 from slurmfab.agent.services.service import process_start
 from slurmfab.engine import record
 from slurmfab.engine.record import Record
-from slurmfab.engine.report import FAILURE, fold_steps, step_as_json
+from slurmfab.engine.report import FAILURE, UNKNOWN, fold_steps, step_as_json
 from slurmfab.errors import InputError
 from slurmfab.folding import fold_lines
 from slurmfab.hostlist import fold
@@ -176,6 +176,8 @@ def changes_text(one: Record) -> str:
     words += [f"{count} {COUNTED_KINDS[kind][count != 1]}" for kind, count in counts.items()]
     words += [f"{word}: {fold(names)}" for word, names in acts.items()]
     words += [f"accounting: {', '.join(entries)}"] if entries else []
+    cut_off = dict.fromkeys(step.host for step in one.steps if step.with_status(UNKNOWN))
+    words += [f"perhaps more on {fold(cut_off)}"] if cut_off else []
     if not words and one.ended is None:
         return "its changes are not known"
     return "; ".join(words) or ("other changes" if done else "nothing changed")

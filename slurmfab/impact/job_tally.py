@@ -20,6 +20,9 @@ OWN_ENDS = frozenset({"COMPLETED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "PREE
 OWN_FAILURES = {"FAILED": ("NonZeroExitCode",), "CANCELLED": ("",)}
 """End states that the job or its user caused if the reason is one of these; for other reasons, Slurm ended the job."""
 
+NO_ANSWER = "slurmctld does not answer"
+"""Why the number of jobs is unknown, in most cases."""
+
 GONE, FORGOTTEN = "unknown", "ended"
 """States of a job that slurmctld should know but does not, and of one that it may have purged by now."""
 
@@ -69,28 +72,28 @@ class JobTally:
 
     Args:
         before: how many ran.
-        after: how many run now; `None` when slurmctld does not answer.
+        after: how many run now; `None` where that is unknown.
         ended: jobs that ran before and ended by themselves.
         lost: jobs that ran or waited before, and were ended by Slurm or must start again.
+        unknown: why `after` is unknown, such as `slurmctld does not answer`.
     """
 
     before: int
     after: int | None
     ended: tuple[JobEnd, ...] = ()
     lost: tuple[JobEnd, ...] = ()
+    unknown: str = NO_ANSWER
 
     @property
     def is_broken(self) -> bool:
-        """Whether a job was lost that the user had not allowed to be lost, or slurmctld does not say."""
+        """Whether a job was lost that the user had not allowed to be lost, or nobody can say."""
         return self.after is None or any(not job.accepted for job in self.lost)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The tally as text, one sentence a line, lost jobs last."""
         if self.after is None:
-            return (
-                f"Jobs: {self.before} ran before; slurmctld does not answer, so the number of running jobs is unknown.",
-            )
+            return (f"Jobs: {self.before} ran before; {self.unknown}, so the number of running jobs is unknown.",)
         counts = f"Jobs: {self.before} ran before, {self.after} {'runs' if self.after == 1 else 'run'} now."
         ended = (f"Ended by themselves: {'; '.join(job.words for job in self.ended)}.",) if self.ended else ()
         lost = (f"{'Lost (allowed)' if job.accepted else 'LOST'}: job {job.words}." for job in self.lost)
@@ -101,6 +104,7 @@ class JobTally:
         return {
             "before": self.before,
             "after": self.after,
+            **({"unknown": self.unknown} if self.after is None else {}),
             "ended": [asdict(job) for job in self.ended],
             "lost": [asdict(job) for job in self.lost],
         }

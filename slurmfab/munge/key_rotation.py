@@ -11,6 +11,7 @@ import base64
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from slurmfab.agent.core.resource import FAILED, Resource
@@ -20,7 +21,7 @@ from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.engine import session
 from slurmfab.engine.job_waiting import format_jobs, jobs_on
 from slurmfab.engine.report import Step
-from slurmfab.engine.requests import gather, request_apply, require_claim
+from slurmfab.engine.requests import apply_step, gather, request_apply, require_claim
 from slurmfab.engine.run import Run, RunOptions
 from slurmfab.errors import HostError, HostFailed, SlurmfabError, Unreachable
 from slurmfab.facts import HostFacts
@@ -168,8 +169,8 @@ def switch(run: Run, key_digest: str) -> float:
     hosts, window, begun = run.remaining(run.hosts), 0.0, time.monotonic()
 
     def ask(host: str) -> Step:
-        outcomes = request_apply(run, host, [MungeKeySwitch(key_digest)], dry_run=False)
-        return Step("munge key", host, tuple(outcomes), time.monotonic() - begun)
+        step = apply_step(run, "munge key", host, [MungeKeySwitch(key_digest)])
+        return replace(step, seconds=time.monotonic() - begun)
 
     run.progress.begin("switching", hosts)
     for host, answer in on_each(hosts, ask, len(hosts)):

@@ -14,7 +14,7 @@ from slurmfab.agent.kinds import build
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run, RunHooks, RunOptions
-from slurmfab.errors import AgentFailed, HostError, PythonMissing, Unreachable
+from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, Unreachable
 from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
@@ -110,6 +110,7 @@ class FakeHosts:
         without_python: hosts that lack python3 until it is installed.
         forgetful: hosts that leave the last question of a comparison unanswered.
         losing: by host, the number of the request at which its connection breaks, counted from 1.
+        vanishing: by host, the id of the resource at which it vanishes while it is converged.
         when_changed: called with host and resource id after each change, to alter facts.
     """
 
@@ -119,6 +120,7 @@ class FakeHosts:
     without_python: set[str] = field(default_factory=set)
     forgetful: set[str] = field(default_factory=set)
     losing: dict[str, int] = field(default_factory=dict)
+    vanishing: dict[str, str] = field(default_factory=dict)
     when_changed: Callable[[str, str], None] = lambda _host, _id: None
     requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     installed: list[str] = field(default_factory=list)
@@ -138,10 +140,13 @@ class FakeHosts:
             if not request["with_munge_key"]:
                 answer["munge_key"] = ""
             return ({"facts": answer},)
-        lines = tuple({"outcome": outcome} for outcome in self.outcomes(host, request))
-        for line in lines:
-            heard(line)
-        return lines[:-1] if host in self.forgetful else lines
+        lines = []
+        for outcome in self.outcomes(host, request):
+            if not request["dry_run"] and outcome["id"] == self.vanishing.get(host):
+                raise ConnectionLost(host, "the connection was lost: no data for 30 s.")
+            lines.append({"outcome": outcome})
+            heard(lines[-1])
+        return tuple(lines[:-1] if host in self.forgetful else lines)
 
     def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         stopped = False

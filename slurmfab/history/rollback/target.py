@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slurmfab.agent.core.resource import CHANGED, FAILED
 from slurmfab.engine.record import CONVERGING, Record
-from slurmfab.engine.report import DONE, LEFT_OUT
+from slurmfab.engine.report import DONE, LEFT_OUT, UNKNOWN
 from slurmfab.errors import InputError
 from slurmfab.history.rollback.undo_state import UndoState
 from slurmfab.hostlist import fold, shell_word
@@ -68,7 +68,7 @@ def changes_hosts(record: Record) -> bool:
         outcome.id.split(":")[0]
         for step in record.steps
         for outcome in step.outcomes
-        if outcome.status in (CHANGED, FAILED)
+        if outcome.status in (CHANGED, FAILED, UNKNOWN)
     }
     may_have_changed = record.ended is None and record.command not in NODE_COMMANDS
     return may_have_changed or bool(kinds - NODE_STATES - {"trial"})

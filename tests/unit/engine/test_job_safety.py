@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_slurm import FakeSlurm, job_line
+from fake_slurm import UP, FakeSlurm, job_line
 from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared
 
 from slurmfab.agent.nodes.states import our_reason
+from slurmfab.engine import job_safety
 from slurmfab.engine.converge import converge_differences, deploy, dry_run
 from slurmfab.engine.job_safety import JobSafety
 from slurmfab.engine.progress import Progress
@@ -232,22 +233,57 @@ def test_jobs_are_counted_only_once_a_slurmctld_that_answers_also_lists_them() -
 
     here.slurm.looked = restarted
     run = here.run()
-    job_safety = JobSafety(run, pause=lambda _: None)
-    converge_differences(run, job_safety)
-    job_safety.finish()
+    safety = JobSafety(run, pause=lambda _: None)
+    converge_differences(run, safety)
+    safety.finish()
     assert run.report().as_json()["jobs"] == {"before": 2, "after": 2, "ended": [], "lost": []}
     assert [bool(trouble) for trouble in looks] == [False, True, True, False]
 
 
-def test_jobs_are_counted_also_when_the_controller_fails() -> None:
+def test_jobs_are_counted_also_when_a_step_failed_on_the_controller_whose_slurmctld_answers() -> None:
     here = harmless()
     here.slurm.jobs = [job_line(1, "n1")]
     here.slurm.failing = {"c1": {FILES}}
     run = here.run()
     with pytest.raises(DeployFailed):
         deploy(run)
-    assert run.report().as_json()["jobs"]["after"] is None
-    assert "Jobs: 1 ran before; slurmctld does not answer" in here.told.getvalue()
+    assert run.report().as_json()["jobs"] == {"before": 1, "after": 1, "ended": [], "lost": []}
+    assert "Jobs: 1 ran before, 1 runs now." in here.told.getvalue()
+    assert "does not answer" not in here.told.getvalue()
+
+
+def test_a_controller_that_is_lost_is_named_as_the_reason_why_the_number_of_jobs_is_unknown() -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1")]
+    here.slurm.vanishing = {"c1": FILES}
+    run = here.run()
+    with pytest.raises(DeployFailed):
+        deploy(run)
+    assert run.report().as_json()["jobs"]["unknown"] == "c1 cannot be reached"
+    assert "Jobs: 1 ran before; c1 cannot be reached, so the number of running jobs is" in here.told.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "ping", "unknown"),
+    [
+        ("squeue: error: timed out", UP, "slurmctld answers, but not about jobs (squeue: error: timed out)"),
+        ("", UP.replace("UP", "DOWN"), "slurmctld does not answer"),
+    ],
+)
+def test_why_the_number_of_jobs_is_unknown_is_what_slurmctld_said_last(
+    monkeypatch: pytest.MonkeyPatch, trouble: str, ping: str, unknown: str
+) -> None:
+    monkeypatch.setattr(job_safety, "ANSWER_SECONDS", 0.0)
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1")]
+
+    def fail() -> None:
+        here.slurm.trouble, here.slurm.ping = trouble, ping
+
+    here.slurm.looked = after_looks(1, fail)
+    report = deploy(here.run())
+    assert (report.exit_code, report.as_json()["jobs"]["unknown"]) == (1, unknown)
+    assert f"FAILED: {unknown} (see above)" in summary(report)
 
 
 def test_drain_first_drains_all_nodes_waits_changes_and_resumes_them() -> None:

@@ -16,10 +16,13 @@ from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepar
 from slurmfab.agent.core.resource import Change, Outcome
 from slurmfab.engine import record
 from slurmfab.engine.converge import deploy
-from slurmfab.engine.report import Step
+from slurmfab.engine.report import LEFT_OUT, UNKNOWN, Step
 from slurmfab.engine.run import Run
 from slurmfab.engine.session import Output, perform
-from slurmfab.errors import DeployFailed, InputError, SlurmfabError, Unreachable
+from slurmfab.engine.summary import summary
+from slurmfab.errors import AnotherRun, DeployFailed, InputError, SlurmfabError, Unreachable
+from slurmfab.history import listing
+from slurmfab.history.rollback import target
 from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.lock import Lock
@@ -27,6 +30,7 @@ from slurmfab.inventory.lock import Lock
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
 CHANGED = Step("x", "n1", (Outcome("file:/etc/x", "changed", (Change("mode", "0600", "0644"),)),), 1.0)
 CONF = "slurm-files:/etc/slurm"
+DIRECTORY = "directory:/var/log/slurm"
 
 
 def changing(requests: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
@@ -299,3 +303,44 @@ def test_two_runs_in_one_second_have_two_records(tmp_path: Path) -> None:
         run.started = NOON + timedelta(microseconds=microseconds)
         record.finish(run)
     assert len(names(tmp_path)) == 2
+
+
+def test_what_a_host_did_until_it_was_lost_is_in_the_report_and_the_record(tmp_path: Path) -> None:
+    wrong = {"n1": {DIRECTORY, CONF}}
+    run = recorded(tmp_path, FakeHosts(facts_of(cluster(), prepared), wrong=wrong, vanishing={"n1": CONF}))
+    assert perform(run, Output(), deploy) == LEFT_OUT
+    told = {(step.host, one.id): one.status for step in run.steps for one in step.outcomes if one.status != "ok"}
+    assert told == {("n1", DIRECTORY): "changed", ("n1", CONF): UNKNOWN}
+    assert "1 change on 3 hosts; not done: n1; perhaps changed: n1" in summary(run.report())
+    (kept,), _ = record.load_all(run.inventory.path)
+    assert [[one.status for one in step.outcomes] for step in kept.steps] == [["changed", UNKNOWN]]
+    assert listing.changes_text(kept) == "1 directory; perhaps more on n1"
+
+
+@pytest.mark.parametrize("first", [CONF, DIRECTORY])
+def test_a_run_whose_only_changes_were_on_a_host_that_was_lost_is_the_one_that_a_rollback_undoes(
+    tmp_path: Path, first: str
+) -> None:
+    wrong = {"n1": {DIRECTORY, CONF}}
+    perform(recorded(tmp_path, FakeHosts(facts_of(cluster(), prepared), wrong={"n1": {CONF}})), Output(), deploy)
+    hosts = FakeHosts(facts_of(cluster(), prepared), wrong=wrong, vanishing={"n1": first})
+    run = recorded(tmp_path, hosts, started=NOON + timedelta(hours=1))
+    perform(run, Output(), deploy)
+    records, _ = record.load_all(run.inventory.path)
+    assert target.latest(records).run == run.id
+
+
+def test_a_host_that_another_run_is_changing_was_changed_by_nobody_here(tmp_path: Path) -> None:
+    hosts = HeldHosts(facts_of(cluster(), prepared), wrong={"n1": {CONF}})
+    run = recorded(tmp_path, hosts)
+    assert perform(run, Output(), deploy) == LEFT_OUT
+    assert run.steps == []
+
+
+class HeldHosts(FakeHosts):
+    """Hosts of which n1 is locked by another run."""
+
+    def call(self, host: str, request: Mapping[str, Any], *rest: Any) -> Any:
+        if host == "n1" and changing([(host, request)]):
+            raise AnotherRun(host, "ann@laptop")
+        return super().call(host, request, *rest)

@@ -15,8 +15,8 @@ from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over
 
 from slurmfab.agent.files.absent import Absent
 from slurmfab.engine.converge import deploy
-from slurmfab.engine.requests import ask_ahead, gather, request_apply, take_claim
-from slurmfab.errors import AnotherRun, DeployFailed, SlurmfabError
+from slurmfab.engine.requests import ask_ahead, gather, outcomes_until, request_apply, take_claim
+from slurmfab.errors import AgentFailed, AnotherRun, DeployFailed, SlurmfabError
 from slurmfab.ssh.session import Line
 
 HOLDER = "ann@laptop since 2026-11-21 09:00:00 +0100, fab deploy"
@@ -224,3 +224,12 @@ def test_a_host_whose_keys_are_not_the_one_that_it_showed_when_asked_then_it_alo
     run = run_over(LyingHosts(facts_of(known, prepared), keys={**keys, "n2": ("ssh-ed25519", "another+key")}), known)
     assert sorted(gather(run, run.hosts)) == ["c1", "n1"]
     assert "is not the one that it shows to SSH" in str(run.failed_hosts["n2"])
+
+
+@pytest.mark.parametrize("junk", [{"outcome": []}, {"outcome": {"id": "x", "colour": "red"}}, {"outcome": None}])
+def test_a_host_that_is_lost_with_lines_that_are_no_outcomes_is_lost_with_the_outcomes_before_them(
+    junk: dict[str, Any],
+) -> None:
+    good = {"outcome": {"id": "absent:/a", "status": "changed"}}
+    outcomes = outcomes_until([Absent("/a"), Absent("/b")], [good, junk, good], AgentFailed("n1", "it lies"))
+    assert [(one.id, one.status) for one in outcomes] == [("absent:/a", "changed"), ("absent:/b", "unknown")]
