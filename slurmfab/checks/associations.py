@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slurmfab.checks.hosts import CheckedHost
+from slurmfab.agent.client.commands import SHOW_ASSOCIATIONS
+from slurmfab.checks.hosts import CheckedHost, line_of
 from slurmfab.inventory.cluster import Cluster
-
-SHOW = "scontrol show assoc_mgr flags=assoc,qos"
-"""Shows the associations in slurmctld's memory, which can differ from those in slurmdbd."""
 
 _ASSOCIATION = re.compile(r"^ClusterName=\S* Account=(\S*) UserName=([^\s(]*)(?:\((-?\d+)\))?", re.MULTILINE)
 _QOS = re.compile(r"^QOS=([^\s(]+)", re.MULTILINE)
@@ -45,7 +43,7 @@ def parse(shown: str) -> Associations:
 
 def ask(controller: CheckedHost) -> Associations:
     """The associations in the memory of slurmctld."""
-    return parse(controller.ask(SHOW))
+    return parse(controller.ask(line_of(SHOW_ASSOCIATIONS)))
 
 
 def wanted(cluster: Cluster) -> Associations:

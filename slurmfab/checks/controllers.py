@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slurmfab.checks.hosts import CheckedHost
+from testinfra.backend.base import CommandResult
+
+from slurmfab.agent.client import commands
+from slurmfab.checks.hosts import CheckedHost, line_of
 
 ANSWER_SECONDS = 4
 """Time limit in seconds of one query. Slurm's commands wait up to half of SlurmctldTimeout for a backup that is taking
@@ -35,24 +38,33 @@ class Job:
 
 def answering(host: CheckedHost) -> set[str]:
     """The roles of the controllers that answer `scontrol ping` on a host: any of `primary` and `backup`."""
-    shown = host.run(f"timeout {ANSWER_SECONDS * 2} scontrol ping").stdout
-    return set(re.findall(r"^Slurmctld\((primary|backup)\d*\) at \S+ is UP", shown, re.MULTILINE))
+    shown = asked(host, commands.PING, ANSWER_SECONDS * 2).stdout
+    return {role.rstrip("0123456789") for role, _, is_up in commands.controllers(shown) if is_up}
 
 
 def ready_nodes(host: CheckedHost) -> frozenset[str]:
     """The responding nodes that run jobs or can take some."""
-    states = "idle,mixed,allocated,completing"
-    shown = host.run(f"timeout {ANSWER_SECONDS} sinfo --noheader --Node --responding --states={states} --format=%N")
-    return frozenset(shown.stdout.split())
+    names = commands.names_of_nodes("--responding", "--states=idle,mixed,allocated,completing")
+    return frozenset(asked(host, names).stdout.split())
 
 
 def is_served(host: CheckedHost) -> bool:
     """Whether a controller is in charge: one on standby answers pings, but not squeue."""
-    return bool(host.run(f"timeout {ANSWER_SECONDS} squeue --noheader").rc == 0)
+    return bool(asked(host, commands.ids_of_jobs()).rc == 0)
 
 
 def job(host: CheckedHost, number: str) -> Job:
     """Slurm's record of a job, by its ID; asked on a host."""
-    done = host.run(f"timeout {ANSWER_SECONDS} scontrol --oneliner show job %s", number)
-    fields = dict(re.findall(r"(?:^|\s)(JobState|StartTime|ExitCode)=(\S+)", done.stdout))
-    return Job(fields.get("JobState", "GONE"), fields.get("StartTime", ""), fields.get("ExitCode", ""))
+    done = asked(host, commands.job_progress(number))
+    return next((Job(*found) for found in commands.progress(done.stdout)), Job("GONE"))
+
+
+def asked(host: CheckedHost, command: Sequence[str], seconds: int = ANSWER_SECONDS) -> CommandResult:
+    """The result of one of Slurm's commands on a host.
+
+    Args:
+        host: where it runs.
+        command: from `slurmfab.agent.client.commands`.
+        seconds: its time limit.
+    """
+    return host.run(f"timeout {seconds} {line_of(command)}")

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from slurmfab.agent.client import commands
 from slurmfab.checks.controllers import ENDED, RUNNING, Job, answering, is_served, job, ready_nodes
-from slurmfab.checks.hosts import CheckedHost, Shells
+from slurmfab.checks.hosts import CheckedHost, Shells, line_of
 from slurmfab.checks.plugin import explained
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
 from slurmfab.checks.wanted import partition_of, setting
@@ -152,13 +153,13 @@ class Proof:
         self.long_job = self.submit(self.primary, WAITS_FOR_SIGNAL)
         self.wait_for_job(self.primary, self.long_job, {"RUNNING"})
         self.nodes = ready_nodes(self.primary)
-        lines = self.primary.ask("squeue --noheader --states=RUNNING --format='%i'").split()
+        lines = self.primary.ask(line_of(commands.ids_of_jobs("--states=RUNNING"))).split()
         self.before = {number: job(self.primary, number) for number in lines}
 
     def backup_takes_over(self) -> None:
         """The backup takes over when it is told to."""
         self.has_taken_over = True
-        self.backup.ask("scontrol takeover", seconds=self.patience)
+        self.backup.ask(line_of(commands.TAKEOVER), seconds=self.patience)
         self.wait_until(
             lambda: answering(self.backup) == {"backup"} and is_served(self.backup),
             f"the backup is not in charge {self.patience:.0f} s after `scontrol takeover`",
@@ -191,7 +192,7 @@ class Proof:
     def job_from_before_ends_well(self) -> None:
         """The job from before the takeover takes a signal and ends well."""
         assert job(self.primary, self.long_job) == self.before[self.long_job], "the job does not run on as it did"
-        self.primary.ask("scancel --batch --signal=USR1 %s", self.long_job)
+        self.primary.ask(line_of(commands.signal_batch(self.long_job, "USR1")))
         self.wait_for_job(self.primary, self.long_job, {"COMPLETED"})
 
     def history_goes_on(self) -> None:
@@ -213,7 +214,7 @@ class Proof:
         """Start the primary if this test stopped it, and cancel the test's jobs; errors are ignored."""
         for host, command in (
             (self.primary, "systemctl start slurmctld" if self.has_taken_over else "true"),
-            (self.primary, f"timeout {JOB_SECONDS:.0f} scancel --quiet --name={self.job_name}"),
+            (self.primary, f"timeout {JOB_SECONDS:.0f} {line_of(commands.cancel_named(self.job_name))}"),
         ):
             with contextlib.suppress(SlurmfabError):
                 host.run(command, seconds=JOB_SECONDS * 2)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -132,6 +133,11 @@ class CheckedHost(Host):  # type: ignore[misc] # as above
             AssertionError: it fails; the message has its last line.
         """
         return str(self.run_expect([0], command, *args, **kwargs).stdout).rstrip("\r\n")
+
+
+def line_of(command: Sequence[str]) -> str:
+    """A command of Slurm's as a line for `sh -c`."""
+    return shlex.join(command)
 
 
 def last_words(done: CommandResult) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from slurmfab.agent.client.commands import update_nodes
 from slurmfab.agent.nodes.states import HEALTH
 from slurmfab.checks.wanted import deploy
 from slurmfab.program_name import FAB
@@ -30,11 +31,6 @@ _SUFFIXES = {
     "-": "PLANNED",
 }
 """Flags by the character after a state that stands for them (sinfo(1), NODE STATE CODES)."""
-
-
-def record(text: str) -> dict[str, str]:
-    """The fields of one line of `scontrol --oneliner show node`; values may contain spaces."""
-    return {key: value.strip() for key, value in re.findall(r"(\w+)=(.*?)(?=\s+\w+=|\s*$)", text)}
 
 
 def flags(state: str) -> set[str]:
@@ -68,7 +64,9 @@ def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
     if is_ready(node):
         return ""
     state, reason = node.get("State", "UNKNOWN"), node.get("Reason", "")
-    said = f"its state in Slurm is {state}" + (f", with the reason “{reason}”." if reason else ", without a reason.")
+    author = f" [{node['ReasonBy']}@{node['ReasonSince']}]" if node.get("ReasonSince") else ""
+    said = f"its state in Slurm is {state}"
+    said += f", with the reason “{reason}{author}”." if reason else ", without a reason."
     return f"{said} {advice(name, flags(state), reason, acceptance)}"
 
 
@@ -81,7 +79,7 @@ def advice(name: str, words: set[str], reason: str, acceptance: str) -> str:
         reason: Slurm's reason; empty for none.
         acceptance: the command that accepts hardware other than the lock's.
     """
-    resume = f"scontrol update NodeName={name} State=RESUME"
+    resume = " ".join(update_nodes([name], "State=RESUME"))
     otherwise = f"Repair: {resume}; if the state comes back, see /var/log/slurm/slurmctld.log on the controller"
     return next((text for holds, text in _rules(name, words, reason, acceptance, resume) if holds), otherwise)
 

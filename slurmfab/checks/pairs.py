@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from testinfra.backend.base import CommandResult
 
+from slurmfab.agent.client import commands
+from slurmfab.checks.hosts import line_of
 from slurmfab.checks.slurm import Slurm
 
 ALONE = "slurmfab-check-alone"
@@ -18,7 +20,7 @@ TRIES = 100
 """How often a job looks for the other job, every 0.2 s: longer than the other may wait for its resources."""
 
 BOTH = (
-    'n=0; until [ "$(squeue --noheader --states=all --name={name} --format="%k %T" | grep -c "^{mark} [^P]")" -ge 2 ]; '
+    'n=0; until [ "$({states} | grep -c "^{mark} [^P]")" -ge 2 ]; '
     f"do n=$((n+1)); if [ $n -gt {TRIES} ]; then echo {ALONE}; exit 0; fi; sleep 0.2; done; "
 )
 """Waits until both jobs with this comment have started, so that each keeps its resources until then."""
@@ -43,7 +45,7 @@ def side_by_side(
     if int(record["CPUTot"]) < 2 * int(record["ThreadsPerCore"]):
         pytest.skip(f"{node} has only one core.")
     mark = f"pair-{secrets.token_hex(4)}"
-    script = BOTH.format(name=slurm.job_name, mark=mark) + command
+    script = BOTH.format(states=line_of(commands.own_states(slurm.job_name)), mark=mark) + command
     with ThreadPoolExecutor(max_workers=2) as pool:
         running = [pool.submit(slurm.run, (node,), script, options=(*options, f"--comment={mark}")) for _ in range(2)]
         first, second = (one.result() for one in running)

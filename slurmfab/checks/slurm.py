@@ -12,8 +12,10 @@ from functools import cached_property
 import pytest
 from testinfra.backend.base import CommandResult
 
+from slurmfab.agent.client import commands
+from slurmfab.agent.nodes.states import record, records
 from slurmfab.checks import node_state
-from slurmfab.checks.hosts import CheckedHost, last_words
+from slurmfab.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.checks.wanted import partition_of
 from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
@@ -74,7 +76,7 @@ class Slurm:
 
     def node(self, name: str) -> Mapping[str, str]:
         """Slurm's present record of a node: the fields of `scontrol show node` by name."""
-        return node_state.record(self.controller.ask("scontrol --oneliner show node %s", name))
+        return record(self.controller.ask(line_of(commands.show_nodes(name))))
 
     def node_as_found(self, name: str) -> Mapping[str, str]:
         """Slurm's record of a node from one query for all nodes, cached for the whole run."""
@@ -84,13 +86,12 @@ class Slurm:
     @cached_property
     def nodes_as_found(self) -> Mapping[str, Mapping[str, str]]:
         """Slurm's records of all nodes by name, cached for the whole run."""
-        lines = self.controller.as_found.ask("scontrol --oneliner show node").splitlines()
-        records = (node_state.record(line) for line in lines if line.strip())
-        return {record["NodeName"]: record for record in records}
+        shown = self.controller.as_found.ask(line_of(commands.show_nodes()))
+        return {one["NodeName"]: one for one in records(shown)}
 
     def configuration(self) -> dict[str, str]:
         """The configuration that slurmctld has loaded, by key in lower case, with the keys of cgroup.conf."""
-        lines = self.controller.as_found.ask("scontrol show config").splitlines()
+        lines = self.controller.as_found.ask(line_of(commands.SHOW_CONFIG)).splitlines()
         pairs = (line.partition("=") for line in lines if "=" in line)
         return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
@@ -154,7 +155,7 @@ class Slurm:
         Raises:
             pytest.skip.Exception: no node has room.
         """
-        free = set(self.controller.ask("sinfo --noheader --Node --states=idle,mixed --format=%%N").split())
+        free = set(self.controller.ask(line_of(commands.names_of_nodes("--states=idle,mixed"))).split())
         for name in self.cluster.compute_nodes:
             if name in free and partition_of(self.cluster, (name,)):
                 return name
@@ -205,13 +206,17 @@ class Slurm:
 
     def others_on(self, nodes: Sequence[str]) -> list[str]:
         """The IDs of the jobs on these nodes, except for test jobs."""
-        lines = self.controller.ask("squeue --noheader --format='%%i %%j' --nodelist=%s", fold(nodes)).splitlines()
-        return [line.split()[0] for line in lines if line.split()[-1] != self.job_name]
+        there = ("--nodelist=" + fold(nodes),)
+        found, ours = (
+            self.controller.ask(line_of(commands.ids_of_jobs(*there, *more))).split()
+            for more in ((), ("--name=" + self.job_name,))
+        )
+        return [job for job in found if job not in ours]
 
     def cancel(self) -> None:
         """Cancel the remaining test jobs."""
         if self.has_run_jobs:
-            self.controller.run("scancel --quiet --name=%s", self.job_name)
+            self.controller.run(line_of(commands.cancel_named(self.job_name)))
 
 
 def ping(host: CheckedHost, role: str = "primary") -> str:
@@ -221,7 +226,7 @@ def ping(host: CheckedHost, role: str = "primary") -> str:
         host: the host on which it runs; its result is cached for the whole run.
         role: of the slurmctld, `primary` or `backup`.
     """
-    done = host.as_found.run("scontrol ping")
+    done = host.as_found.run(line_of(commands.PING))
     lines: list[str] = (done.stdout + done.stderr).strip().splitlines()
     return next((line.strip() for line in lines if f"slurmctld({role}" in line.lower()), last_words(done))
 

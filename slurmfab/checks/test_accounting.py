@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.agent.client import commands
 from slurmfab.checks import associations
 from slurmfab.checks.drifted import Drifted
-from slurmfab.checks.hosts import CheckedHost, last_words
+from slurmfab.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.checks.slurm import JOB_SECONDS, Slurm
 from slurmfab.checks.wanted import deploy, explains_refusals
 from slurmfab.impact.drift_kinds import CHANGED_FILE
@@ -28,7 +29,7 @@ RECORD_SECONDS = 20
 
 READ = (
     "for try in $(seq {tries}); do "
-    "record=$(sacct --noheader --parsable2 --allocations --jobs={job} --format=State,ExitCode,ElapsedRaw,User); "
+    "record=$({recorded}); "
     'case $record in FAILED*|COMPLETED*) break;; esac; sleep 0.5; done; echo "$record"'
 )
 """Prints the record of a finished job, repeated every 0.5 s until it is there."""
@@ -62,7 +63,8 @@ def test_finished_job_is_on_record(database: CheckedHost, controller: CheckedHos
     done = slurm.run((slurm.free_node(),), ENDS_BADLY)
     assert done.rc == CODE, f"a test job ended with exit code {done.rc} instead of {CODE}: {last_words(done)}"
     job = done.stdout.split()[0]
-    record = controller.ask(READ.format(tries=2 * RECORD_SECONDS, job=job), seconds=3 * RECORD_SECONDS)
+    recorded = line_of(commands.recorded(job, "State", "ExitCode", "ElapsedRaw", "User"))
+    record = controller.ask(READ.format(tries=2 * RECORD_SECONDS, recorded=recorded), seconds=3 * RECORD_SECONDS)
     logs = f"Repair: see /var/log/slurm/slurmdbd.log on {database.name}, and `sdiag` for unsent messages to it"
     assert record, f"sacct has no record of job {job} {RECORD_SECONDS} s after its end. {logs}"
     state, code, elapsed, user = record.split("|")
@@ -121,5 +123,5 @@ def test_without_an_account_no_job_runs(enforcer: CheckedHost, slurm: Slurm, clu
 
 def ask_slurmdbd(controller: CheckedHost) -> str | None:
     """Names of the clusters in slurmdbd, one per line; `None` if it does not answer."""
-    done = controller.run("timeout 20 sacctmgr --noheader --parsable2 show cluster format=cluster")
+    done = controller.run(f"timeout 20 {line_of(commands.accounts('cluster', ['cluster']))}")
     return str(done.stdout) if done.rc == 0 else None

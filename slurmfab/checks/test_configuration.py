@@ -6,10 +6,11 @@ import hashlib
 
 import pytest
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.agent.slurm.fetched_files import FETCHED_LINK
 from slurmfab.checks.drifted import Drifted
-from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.hosts import CheckedHost, line_of
 from slurmfab.checks.slurm import need_answer
 from slurmfab.checks.wanted import FILES, deploy, files
 from slurmfab.facts import MADE_BY_SLURMFAB
@@ -34,7 +35,7 @@ In configless mode, slurmd stores the fetched files in another directory, and `O
 
 def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
     """Slurm has the same version as on the controller"""
-    theirs, reference = (host.as_found.ask("scontrol --version") for host in (other, controller))
+    theirs, reference = (host.as_found.ask(line_of(commands.VERSION)) for host in (other, controller))
     assert theirs == reference, (
         f"this host has {theirs}, but {controller.name} has {reference}. "
         "Repair: install the same version on both; slurmctld must not be older than any slurmd"
@@ -80,7 +81,7 @@ def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cl
 def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHost) -> None:
     """slurm.conf is the one that slurmctld has loaded"""
     need_answer(host)
-    shown = host.as_found.ask("scontrol show config")
+    shown = host.as_found.ask(line_of(commands.SHOW_CONFIG))
     value = next((line.partition("=")[2] for line in shown.splitlines() if line.startswith("HASH_VAL")), "missing")
     if value.strip() == "Match":
         return

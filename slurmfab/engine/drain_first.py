@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from slurmfab.agent.client.commands import update_partition
 from slurmfab.agent.nodes.drain import NodeDrain
 from slurmfab.agent.nodes.partition_drain import PartitionDrain
 from slurmfab.agent.nodes.resume import NodeResume
@@ -174,7 +175,7 @@ def format_still_drained(target: DrainTarget, before: Snapshot) -> str:
     if not ours.is_needed:
         return f"{target.text}: drained before this run; left drained."
     ways = [f"{FAB} resume {shell_word(ours.nodes)}"] if ours.nodes else []
-    ways += [f"scontrol update PartitionName={name} State=UP" for name in ours.partitions]
+    ways += [" ".join(update_partition(name, "State=UP")) for name in ours.partitions]
     return (
         f"{ours.text}: still drained for this change. To continue: run the same command again; to resume: "
         f"{'; '.join(ways)}."

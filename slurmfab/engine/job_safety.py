@@ -27,7 +27,7 @@ from slurmfab.plan.phases.daemons import renewal, runs_slurmctld
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.program_name import FAB
 from slurmfab.status import snapshot
-from slurmfab.status.snapshot import Job, Snapshot, job_from
+from slurmfab.status.snapshot import Job, Snapshot, jobs_from
 
 ANSWER_SECONDS = 30.0
 """Seconds that slurmctld may take to answer after a change: it reads the state of all jobs when it starts."""
@@ -250,7 +250,8 @@ class JobSafety:
             if answer is None:
                 reason = "the agent's answer contains no job data. This is a bug; please report it."
                 raise AgentFailed(self.run.controller, reason)
-            found = {job.number: job for job in map(job_from, answer.get("named", "").splitlines()) if job}
+            with snapshot.readable(self.run.controller):
+                found = {job.number: job for job in jobs_from(answer.get("named", ()))}
             is_completing = any(job.state == "COMPLETING" for job in found.values())
             if not is_completing or time.monotonic() - begun > ENDING_SECONDS:
                 return found

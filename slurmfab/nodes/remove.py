@@ -5,9 +5,11 @@ The files are written last. So an interrupted run can be repeated; it skips the 
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.nodes.drain import NodeDrain
 from slurmfab.agent.nodes.jobs import JobsEnded
 from slurmfab.agent.services.service import Service
@@ -203,15 +205,15 @@ def pending_for(run: Run, leaving: tuple[str, ...], *, may_cancel: bool) -> tupl
     reserved = [name for name, nodes in found["reservations"].items() if wanted & members(nodes)]
     if reserved:
         raise SlurmfabError(
-            f"{', '.join(reserved)}: this reservation has nodes that are removed. Change or delete it first: scontrol "
-            f"delete ReservationName={reserved[0]}. Nothing was changed."
+            f"{', '.join(reserved)}: this reservation has nodes that are removed. Change or delete it first: "
+            f"{shlex.join(commands.delete_reservation(reserved[0]))}. Nothing was changed."
         )
     pending = [job for job in found["pending"] if wanted & members(job["wants"])]
     if pending and not may_cancel:
         listed = ", ".join(f"{job['id']} ({job['user']}, wants {job['wants']})" for job in pending)
         raise SlurmfabError(
             f"Pending jobs ask for these nodes by name and could not start: {listed}. Wait for them, change them "
-            "(scontrol update JobId=ID ReqNodeList=NODES), or add --now to cancel them. Nothing was changed."
+            "(`scontrol update JobId=ID ReqNodeList=NODES`), or add --now to cancel them. Nothing was changed."
         )
     return tuple(job["id"] for job in pending)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
+from slurmfab.agent.client.commands import cancel_all_of
 from slurmfab.agent.people.removed_person import RemovedPerson
 from slurmfab.engine import session
 from slurmfab.engine.converge import compare_hosts
@@ -98,7 +100,7 @@ def refuse_jobs(run: Run, name: str) -> None:
         listed = ", ".join(f"{job.id} ({job.state.lower()})" for job in jobs[:SHOWN_JOBS])
         more = f" and {len(jobs) - SHOWN_JOBS} more" if len(jobs) > SHOWN_JOBS else ""
         raise SlurmfabError(
-            f"{name} has jobs: {listed}{more}. Wait for them, or cancel them: scancel --user {name}. "
+            f"{name} has jobs: {listed}{more}. Wait for them, or cancel them: {shlex.join(cancel_all_of(name))}. "
             "Nothing was changed."
         )
 

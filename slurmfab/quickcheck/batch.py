@@ -8,8 +8,9 @@ from typing import NoReturn
 
 import pytest
 
+from slurmfab.agent.client import commands
 from slurmfab.checks.controllers import ENDED, Job, job
-from slurmfab.checks.hosts import CheckedHost, last_words
+from slurmfab.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.checks.slurm import BUSY, SMALL_MEMORY
 from slurmfab.checks.wanted import partition_of
 from slurmfab.errors import HostError
@@ -106,7 +107,9 @@ def submitted(bench: Bench, node: str, output: str) -> str:
     if NO_ACCOUNT in done.stderr:
         repair = f"give {bench.who.name} an account (accounts, under users in the cluster file), then {FAB} deploy"
     assert done.rc == 0, f"Slurm rejects jobs of {bench.who.name}: {complaint}. Repair: {repair}"
-    return str(done.stdout.split()[-1].partition(";")[0])
+    number = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
+    assert commands.is_job_id(number), f"sbatch printed no job ID: {number[:80]!a}. Repair: {repair}"
+    return number
 
 
 def has_ended(one: Job) -> bool:
@@ -156,7 +159,7 @@ def raise_late(bench: Bench, number: str, one: Job) -> NoReturn:
         AssertionError: no other job is the cause.
         pytest.skip.Exception: other jobs come first.
     """
-    reason = bench.sender.run("squeue --noheader --jobs=%s --format=%%r", number).stdout.strip() or "no reason"
+    reason = bench.sender.run(line_of(commands.waiting_reason(number))).stdout.strip() or "no reason"
     bench.slurm.cancel()
     if one.state in WAITING and reason in BUSY:
         pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: other jobs come first ({reason}).")
@@ -221,8 +224,7 @@ def recorded(bench: Bench, number: str) -> str:
         return ""
     deadline = time.monotonic() + RECORD_SECONDS
     while True:
-        command = "sacct --noheader --allocations --parsable2 --format=State,ExitCode --jobs=%s"
-        state = bench.sender.run(command, number).stdout.strip()
+        state = bench.sender.run(line_of(commands.recorded(number, "State", "ExitCode"))).stdout.strip()
         if state == "COMPLETED|0:0":
             return "; its state in sacct is COMPLETED"
         assert time.monotonic() < deadline, (

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from slurmfab.agent.client import commands
+from slurmfab.agent.nodes.states import records
 from slurmfab.checks import node_state
-from slurmfab.checks.hosts import CheckedHost, Shells
+from slurmfab.checks.hosts import CheckedHost, Shells, line_of
 from slurmfab.checks.slurm import SMALL_MEMORY, Slurm, job_words
 from slurmfab.checks.wanted import partition_of
 from slurmfab.errors import InputError
@@ -99,8 +101,8 @@ class Bench:
 
     def records(self) -> dict[str, Mapping[str, str]]:
         """Slurm's records of the nodes that may be used, by name."""
-        lines = self.sender.ask("scontrol --details --oneliner show nodes").splitlines()
-        found = {record.get("NodeName", ""): record for record in map(node_state.record, lines)}
+        shown = self.sender.ask(line_of(commands.show_nodes()))
+        found = {record["NodeName"]: record for record in records(shown)}
         return {name: found.get(name, {}) for name in self.nodes}
 
     def free(self, nodes: Sequence[str] = ()) -> tuple[str, ...]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.nodes.states import NodeState, records, state_of
-from slurmfab.agent.slurm.reading import JOB_FIELDS, SLURM_COMMANDS
+from slurmfab.agent.slurm.reading import JOB_FIELDS, PARTS
 from slurmfab.errors import AgentFailed, HostError
 from slurmfab.hostlist import expand
 from slurmfab.program_name import FAB
 from slurmfab.ssh.transport import Transport
 from slurmfab.status.limits import UserLimits, limits_from
 
-_PING = re.compile(r"Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)")
 _FIELD = re.compile(r"(?:^|\s)([A-Z]\w*)=(\S*)")
 _GPUS = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<type>[^,:=]*[^,:=\d][^,:=]*))?(?:[:=](?P<count>\d+))?$")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -149,7 +150,7 @@ class Snapshot:
         return {node.name: node for node in self.nodes}
 
 
-def ask(transport: Transport, host: str, parts: Iterable[str] = tuple(SLURM_COMMANDS), user: str = "") -> Snapshot:
+def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str = "") -> Snapshot:
     """Read a snapshot from a controller, with one request.
 
     Args:
@@ -163,11 +164,25 @@ def ask(transport: Transport, host: str, parts: Iterable[str] = tuple(SLURM_COMM
     """
     for line in transport.call(host, {"op": "slurm", "parts": list(parts), "user": user}):
         if "slurm" in line:
-            return from_answer(line["slurm"])
+            with readable(host):
+                return from_answer(line["slurm"])
     raise AgentFailed(host, "the agent's answer contains no Slurm data. This is a bug; please report it.")
 
 
-def ask_up(transport: Transport, host: str, parts: Iterable[str] = tuple(SLURM_COMMANDS)) -> Snapshot:
+@contextmanager
+def readable(host: str) -> Iterator[None]:
+    """Turns errors in an agent's answer about Slurm into an error of its host.
+
+    Raises:
+        AgentFailed: the block raised one.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise AgentFailed(host, f"the agent's answer about Slurm cannot be read: {error}.") from error
+
+
+def ask_up(transport: Transport, host: str, parts: Iterable[str] = PARTS) -> Snapshot:
     """Read a snapshot from a controller whose slurmctld must answer; the arguments are those of `ask`.
 
     Raises:
@@ -186,12 +201,16 @@ def no_answer(snapshot: Snapshot) -> str:
 
 
 def from_answer(answer: Mapping[str, Any]) -> Snapshot:
-    """Parse the snapshot in an agent's answer."""
+    """Parse the snapshot in an agent's answer.
+
+    Raises:
+        ValueError: the answer has rows that are no jobs.
+    """
     return Snapshot(
-        controllers=tuple(Controller(host, role, state == "UP") for role, host, state in _PING.findall(answer["ping"])),
+        controllers=tuple(Controller(host, role, is_up) for role, host, is_up in commands.controllers(answer["ping"])),
         nodes=tuple(map(node_from, records(answer.get("nodes", "")))),
         partitions=tuple(map(partition_from, fields_of(answer.get("partitions", ""), "PartitionName="))),
-        jobs=tuple(job for job in map(job_from, answer.get("jobs", "").splitlines()) if job),
+        jobs=jobs_from(answer.get("jobs", ())),
         limits=limits_from(answer),
         trouble=answer.get("trouble", ""),
     )
@@ -199,7 +218,7 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
 
 def fields_of(shown: str, start: str) -> list[dict[str, str]]:
     """The fields of the lines with this beginning; values contain no spaces."""
-    return [dict(_FIELD.findall(line)) for line in shown.splitlines() if line.startswith(start)]
+    return [dict(_FIELD.findall(line)) for line in shown.split("\n") if line.startswith(start)]
 
 
 def node_from(fields: Mapping[str, str]) -> Node:
@@ -225,12 +244,27 @@ def partition_from(fields: Mapping[str, str]) -> Partition:
     )
 
 
-def job_from(line: str) -> Job | None:
-    """Parse the job in a line of squeue; `None` for another line, such as the rest of a job name with a line break."""
-    values = line.split("|", len(JOB_FIELDS) - 1)
-    if len(values) < len(JOB_FIELDS) or not values[0][:1].isdigit():
-        return None
+def jobs_from(rows: Iterable[Sequence[str]]) -> tuple[Job, ...]:
+    """The jobs in an agent's answer.
+
+    Args:
+        rows: the values of `JOB_FIELDS` of each job.
+
+    Raises:
+        ValueError: a row is no job.
+    """
+    return tuple(map(job_from, rows))
+
+
+def job_from(values: Sequence[str]) -> Job:
+    """Make a job from the values of `JOB_FIELDS`.
+
+    Raises:
+        ValueError: the values are not those of a job.
+    """
     fields = dict(zip(JOB_FIELDS, values, strict=True))
+    if not commands.is_job_id(fields["JobArrayID"]) or not commands.is_job_id(fields["JobID"]):
+        raise ValueError(f"{fields['JobArrayID'][:80]!a} is not the id of a job")
     is_pending = fields["State"] == "PENDING"
     return Job(
         id=fields["JobArrayID"],
@@ -245,7 +279,7 @@ def job_from(line: str) -> Job | None:
         seconds=seconds(fields["TimeUsed"]),
         time_limit=fields["TimeLimit"],
         node_list=fields["NodeList"],
-        name=fields["Name"].removesuffix("|"),
+        name=fields["Name"],
     )
 
 

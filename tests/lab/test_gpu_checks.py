@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -34,6 +35,15 @@ REASON = "sinfo -h -R -o '%u %E'"
 LEFT = "squeue -h; scontrol -o show reservation | grep slurmfab; pgrep -f [g]pu-check/run.py; pgrep -x srun"
 """Prints what a check must not leave."""
 
+
+HOSTILE_NAMES = (
+    "\n\n",
+    "x\n--partition=main|RUNNING|slurm|main|1||None|slurmfab-gpu-check-n1",
+    "x\n--partition=main|ann|PENDING|n2|y",
+    "x\n99|99|root|main|RUNNING|None|1|1|1|0:05|1:00|n[|cpu=1|N/A|N/A|N/A|forged|",
+    "\x1b[2J\x1b]52;c;eA==\x07|\u2028all is as wanted",
+)
+"""Names in which Slurm's own output goes on, for programs that read it by lines and separators."""
 
 INSTALLED = (
     "systemctl list-unit-files --no-legend 'slurmfab-gpu-check.*'; ls -d /usr/local/lib/slurmfab/gpu-check "
@@ -200,6 +210,47 @@ def test_a_check_when_it_is_interrupted_or_killed_then_its_jobs_are_gone_at_once
     assert "slurmfab-gpu-check-n2" in bench.hosts.on("ctl", RUNNING)
     bench.table("n2")
     assert bench.measured("--hosts", "n2")["n2"]["outcome"] == "passed"
+
+
+def submitted(bench: Bench, user: str, options: str, name: str) -> str:
+    """The number of a user's job, which lasts."""
+    words = f"{options} --mem=50 --job-name={quote(name)} --comment={quote(name)} -o /dev/null --wrap 'sleep 3600'"
+    return bench.hosts.on("ctl", f"cd /tmp && runuser -u {user} -- sbatch --parsable {words}")
+
+
+def test_jobs_whose_names_look_like_other_jobs_and_options_when_their_node_goes_then_nobody_elses_job_is_hurt(
+    bench: Bench,
+) -> None:
+    hosts = bench.hosts
+    for host in ("ctl", "n1", "n2"):
+        hosts.on(host, "useradd -M -u 2001 ann && useradd -M -u 2002 mallory")
+    # A site may set this for the people who look at its queue.
+    hosts.on("ctl", "echo 'SQUEUE_FORMAT=%i' >>/etc/environment")
+    hers = submitted(bench, "ann", "-w n1", "hers")
+    hostile = {submitted(bench, "mallory", f"-w n2 {'' if number else '--exclusive'}", name): name
+               for number, name in enumerate(HOSTILE_NAMES)}  # fmt: skip
+    running = f"squeue -h -o '%i %T %S' -j {hers}"
+    hosts.until("ctl", "squeue -h -o %T -t RUNNING", "RUNNING\nRUNNING")
+    begun = hosts.on("ctl", running)
+    left = submitted(bench, "slurm", "--hold", "slurmfab-gpu-check-n2")
+
+    assert bench.measured("--hosts", "n2", "--wait", "0", code=3)["n2"]["why"] == "the node was busy"
+    assert hosts.on("ctl", f"squeue -h -o %T -j {left}", check=False) == ""
+    told = json.loads(hosts.slurmfab("status", "--user", "mallory", "--json", "-").stdout)
+    assert {job["id"]: job["name"] for job in told["user"]["jobs"]} == hostile
+    assert told["jobs"] == {"running": 2, "pending": len(HOSTILE_NAMES) - 1}
+    assert {one["name"] for one in told["users"]} == {"ann", "mallory"}
+    checked = hosts.slurmfab("check-cluster", "--only", "jobs", "--json", "-")
+    assert json.loads(checked.stdout)["failed"] == 0, words_of(checked)
+    assert "all of n2 is taken by jobs" in checked.stdout
+    drained = hosts.slurmfab("drain", "n2", "--reason", "new disks")
+    assert (drained.returncode, f"Still running there: {min(hostile)} (mallory)." in drained.stderr) == (0, True)
+
+    gone = hosts.slurmfab("remove-node", "n2", "--now")
+    assert gone.returncode == 0, words_of(gone)
+    assert hosts.on("ctl", "squeue -h -o %i") == hers
+    assert hosts.on("ctl", running) == begun
+    hosts.on("ctl", "scancel --user=ann")
 
 
 def test_the_key_when_it_is_taken_out_then_program_and_units_go_and_the_history_stays(bench: Bench) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slurm_output_files import answer
+from slurm_tables import job_rows
 from support import FakeHosts
 
 from slurmfab.agent.nodes.registered import LEFT_DRAINED
@@ -83,9 +84,9 @@ class FakeSlurm(FakeHosts):
         if wanted["kind"] == "partition-drain":
             self.closed += wanted["partitions"]
 
-    def named(self, numbers: Iterable[str]) -> str:
-        """The lines of the jobs with these numbers, also of ended ones."""
-        return "".join(f"{line}\n" for line in (*self.jobs, *self.ended) if line.split("|")[1] in set(numbers))
+    def named(self, numbers: Iterable[str]) -> list[list[str]]:
+        """The rows of the jobs with these numbers, also of ended ones."""
+        return job_rows(line for line in (*self.jobs, *self.ended) if line.split("|")[1] in set(numbers))
 
     def state(self, name: str) -> NodeState:
         """A node's state."""

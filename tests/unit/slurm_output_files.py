@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from slurm_tables import job_rows
 
 from slurmfab.agent.nodes.states import NodeState, record, state_of
 from slurmfab.status.snapshot import Snapshot, from_answer
@@ -17,9 +20,10 @@ def text(version: str, name: str) -> str:
     return (DIRECTORY / version / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def answer(version: str, **other: str) -> dict[str, str]:
+def answer(version: str, **other: str) -> dict[str, Any]:
     """An agent's answer, with other texts for some parts."""
-    return {**{part: text(version, part) for part in PARTS}, "trouble": "", **other}
+    texts = {**{part: text(version, part) for part in PARTS}, "trouble": "", **other}
+    return {**texts, "jobs": job_rows(texts["jobs"])}
 
 
 def seen(version: str, **other: str) -> Snapshot:
@@ -34,7 +38,7 @@ def odd_nodes(version: str) -> list[tuple[str, NodeState]]:
     return [(comment.split("|")[1], state_of(record(line))) for comment, line in pairs]
 
 
-def big_cluster(version: str, nodes: int, jobs: int) -> dict[str, str]:
+def big_cluster(version: str, nodes: int, jobs: int) -> dict[str, Any]:
     """An answer of a cluster of this size, in the words of real output."""
     node = text(version, "nodes").splitlines()[0]
     job = next(line for line in text(version, "jobs").splitlines() if "|RUNNING|" in line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -114,3 +115,25 @@ def test_a_library_is_known_in_one_place(library: str, homes: set[str]) -> None:
                 users.add(name)
     assert users
     assert [user for user in users if not any(fnmatch.fnmatch(user, home) for home in homes)] == []
+
+
+SLURM_COMMANDS = ("squeue", "sinfo", "sacct", "scontrol", "scancel", "sacctmgr")
+KNOWS_COMMANDS = {
+    "agent/client/commands.py": set(SLURM_COMMANDS),
+    "agent/accounting/sacctmgr.py": {"sacctmgr"},
+}
+RUNS = re.compile(rf"^({'|'.join(SLURM_COMMANDS)})$|(?<!`)\b({'|'.join(SLURM_COMMANDS)}) +(?:-|[a-z]+=|"
+                  r"(?:ping|show|update|create|delete|reconfigure|reboot|takeover)\b)")  # fmt: skip
+"""A program's name alone, or with options or words of it; in backquotes it is prose."""
+
+
+def test_slurms_commands_are_known_in_one_place() -> None:
+    found: dict[str, set[str]] = {}
+    for name, path in SOURCES.items():
+        tree = parsed(path)
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+                for match in RUNS.finditer(node.value):
+                    found.setdefault(name, set()).add(match[1] or match[2])
+    assert found == KNOWS_COMMANDS

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Mapping, NamedTuple, Sequence, Set, Tuple
 
 from slurmfab.agent.accounting.limit_values import normal
-from slurmfab.agent.accounting.sacctmgr import Sacctmgr
+from slurmfab.agent.accounting.sacctmgr import BROKEN_TEXT, SHOWN_CHARACTERS, Sacctmgr
 from slurmfab.agent.core.record import Record
-from slurmfab.agent.core.resource import Context
+from slurmfab.agent.core.resource import Context, ResourceFailed
 
 NO_TEXTS: Tuple[str, str, FrozenSet[str]] = ("", "", frozenset())
 
@@ -102,6 +102,7 @@ def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Se
         (("cluster",), ("cluster",)),
         (("user", "adminlevel"), ("user",)),
     )
+    refuse_forged(accounts)
     texts = {row[0]: (row[3], row[2], frozenset(filter(None, row[1].split(",")))) for row in accounts}
     return ActualTree(
         clusters=tuple(row[0] for row in clusters),
@@ -112,6 +113,19 @@ def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Se
         levels={row[0]: row[1] for row in users},
         partitioned=tuple((row[0], row[1], row[2]) for row in shown if row[2]),
     )
+
+
+def refuse_forged(accounts: Sequence[Sequence[str]]) -> None:
+    """Refuse rows of accounts of which one is the rest of a description with a line break.
+
+    Raises:
+        ResourceFailed: an account has two rows.
+    """
+    seen: Set[str] = set()
+    for row in accounts:
+        if row[0] in seen:
+            raise ResourceFailed(BROKEN_TEXT % ascii("|".join(row)[:SHOWN_CHARACTERS]))
+        seen.add(row[0])
 
 
 def values(keys: Sequence[Key], row: Sequence[str]) -> Dict[str, str]:

@@ -23,6 +23,8 @@ NO_ANSWER = (
 )
 ADVICE = "slurmdbd does not answer (%s). See `systemctl status slurmdbd mariadb` and /var/log/slurm/slurmdbd.log there."
 JOBS_RUN = "Job(s) active"
+BROKEN_TEXT = "a description in slurmdbd has a line break, at %s. Replace it by sacctmgr modify ... set description="
+SHOWN_CHARACTERS = 80
 
 
 class Sacctmgr:
@@ -77,10 +79,14 @@ class Sacctmgr:
             words: what to show, such as `("assoc", "where", "cluster=x")`.
 
         Raises:
-            ResourceFailed: as for `run`.
+            ResourceFailed: as for `run`, or a description has a line break, so that its rows cannot be told apart.
         """
-        lines = self.run(["-nP", "show", *words, "format=" + ",".join(columns)]).splitlines()
-        return [line.split("|", len(columns) - 1) for line in lines if line]
+        lines = self.run(["-nP", "show", *words, "format=" + ",".join(columns)]).split("\n")
+        found = [line.split("|", len(columns) - 1) for line in lines if line]
+        broken = next((row for row in found if len(row) != len(columns)), None)
+        if broken:
+            raise ResourceFailed(BROKEN_TEXT % ascii("|".join(broken)[:SHOWN_CHARACTERS]))
+        return found
 
     def tables(self, *queries: Sequence[Sequence[str]]) -> List[List[List[str]]]:
         """The rows of several queries, run in parallel, since each one mostly waits for slurmdbd.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
 
 ASSOCIATION_FIELDS = (
@@ -16,7 +17,6 @@ QOS_FIELDS = (
 """The fields to print, as sacctmgr(1) of 22.05 to 26.05 names them; a user's limits include inherited ones."""
 
 LIMITS_TIMEOUT = 20.0
-PARSABLE = ("--noheader", "--parsable2")
 
 
 def read(user: str, context: Context) -> Dict[str, str]:
@@ -29,12 +29,11 @@ def read(user: str, context: Context) -> Dict[str, str]:
     Returns:
         The texts `associations` and `qos`; an empty dict if slurmdbd does not answer.
     """
-    commands = {
-        "associations": ("sacctmgr", *PARSABLE, "show", "associations", "where", "user=" + user,
-                         "format=" + ",".join(ASSOCIATION_FIELDS)),
-        "qos": ("sacctmgr", *PARSABLE, "show", "qos", "format=" + ",".join(QOS_FIELDS)),
-    }  # fmt: skip
+    queries = {
+        "associations": commands.accounts("associations", ASSOCIATION_FIELDS, "where", "user=" + user),
+        "qos": commands.accounts("qos", QOS_FIELDS),
+    }
     try:
-        return {name: context.must(argv, seconds=LIMITS_TIMEOUT) for name, argv in commands.items()}
+        return {name: context.must(argv, seconds=LIMITS_TIMEOUT) for name, argv in queries.items()}
     except ResourceFailed:
         return {}

@@ -16,6 +16,7 @@ import time
 from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Set
 
 from slurmfab.agent.backup.pieces import Sink, compressed
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
 
 JOB_LIST = "job_state"
@@ -95,13 +96,11 @@ def save_files(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
 def known_jobs(context: Context) -> Optional[Dict[int, str]]:
     """The states of all jobs that slurmctld knows, by job id; `None` if no slurmctld answers."""
     try:
-        if " is UP" not in context.run(["scontrol", "ping"]).stdout.decode(errors="replace"):
+        if not commands.any_answers(context.run(commands.PING).stdout.decode(errors="replace")):
             return None
-        shown = context.must(["squeue", "--all", "--noheader", "--states=all", "--format=%A %T"])
+        return {int(number): state for number, state in commands.jobs(("JobID", "State"), "--states=all").ask(context)}
     except ResourceFailed:
         return None
-    rows = (line.split() for line in shown.splitlines())
-    return {int(row[0]): row[1] for row in rows if len(row) == len(("number", "state"))}
 
 
 def written_jobs(path: str, newest: int) -> Optional[BinaryIO]:

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Mapping
 from slurmfab.agent.backup import archive as parts
 from slurmfab.agent.backup.database import save_database
 from slurmfab.agent.backup.state import save_files, save_state
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.failure_reasons import reason
 from slurmfab.agent.core.resource import Context, ResourceFailed
 
@@ -97,7 +98,7 @@ def version(context: Context) -> str:
     Raises:
         ResourceFailed: Slurm is not installed.
     """
-    return context.must(["sinfo", "--version"]).split()[-1]
+    return context.must(commands.VERSION).split()[-1]
 
 
 def rotate(wanted: Mapping[str, Any]) -> List[str]:

@@ -123,7 +123,8 @@ class Context:
         """
         import subprocess  # many requests run no program
 
-        environment = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": SYSTEM_PATH, **(env or {})}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(SITE_SETTINGS)}
+        environment = {**inherited, "LC_ALL": "C.UTF-8", "PATH": SYSTEM_PATH, **(env or {})}
         try:
             return subprocess.run(
                 argv,
@@ -171,6 +172,8 @@ def identity(account: Optional[tuple[int, int]]) -> dict[str, Any]:
 
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SITE_SETTINGS = ("SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
+"""Beginnings of the variables with which a site changes what Slurm's commands print, or which jobs they mean."""
 
 
 class Resource(Record):

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, Dict, List, Optional, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.identities.users_and_groups import gid_of, uid_of
 from slurmfab.agent.nodes.states import UNKNOWN_NODE, NodeState, node_states, our_reason, poll_intervals, update
@@ -63,7 +64,7 @@ class NodeAcceptance(Resource):
         if not is_active(context, "slurmctld"):
             return {}
         found = node_states(context, self.nodes)
-        left = context.run(["scontrol", "--oneliner", "show", "reservation", RESERVATION]).returncode == 0
+        left = context.run(commands.show_reservations(RESERVATION)).returncode == 0
         return {
             **{node: format_state(found.get(node)) for node in self.nodes},
             "reservation": RESERVATION if left else None,
@@ -153,15 +154,12 @@ def reserve(context: Context, nodes: List[str]) -> None:
     Raises:
         ResourceFailed: Slurm refuses.
     """
-    context.must([
-        "scontrol", "create", "reservation", "ReservationName=" + RESERVATION, "Users=" + SLURM,
-        "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=%d" % RESERVED_MINUTES, "Flags=IGNORE_JOBS",
-    ])  # fmt: skip
+    context.must(commands.reserve(RESERVATION, SLURM, nodes, str(RESERVED_MINUTES)))
 
 
 def remove_reservation(context: Context) -> None:
     """Delete the reservation if it exists."""
-    context.run(["scontrol", "delete", "ReservationName=" + RESERVATION])
+    context.run(commands.delete_reservation(RESERVATION))
 
 
 def run_test_job(context: Context, node: str) -> str:
@@ -185,7 +183,7 @@ def run_test_job(context: Context, node: str) -> str:
     try:
         done = context.run(argv, seconds=JOB_SECONDS, account=account)
     except ResourceFailed:
-        context.run(["scancel", "--name=" + name, "--user=" + SLURM])
+        context.run(commands.cancel_named(name, SLURM))
         return "a job did not end within %.0f s" % JOB_SECONDS
     if done.returncode == 0 and done.stdout.strip():
         return ""
@@ -196,7 +194,7 @@ def run_test_job(context: Context, node: str) -> str:
 def partition_of(context: Context, node: str) -> str:
     """A partition of the node that is UP; empty if there is none."""
     shown: Dict[str, str] = {}
-    for line in context.must(["sinfo", "--all", "-h", "-N", "-n", node, "-o", "%R|%a"]).splitlines():
+    for line in context.must(commands.partitions_of(node)).splitlines():
         partition, _, availability = line.strip().partition("|")
         shown[partition] = availability
     return next((partition for partition, availability in shown.items() if availability == "up"), "")

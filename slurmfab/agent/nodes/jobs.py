@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any, ClassVar, Dict, List, Mapping, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.nodes.states import node_states, our_reason, update
 
-JOB_KEYS = ("id", "user", "state", "wants", "name")
-SQUEUE_FORMAT = "%i|%u|%T|%n|%j"
-"""For squeue(1); the name comes last, since it may hold the separator."""
+JOB_FIELDS = {"id": "JobArrayID", "user": "UserName", "state": "State", "wants": "ReqNodes"}
+"""What is read of a job, and squeue's names for it."""
 
 DOWN_AFTER_SECONDS = 20.0
 """Time after which nodes that do not answer are set DOWN, which ends their jobs (scontrol(1), State=DOWN)."""
@@ -29,8 +29,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noq
         context: runs the programs.
 
     Returns:
-        `pending`: pending jobs that ask for nodes by name, each with `JOB_KEYS`. `reservations`: their nodes as a
-        hostlist, by the reservation's name.
+        `pending`: pending jobs that ask for nodes by name, each with the keys of `JOB_FIELDS`. `reservations`: their
+        nodes as a hostlist, by the reservation's name.
 
     Raises:
         ResourceFailed: slurmctld does not answer.
@@ -40,20 +40,16 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noq
 
 
 def jobs(context: Context) -> List[Dict[str, str]]:
-    """All jobs that have not ended, each a dict with `JOB_KEYS`."""
-    shown = context.must(["squeue", "-h", "-a", "-o", SQUEUE_FORMAT], env={"SLURM_BITSTR_LEN": "0"})
-    rows = (line.split("|", len(JOB_KEYS) - 1) for line in shown.splitlines() if line.strip())
-    return [dict(zip(JOB_KEYS, (field.strip() for field in row))) for row in rows]  # noqa: B905 - zip(strict=) is 3.10's
+    """All jobs that have not ended, each a dict with the keys of `JOB_FIELDS`."""
+    rows = commands.jobs(tuple(JOB_FIELDS.values())).ask(context)
+    found = [dict(zip(JOB_FIELDS, row)) for row in rows]  # noqa: B905 - zip(strict=) is 3.10's
+    # A user may have separated the nodes by white space: Slurm takes it for a comma (hostlist.c).
+    return [{**job, "wants": ",".join(job["wants"].replace(",", " ").split())} for job in found]
 
 
 def reservations(context: Context) -> Dict[str, str]:
     """The nodes of each reservation as a hostlist, by the reservation's name."""
-    found = {}
-    for line in context.must(["scontrol", "--oneliner", "show", "reservation"]).splitlines():
-        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
-        if fields.get("Nodes", "(null)") != "(null)":
-            found[fields.get("ReservationName", "")] = fields["Nodes"]
-    return found
+    return commands.reserved_nodes(context.must(commands.show_reservations()))
 
 
 class JobsEnded(Resource):
@@ -90,7 +86,7 @@ class JobsEnded(Resource):
         Raises:
             ResourceFailed: some do not end in time.
         """
-        context.run(["scancel", *sorted(differing)])
+        context.run(commands.cancel(sorted(differing)))
         begun = time.monotonic()
         are_down = False
         while True:

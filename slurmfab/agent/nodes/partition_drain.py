@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Dict, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 
-SHOW_PARTITIONS = ("scontrol", "--all", "--oneliner", "show", "partition")
 OPEN = "UP"
 CLOSED = "accepts no new jobs"
 
@@ -36,7 +36,7 @@ class PartitionDrain(Resource):
 
     def actual(self, context: Context) -> State:
         """Which partitions are open."""
-        states: Dict[str, str] = dict(_PARTITION.findall(context.must(SHOW_PARTITIONS)))
+        states: Dict[str, str] = dict(_PARTITION.findall(context.must(commands.SHOW_PARTITIONS)))
         return {name: OPEN if states.get(name) == OPEN else CLOSED for name in self.partitions}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
@@ -48,7 +48,7 @@ class PartitionDrain(Resource):
         for name in self.partitions:
             if name not in differing:
                 continue
-            done = context.run(["scontrol", "update", "PartitionName=" + name, "State=DRAIN"])
+            done = context.run(commands.update_partition(name, "State=DRAIN"))
             if done.returncode != 0:
                 error = (done.stderr or done.stdout).decode(errors="replace").strip()
                 raise ResourceFailed("Slurm does not drain the partition %s: %s" % (name, error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.nodes.states import UPDATE_SECONDS, node_states, our_reason
 
@@ -52,5 +53,4 @@ class NodeReboot(Resource):
             ResourceFailed: Slurm refuses.
         """
         reason = our_reason(self.text, self.stamp)
-        asking = ["scontrol", "reboot", "ASAP", "nextstate=RESUME", "reason=" + reason, self.node]
-        context.must(asking, seconds=UPDATE_SECONDS)
+        context.must(commands.reboot(self.node, reason), seconds=UPDATE_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import ClassVar, Dict, Set, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.nodes.states import (
@@ -115,7 +116,7 @@ class SlurmNodes(Resource):
                 raise ResourceFailed(silence or explain(late))
             back = {node for node, one in late.items() if is_back(one)} - resumed
             if back:
-                context.run(["scontrol", "update", "NodeName=" + ",".join(sorted(back)), "State=RESUME"])
+                context.run(commands.update_nodes(sorted(back), "State=RESUME"))
                 resumed |= back
             time.sleep(next(rests))
 

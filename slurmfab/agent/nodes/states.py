@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Sequence
+from typing import Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context
-
-SHOW_NODES = ("scontrol", "--all", "--details", "--oneliner", "show", "node")
-"""Prints one line for each node, with the generic resources in use."""
-
-SHOW_STATES = ("sinfo", "-N", "-h", "-o", "%N|%T|%E")
-"""Prints name, state and reason of all nodes, one line for each node and partition."""
 
 UPDATE_SECONDS = 60.0
 """Time limit of one `scontrol update`."""
@@ -173,9 +168,8 @@ def node_states(context: Context, nodes: Sequence[str]) -> Dict[str, NodeState]:
     Raises:
         ResourceFailed: slurmctld does not answer.
     """
-    found = {
-        record["NodeName"]: state_of(record) for record in records(context.must(SHOW_NODES, seconds=UPDATE_SECONDS))
-    }
+    shown = context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)
+    found = {record["NodeName"]: state_of(record) for record in records(shown)}
     return {node: found[node] for node in nodes if node in found}
 
 
@@ -185,13 +179,12 @@ def short_states(context: Context) -> Dict[str, NodeState]:
     Raises:
         ResourceFailed: slurmctld does not answer.
     """
-    return short_form(context.must(SHOW_STATES, seconds=30))
+    return states_from(commands.node_reasons().ask(context, seconds=30))
 
 
-def short_form(shown: str) -> Dict[str, NodeState]:
-    """Parse the lines `NODE|STATE|REASON` of sinfo(1), of which there is one per node and partition."""
-    lines = (line.strip().split("|", 2) for line in shown.splitlines() if line.count("|") > 1)
-    return {name: NodeState(flags(state.upper()), "" if reason == "none" else reason) for name, state, reason in lines}
+def states_from(rows: Iterable[Sequence[str]]) -> Dict[str, NodeState]:
+    """States from name, state and reason of nodes, as sinfo(1) has them; a node may have several rows."""
+    return {name: NodeState(flags(state.upper()), "" if reason == "none" else reason) for name, state, reason in rows}
 
 
 def records(shown: str) -> List[Dict[str, str]]:
@@ -200,7 +193,7 @@ def records(shown: str) -> List[Dict[str, str]]:
     `Reason` is free text that may look like further fields, so it is separated first; its end gives `ReasonBy` and
     `ReasonSince`.
     """
-    return [record(line) for line in shown.splitlines() if line.startswith("NodeName=")]
+    return [record(line) for line in shown.split("\n") if line.startswith("NodeName=")]
 
 
 def record(line: str) -> Dict[str, str]:
@@ -296,8 +289,8 @@ def update(context: Context, nodes: Sequence[str], *settings: str) -> str:
     """
     complaints = []
     for first in range(0, len(nodes), NODES_PER_UPDATE):
-        names = ",".join(nodes[first : first + NODES_PER_UPDATE])
-        done = context.run(["scontrol", "update", "NodeName=" + names, *settings], seconds=UPDATE_SECONDS)
+        command = commands.update_nodes(nodes[first : first + NODES_PER_UPDATE], *settings)
+        done = context.run(command, seconds=UPDATE_SECONDS)
         if done.returncode != 0:
             complaints.append((done.stderr or done.stdout).decode(errors="replace").strip())
     return "; ".join(complaints)

@@ -13,9 +13,10 @@ import re
 import time
 from typing import ClassVar, Dict, List, Optional, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.nodes.states import NAMED_NODES, SHOW_NODES, poll_intervals, records, short_name, state_of
+from slurmfab.agent.nodes.states import NAMED_NODES, poll_intervals, records, short_name, state_of
 from slurmfab.agent.services.service import changed_at, is_active
 
 EVERYWHERE = "loaded by every slurmd that answers"
@@ -83,7 +84,7 @@ class CarriedFiles(Resource):
         late = self.wait(context, CARRY_SECONDS) if self.renews else self.late(context)
         if late:
             # Up to 23.02 a restarted slurmctld sends no files until it is told to reconfigure.
-            context.must(["scontrol", "reconfigure"])
+            context.must(commands.RECONFIGURE)
             late = self.wait(context, AGAIN_SECONDS)
         if late:
             again = " --hosts %s" % ",".join(sorted(late)) if len(late) <= NAMED_NODES else ""
@@ -119,7 +120,7 @@ class CarriedFiles(Resource):
         """
         wanted = set(self.nodes)
         changed = max([changed_at(context.path(path)) for path in self.watches] or [0.0])
-        shown = records(context.must(SHOW_NODES, seconds=60))
+        shown = records(context.must(commands.show_nodes(), seconds=60))
         # Read after the nodes were shown: slurmctld logs a wrong hash before it shows the registration.
         others = hash_complaints(tail(context.path(self.log))) if self.log else {}
         late = {}

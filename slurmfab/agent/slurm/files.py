@@ -6,6 +6,7 @@ import os
 import re
 from typing import ClassVar, Dict, List, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names
@@ -118,7 +119,7 @@ class SlurmFiles(Resource):
             ResourceFailed: Slurm refuses them; the text has its errors.
         """
         conf = os.path.join(stage, SLURM_CONF)
-        done = context.run(["scontrol", "show", "hostnames", "x"], env={"SLURM_CONF": conf})
+        done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})
         if done.returncode == 0 and self.node and os.path.exists(context.path("/usr/sbin/slurmd")):
             done = context.run(["slurmd", "-G", "-N", self.node, "-f", conf], env={"SLURM_CONF": conf})
         if done.returncode != 0:

@@ -1,59 +1,54 @@
-"""Output of Slurm's commands about the cluster, read on a controller and returned as text; changes nothing.
+"""What Slurm's commands say about the cluster, read on a controller; changes nothing.
 
-`slurmfab.status.snapshot` parses the texts. Only output formats are used that are the same from Slurm 22.05 to 26.05.
+`slurmfab.status.snapshot` parses it. Only output formats are used that are the same from Slurm 22.05 to 26.05.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 from slurmfab.agent.accounting import user_limits
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.nodes.states import SHOW_NODES
 
 JOB_FIELDS = (
     "JobArrayID", "JobID", "UserName", "Partition", "State", "Reason", "NumNodes", "NumCPUs", "NumTasks", "TimeUsed",
     "TimeLimit", "NodeList", "tres-alloc", "tres-per-job", "tres-per-node", "tres-per-task", "Name",
 )  # fmt: skip
-"""Fields of a job, as named by squeue(1), --Format; the name comes last, since it may hold the separator."""
+"""Fields of a job, as named by squeue(1), --Format."""
 
-SLURM_COMMANDS = {
-    "nodes": SHOW_NODES,
-    "partitions": ("scontrol", "--all", "--oneliner", "show", "partition"),
-    "jobs": ("squeue", "--all", "--noheader", "--Format=" + ",".join(field + ":|" for field in JOB_FIELDS)),
-}
-"""The command for each part of the answer."""
+PARTS = ("nodes", "partitions", "jobs")
+"""The parts of the answer."""
 
-PING = ("scontrol", "ping")
 SLURM_TIMEOUT = 60.0
 JOBS_PER_COMMAND = 1000
 """Highest number of jobs that one command names."""
 
 
-def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
-    """Run Slurm's commands and return their output.
+def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
+    """Run Slurm's commands and return what they say.
 
     Args:
-        request: `parts`: keys of `SLURM_COMMANDS`, all if missing. `numbers`: ids of further jobs, also of ended ones,
+        request: `parts`: some of `PARTS`, all if missing. `numbers`: ids of further jobs, also of ended ones,
             which slurmctld knows for MinJobAge. `user`: the user whose limits are read.
         context: runs the programs.
 
     Returns:
-        `ping`: the output of `scontrol ping`; and the text of each part. If no slurmctld answers, the parts are missing
-        and `trouble` has the last error. `named`: the jobs of `numbers` that slurmctld knows. `associations` and
-        `qos`: of the user, if slurmdbd answers.
+        `ping`: the output of `scontrol ping`; `nodes` and `partitions`: scontrol's output; `jobs`: of each job, the
+        values of `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last error.
+        `named`: the same of the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's output
+        for the user, if slurmdbd answers.
     """
-    answer = {"ping": "", "trouble": ""}
+    answer: Dict[str, Any] = {"ping": "", "trouble": ""}
     try:
         # Without an answering slurmctld each of the other commands would take half a minute to fail.
-        done = context.run(PING, seconds=SLURM_TIMEOUT)
+        done = context.run(commands.PING, seconds=SLURM_TIMEOUT)
         answer["ping"] = done.stdout.decode(errors="replace")
-        if " is UP" not in answer["ping"]:
+        if not commands.any_answers(answer["ping"]):
             answer["trouble"] = done.stderr.decode(errors="replace").strip()
             return answer
-        for part in request.get("parts", SLURM_COMMANDS):
-            # Without this squeue truncates the task lists of large arrays (squeue(1), SLURM_BITSTR_LEN).
-            answer[part] = context.must(SLURM_COMMANDS[part], seconds=SLURM_TIMEOUT, env={"SLURM_BITSTR_LEN": "0"})
+        for part in request.get("parts", PARTS):
+            answer[part] = read_part(part, context)
         if request.get("numbers"):
             answer["named"] = named_jobs(context, request["numbers"])
         if request.get("user"):
@@ -63,13 +58,25 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, str]:
     return answer
 
 
-def named_jobs(context: Context, numbers: Sequence[str]) -> str:
-    """squeue's lines about jobs, also about ended ones; jobs that slurmctld no longer knows are missing."""
-    texts = []
+def read_part(part: str, context: Context) -> Any:
+    """One of `PARTS`, as `read` returns it.
+
+    Raises:
+        ResourceFailed: slurmctld does not answer.
+    """
+    if part == "jobs":
+        return commands.jobs(JOB_FIELDS).ask(context, SLURM_TIMEOUT)
+    command = commands.show_nodes() if part == "nodes" else commands.SHOW_PARTITIONS
+    return context.must(command, seconds=SLURM_TIMEOUT)
+
+
+def named_jobs(context: Context, numbers: Sequence[str]) -> List[List[str]]:
+    """The values of `JOB_FIELDS` of jobs, also of ended ones; jobs that slurmctld no longer knows are missing."""
+    found = []
     for first in range(0, len(numbers), JOBS_PER_COMMAND):
-        some = ",".join(numbers[first : first + JOBS_PER_COMMAND])
+        some = ",".join(commands.job_ids(numbers[first : first + JOBS_PER_COMMAND]))
+        table = commands.jobs(JOB_FIELDS, "--states=all", "--jobs=" + some)
         # squeue fails for a single unknown job, but not for unknown jobs among known ones.
-        texts.append(
-            context.run([*SLURM_COMMANDS["jobs"], "--states=all", "--jobs=" + some], seconds=SLURM_TIMEOUT).stdout
-        )
-    return b"".join(texts).decode(errors="replace")
+        done = context.run(table.argv, seconds=SLURM_TIMEOUT, env=table.env)
+        found += table.rows(done.stdout.decode(errors="replace"))
+    return found

@@ -30,8 +30,8 @@ UNITS = tuple(f"{UNIT_FILES}/{BACKUP_UNIT}.{kind}" for kind in ("service", "time
 MODULES = tuple(
     f"agent.{name}"
     for name in (
-        "backup.archive", "backup.database", "backup.pieces", "backup.state", "backup.timed_backup", "core.differences",
-        "core.failure_reasons", "core.reading", "core.record", "core.replace", "core.resource",
+        "backup.archive", "backup.database", "backup.pieces", "backup.state", "backup.timed_backup", "client.commands",
+        "core.differences", "core.failure_reasons", "core.reading", "core.record", "core.replace", "core.resource",
         "core.safe_paths", "database.slurmdbd_settings",
     )
 )  # fmt: skip

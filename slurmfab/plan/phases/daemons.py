@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slurmfab.agent.client.commands import PRIMARY_ANSWERS, RECONFIGURE, SHOW_SLURMD
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.nodes.new_node_drain import NewNodeDrain
 from slurmfab.agent.nodes.registered import SlurmNodes
@@ -24,13 +25,6 @@ from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_s
 from slurmfab.plan.phases.users import moved
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.versions import adds_nodes_by_reconfigure
-
-RECONFIGURE = ("scontrol", "reconfigure")
-PING = ("sh", "-c", "scontrol ping | grep -q '^Slurmctld(primary) .* is UP'")
-"""Succeeds if the primary slurmctld answers; `scontrol ping` alone succeeds if any controller answers."""
-
-SHOW_SLURMD = ("scontrol", "show", "slurmd")
-"""Succeeds if the host's own slurmd answers (scontrol(1))."""
 
 AWAITED = ("true",)
 """The `reload` of a slurmd that slurmctld has told to reconfigure: does nothing, because slurmd reloads by itself.
@@ -94,7 +88,7 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
     if files <= SLURMD_ALONE and not plan_input.cluster.configless:
         return f"{nodes} restarts."
     if adds_nodes_by_reconfigure(plan_input.slurm_version):
-        return f"scontrol reconfigure renews {controllers} and {nodes}."
+        return f"{' '.join(RECONFIGURE)} renews {controllers} and {nodes}."
     return f"{controllers} and {nodes} restart."
 
 
@@ -171,7 +165,7 @@ def controller_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]
     # A configless slurmctld serves the files from memory, as they were when it read its own.
     served = read_by_slurmd(plan_input) if plan_input.cluster.configless else ()
     watches = served or (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf")
-    return (Service("slurmctld", watches=watches, reload=reload, answers=PING if is_primary else ()),)
+    return (Service("slurmctld", watches=watches, reload=reload, answers=PRIMARY_ANSWERS if is_primary else ()),)
 
 
 def nodes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

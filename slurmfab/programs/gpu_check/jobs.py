@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
 from slurmfab.programs.gpu_check.nodes import RESERVATION, idle_in
 from slurmfab.programs.gpu_check.queue import SLURM_USER, QueuedJob, queue, waiting
@@ -214,7 +215,7 @@ class Runner:
     def cancel(self, attempt: Attempt) -> None:
         """Cancel a job in Slurm; if slurmctld does not answer, the next check does it."""
         with contextlib.suppress(ResourceFailed):
-            self.context.run(["scancel", "--quiet", "--user=" + SLURM_USER, "--name=" + attempt.planned.job_name])
+            self.context.run(commands.cancel_named(attempt.planned.job_name, SLURM_USER))
 
 
 def arguments(planned: PlannedMeasurement, settings: Mapping[str, Any]) -> List[str]:

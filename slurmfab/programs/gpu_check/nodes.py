@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.agent.nodes.states import (
     OURS,
-    SHOW_NODES,
     UPDATE_SECONDS,
     NodeState,
     node_states,
@@ -76,7 +76,7 @@ def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
         ResourceFailed: slurmctld does not answer.
     """
     found = []
-    for fields in records(context.must(SHOW_NODES, seconds=UPDATE_SECONDS)):
+    for fields in records(context.must(commands.show_nodes(), seconds=UPDATE_SECONDS)):
         gpus = count_gpus(fields.get("Gres", ""))
         if gpus and (not wanted or fields["NodeName"] in wanted):
             partitions = tuple(filter(None, fields.get("Partitions", "").split(",")))
@@ -159,10 +159,7 @@ def reserve(context: Context, nodes: Mapping[str, str]) -> None:
     Raises:
         ResourceFailed: Slurm refuses; the nodes stay drained.
     """
-    context.must([
-        "scontrol", "create", "reservation", "ReservationName=" + RESERVATION, "Users=slurm",
-        "Nodes=" + ",".join(nodes), "StartTime=now", "Duration=UNLIMITED", "Flags=IGNORE_JOBS",
-    ])  # fmt: skip
+    context.must(commands.reserve(RESERVATION, "slurm", nodes, "UNLIMITED"))
     complaint = update(context, list(nodes), "State=RESUME")
     if complaint:
         give_back(context, nodes)
@@ -180,18 +177,18 @@ def give_back(context: Context, nodes: Mapping[str, str]) -> None:
         state = node_states(context, [node]).get(node)
         if state and not state.is_drained:
             update(context, [node], "State=DRAIN", "Reason=" + reason)
-    context.run(["scontrol", "delete", "ReservationName=" + RESERVATION])
+    context.run(commands.delete_reservation(RESERVATION))
 
 
 def is_reserved(context: Context) -> bool:
     """Whether the reservation exists, as after a killed run."""
-    shown = context.run(["scontrol", "--oneliner", "show", "reservation", RESERVATION])
+    shown = context.run(commands.show_reservations(RESERVATION))
     return shown.returncode == 0 and RESERVATION.encode() in shown.stdout
 
 
 def idle_in(context: Context, partition: str) -> int:
     """The number of idle nodes in a partition."""
-    shown = context.must(["sinfo", "--all", "-h", "-p", partition, "-t", "idle", "-o", "%D"])
+    shown = context.must(commands.idle_count(partition))
     return sum(int(word) for word in shown.split() if word.isdigit())
 
 
@@ -201,7 +198,7 @@ def partitions_up(context: Context) -> FrozenSet[str]:
     Raises:
         ResourceFailed: slurmctld does not answer.
     """
-    lines = context.must(["sinfo", "--all", "-h", "-o", "%R|%a"]).split()
+    lines = context.must(commands.PARTITION_STATES).split()
     return frozenset(line[: -len("|up")] for line in lines if line.endswith("|up"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, NamedTuple, Sequence, Tuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context
 
 SLURM_USER = "slurm"
@@ -12,14 +13,12 @@ SLURM_USER = "slurm"
 JOB_PREFIX = "slurmfab-gpu-check-"
 """Prefix of the names of the check's jobs."""
 
-SHOW_QUEUE = ("squeue", "--all", "--noheader", "--states=PENDING,RUNNING,CONFIGURING,SUSPENDED",
-        "--format=%i|%T|%u|%P|%D|%n|%r|%j")  # fmt: skip
-"""Prints id, state, user, partitions, number of nodes, requested nodes, reason for waiting, and name of each job."""
+STATES = "--states=PENDING,RUNNING,CONFIGURING,SUSPENDED"
+FIELDS = ("JobArrayID", "State", "UserName", "Partition", "NumNodes", "ReqNodes", "Reason", "Name")
+"""The fields of `QueuedJob`, as named by squeue(1), --Format."""
 
 WAITS_FOR_NODES = ("Resources", "Priority", "ReqNodeNotAvail, May be reserved")
 """Prefixes of the reasons of jobs that start once nodes are free (squeue(1), JOB REASON CODES)."""
-
-COLUMNS = 8
 
 
 class QueuedJob(NamedTuple):
@@ -74,27 +73,22 @@ def queue(context: Context) -> List[QueuedJob]:
     Raises:
         ResourceFailed: slurmctld does not answer.
     """
-    return jobs_in(context.must(SHOW_QUEUE, seconds=30))
+    return [queued_job(row) for row in commands.jobs(FIELDS, STATES).ask(context, seconds=30)]
 
 
-def jobs_in(shown: str) -> List[QueuedJob]:
-    """Parse squeue's output."""
-    found = []
-    for line in shown.splitlines():
-        words = line.strip().split("|", COLUMNS - 1)
-        if len(words) == COLUMNS:
-            number, state, user, partitions, count, needs, reason, name = words
-            # A pending job may have a range as its number of nodes.
-            nodes = int(count.split("-")[0]) if count.split("-")[0].isdigit() else 1
-            found.append(QueuedJob(number, state, user, tuple(partitions.split(",")), nodes, needs, reason, name))
-    return found
+def queued_job(row: Sequence[str]) -> QueuedJob:
+    """A job from the values of `FIELDS`."""
+    number, state, user, partitions, count, needs, reason, name = row
+    # A pending job may have a range as its number of nodes.
+    nodes = int(count.split("-")[0]) if count.split("-")[0].isdigit() else 1
+    return QueuedJob(number, state, user, tuple(partitions.split(",")), nodes, needs, reason, name)
 
 
 def hostnames(context: Context, hostlist: str) -> List[str]:
-    """The names in a hostlist; the text itself if it has no brackets."""
+    """The names in a hostlist of a user's; white space in it separates names, as a comma does (hostlist.c)."""
     if "[" not in hostlist:
-        return hostlist.split(",")
-    return context.must(["scontrol", "show", "hostnames", hostlist], seconds=30).split()
+        return hostlist.replace(",", " ").split()
+    return context.must(commands.hostnames(hostlist), seconds=30).split()
 
 
 def waiting(jobs: Sequence[QueuedJob]) -> Dict[str, QueuedJob]:
@@ -106,5 +100,5 @@ def cancel_leftovers(context: Context) -> int:
     """Cancel the jobs of a killed check, and return their number."""
     left = [job.number for job in queue(context) if job.is_ours]
     if left:
-        context.run(["scancel", "--quiet", *left])
+        context.run(commands.cancel(left))
     return len(left)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Mapping, Optional
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.nodes.states import HEALTH, SHOW_NODES, NodeState, records, state_of
+from slurmfab.agent.nodes.states import HEALTH, NodeState, records, state_of
 
 RUNS_UNTIL_RESUME = 2
 """Number of runs in a row without problems before the node is resumed."""
@@ -98,7 +99,7 @@ def state(context: Context, name: str, left: Left) -> Optional[NodeState]:
     Raises:
         ResourceFailed: Slurm does not answer.
     """
-    shown = context.must([*SHOW_NODES, name], seconds=left(SCONTROL_SECONDS))
+    shown = context.must(commands.show_nodes(name), seconds=left(SCONTROL_SECONDS))
     return next((state_of(record) for record in records(shown) if record["NodeName"] == name), None)
 
 
@@ -114,4 +115,4 @@ def update(context: Context, name: str, left: Left, *settings: str) -> None:
     Raises:
         ResourceFailed: Slurm does not answer, or refuses.
     """
-    context.must(["scontrol", "update", "NodeName=" + name, *settings], seconds=left(SCONTROL_SECONDS))
+    context.must(commands.update_nodes([name], *settings), seconds=left(SCONTROL_SECONDS))

@@ -13,7 +13,7 @@ from slurm_output_files import VERSIONS
 from slurmfab.agent.accounting.commands import Commands, difference, removals
 from slurmfab.agent.accounting.reading import ActualTree
 from slurmfab.agent.accounting.tree import RestOfAccounts, flatten
-from slurmfab.agent.core.resource import ResourceFailed, compare
+from slurmfab.agent.core.resource import ResourceFailed, apply, compare
 
 
 def commands(text: str, **other: str) -> list[str]:
@@ -185,3 +185,12 @@ def test_a_command_that_slurm_refuses_for_running_jobs_names_them() -> None:
     resource = tree(smaller, kind=RestOfAccounts, prune=True)
     with pytest.raises(ResourceFailed, match=r"jobs still run there.*JobID = 5"):
         resource.converge(Busy(), frozenset({"not in the cluster file"}))
+
+
+@pytest.mark.parametrize("text", ["biology\nphysics|mallory|uni|x", "biology\nof the sea", "biology\n\nx|y"])
+def test_a_description_with_a_line_break_when_read_forges_no_account_and_changes_nothing(text: str) -> None:
+    shown = f"biology||biology|{text}\nphysics|ada|uni|the physics people\nroot||root|x\ntheory|ada|physics|theory\n"
+    context = Recorded(other={"account": shown})
+    outcome = apply(tree(TREE.replace("Priority: 1000", "Priority: 7")), context)
+    assert (outcome.status, context.commands) == ("failed", [])
+    assert "a description in slurmdbd has a line break, at '" in outcome.message

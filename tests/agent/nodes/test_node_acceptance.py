@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from slurm_in_memory import STAMP, Slurm
+from slurm_tables import environment, printed
 
 from slurmfab.agent.core.resource import Outcome, apply
 from slurmfab.agent.nodes import jobs as node_jobs
@@ -60,9 +61,9 @@ class TryingSlurm(Slurm):
             self.trials.append((node, node in self.reservation and is_open))
             return done(1, err="srun: error: no route") if node in self.broken else done(out=f"{node}\n")
         if program == "squeue":
-            return done(out="".join(f"{line}\n" for line in self.jobs))
+            return done(out=printed([line.split("|") for line in self.jobs], argv, environment(rest, more)).decode())
         if program == "scancel":
-            self.cancelled += argv[1:]
+            self.cancelled += argv[argv.index("--") + 1 :]
             self.jobs = [line for line in self.jobs if line.split("|")[0] not in argv]
             return done()
         if "reservation" in words and "create" in words:
@@ -70,7 +71,10 @@ class TryingSlurm(Slurm):
         elif words.startswith("delete"):
             self.reservation = ""
         elif "show reservation" in words:
-            return done(0 if self.reservation else 1, f"ReservationName=r Nodes={self.reservation}\n")
+            return done(
+                0 if self.reservation else 1,
+                f"ReservationName=r StartTime=now EndTime=later Duration=1 Nodes={self.reservation}\n",
+            )
         else:
             return super().run(argv, *rest, **more)
         return done()
@@ -168,15 +172,27 @@ def test_without_slurmctld_nothing_is_known_and_nothing_fails_in_a_comparison() 
 
 
 def test_jobs_are_cancelled_by_their_ids_and_no_others() -> None:
-    slurm = TryingSlurm(jobs=["7|ann|RUNNING||a|b", "8_3|bob|RUNNING||c", "9|eve|PENDING|n3|d"])
+    slurm = TryingSlurm(jobs=["7|ann|RUNNING|", "8_3|bob|RUNNING|", "9|eve|PENDING|n3"])
     assert apply(JobsEnded(("7", "8_3"), ("n3",), STAMP), slurm).status == "changed"
     assert slurm.cancelled == ["7", "8_3"]
-    assert slurm.jobs == ["9|eve|PENDING|n3|d"]
+    assert slurm.jobs == ["9|eve|PENDING|n3"]
     assert apply(JobsEnded(("7", "8_3"), ("n3",), STAMP), slurm).status == "ok"
 
 
+@pytest.mark.parametrize("forged", ["--partition=main", "7 8", "7\n8", "*", "", "7,8", "\u0667"])
+def test_ids_that_are_none_when_they_are_to_be_cancelled_then_nothing_is(forged: str) -> None:
+    slurm = TryingSlurm(jobs=["7|ann|RUNNING|", f"{forged}|bob|RUNNING|"])
+    assert "is not the id of a job" in apply(JobsEnded((forged, "7"), ("n3",), STAMP), slurm).message
+    assert slurm.cancelled == []
+
+
+def test_nodes_that_a_user_names_on_several_lines_are_told_as_one_hostlist() -> None:
+    (job,) = node_jobs.read({}, TryingSlurm(jobs=["9|eve|PENDING|n3\nn4, n5"], reservation="n1"))["pending"]
+    assert (job["id"], job["wants"]) == ("9", "n3,n4,n5")
+
+
 def test_what_hangs_on_nodes_by_name_is_told_without_running_jobs() -> None:
-    jobs = ["7|ann|RUNNING|n3|a|b", "9|eve|PENDING|n[3-4]|d", "10|eve|PENDING||e"]
+    jobs = ["7|ann|RUNNING|n3", "9|eve|PENDING|n[3-4]", "10|eve|PENDING|"]
     found = node_jobs.read({}, TryingSlurm(jobs=jobs, reservation="n[1-2]"))
     assert [(job["id"], job["wants"]) for job in found["pending"]] == [("9", "n[3-4]")]
     assert found["reservations"] == {"r": "n[1-2]"}

@@ -6,9 +6,11 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slurm_in_memory import STAMP, Slurm
+from slurm_tables import environment, printed
 
 from slurmfab.agent.core.resource import Context, Outcome, apply
 from slurmfab.agent.nodes import health, job_processes
@@ -201,14 +203,14 @@ def test_a_node_that_does_not_answer_when_given_back_after_a_change_is_named() -
 
 
 def test_ready_nodes_of_which_one_is_still_drained_for_a_change_are_right_with_a_remark() -> None:
-    lines = f"n1|idle|none\nn2|drain|{MARK}\n"
+    rows = [["n1", "idle", "none"], ["n2", "drain", MARK]]
 
     class Sinfo(Context):
         """A controller with these two nodes."""
 
         def run(self, argv: Sequence[str], *_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
-            said = "ActiveState=active\n" if argv[0] == "systemctl" else lines
-            return subprocess.CompletedProcess(argv, 0, said.encode(), b"")
+            said = b"ActiveState=active\n" if argv[0] == "systemctl" else printed(rows, argv, {})
+            return subprocess.CompletedProcess(argv, 0, said, b"")
 
     outcome = apply(SlurmNodes(("n1", "n2")), Sinfo(dry_run=True))
     assert (outcome.status, outcome.message) == ("ok", LEFT_DRAINED)
@@ -251,13 +253,16 @@ def test_jobs_when_asked_for_by_number_are_told_also_if_they_have_ended() -> Non
     class Squeue(Context):
         """A controller that answers."""
 
-        def run(self, argv: Sequence[str], *_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+        def run(self, argv: Sequence[str], *rest: Any, **more: Any) -> subprocess.CompletedProcess[bytes]:
             asked.append(tuple(argv))
-            return subprocess.CompletedProcess(argv, 0, b"Slurmctld(primary) at c1 is UP\n", b"")
+            row = ["x\n8|"] * len(reading.JOB_FIELDS)
+            is_queue = argv[0] == "squeue"
+            said = printed([row], argv, environment(rest, more)) if is_queue else b"Slurmctld(primary) at c1 is UP\n"
+            return subprocess.CompletedProcess(argv, 0, said, b"")
 
     numbers = [str(number) for number in range(1500)]
     told = reading.read({"parts": [], "numbers": numbers}, Squeue())
-    assert told["named"].count("UP") == 2
+    assert told["named"] == [["x\n8|"] * len(reading.JOB_FIELDS)] * 2
     assert [argv[0] for argv in asked] == ["scontrol", "squeue", "squeue"]
     assert "--states=all" in asked[1]
     assert asked[2][-1] == "--jobs=" + ",".join(numbers[1000:])

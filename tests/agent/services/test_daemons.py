@@ -15,7 +15,7 @@ import pytest
 from slurmfab.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.agent.nodes import registered
 from slurmfab.agent.nodes.registered import SlurmNodes
-from slurmfab.agent.nodes.states import short_form
+from slurmfab.agent.nodes.states import NodeState, states_from
 from slurmfab.agent.services import service, systemctl
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm import files as slurm_files
@@ -218,6 +218,11 @@ def test_slurms_errors_when_repeated_are_reported_once_without_the_staging_path(
         "error: _parse_next_key: Parsing error at unrecognized key: Foo | error: in /etc/slurm/gres.conf"
         " | fatal: Unable to process configuration file"
     )
+
+
+def short_form(lines: str) -> dict[str, NodeState]:
+    """States from lines `NODE|STATE|REASON`."""
+    return states_from(line.split("|", 2) for line in lines.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def test_node_that_slurm_took_out_for_its_hardware_is_drift_and_another_is_not(b
         ("Low RealMemory (reported:7000 < 100.00% of configured:7700)", "other hardware"),
         ("fan", ""),
     ):
-        bench.shells["ctl"].rules["scontrol --oneliner show node "] = f"NodeName=n1 State=IDLE+DRAIN Reason={reason}"
+        bench.shells["ctl"].rules["scontrol .*show node "] = f"NodeName=n1 State=IDLE+DRAIN Reason={reason}"
         with pytest.raises(AssertionError, match="its state in Slurm is IDLE") as caught:
             test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)
         assert kind_of(caught.value) == kind
@@ -299,7 +299,7 @@ def test_job_without_room_beside_other_jobs_is_left_out_and_not_tried_again(benc
     bench.shells["ctl"].rules["srun .*uname -n"] = refusal(
         "srun: error: Unable to allocate resources: Requested nodes are busy"
     )
-    bench.shells["ctl"].rules["squeue"] = "41 sweep\n"
+    bench.shells["ctl"].rules["squeue"] = lambda command: "" if "--name=" in command else "41\n"
     slurm = bench.slurm
     for _ in range(2):
         with pytest.raises(Skipped, match=r"n1 had no room beside other jobs \(41\)"):

@@ -60,7 +60,7 @@ class Slurm:
             return " ".join(str(number) for number, job in self.jobs.items() if job[0] == "RUNNING")
         elif "sinfo" in command:
             return "\n".join(self.nodes)
-        elif "squeue" in command:
+        elif "squeue" in command and "--jobs=" not in command:
             return "" if self.up else None
         elif "scancel --batch" in command:
             self.jobs[int(command.rsplit(maxsplit=1)[-1])][0] = "COMPLETED"
@@ -72,9 +72,9 @@ class Slurm:
             number = max(self.jobs) + 1
             self.jobs[number] = ["RUNNING" if "trap" in command else "COMPLETED", "09:10", "0:0"]
             return f"{number}\n"
-        found = re.search(r"show job (\d+)", command)
+        found = re.search(r"--jobs=(\d+)", command)
         job = self.jobs.get(int(found[1])) if found else None
-        return "JobId={} JobState={} StartTime={} ExitCode={}".format(found[1], *job) if found and job else ""
+        return "{}|{}|{}|\n".format(*job) if found and job else ""
 
 
 @dataclass

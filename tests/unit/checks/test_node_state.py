@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.checks.node_state import complaint, flags, is_ready, record
+from slurmfab.agent.nodes.states import record
+from slurmfab.checks.node_state import complaint, flags, is_ready
 
 READY = ["IDLE", "MIXED", "ALLOCATED", "IDLE+CLOUD", "MIXED+PLANNED", "ALLOCATED+COMPLETING", "IDLE-"]
 
@@ -44,10 +45,7 @@ def test_flags_are_read_from_words_and_from_signs() -> None:
     assert flags("IDLE*+DRAIN") == {"IDLE", "NOT_RESPONDING", "DRAIN"}
 
 
-def test_record_keeps_values_with_spaces_in_them_whole() -> None:
-    line = "NodeName=n1 OS=Linux 6.1.0 #1 SMP  Gres=gpu:a100:4(S:0-1) CPUTot=4 Reason=Not responding [slurm@2026-01-01]"
-    fields = record(line)
-    assert fields["OS"] == "Linux 6.1.0 #1 SMP"
-    assert fields["Gres"] == "gpu:a100:4(S:0-1)"
+def test_node_with_a_reason_is_told_with_who_set_it_and_when() -> None:
+    fields = record("NodeName=n1 State=IDLE+DRAIN CPUTot=4 Reason=fan State=IDLE CPUTot=8 [root@2026-01-01T00:00:00]")
     assert fields["CPUTot"] == "4"
-    assert fields["Reason"] == "Not responding [slurm@2026-01-01]"
+    assert "“fan State=IDLE CPUTot=8 [root@2026-01-01T00:00:00]”" in complaint("n1", fields, "accept it")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slurm_tables import job_rows
 from support import FakeHosts, facts_of, prepared
 
 from slurmfab.engine.progress import Progress
@@ -42,7 +43,7 @@ class SlurmHosts(FakeHosts):
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
     ) -> tuple[Line, ...]:
         if request["op"] == "slurm":
-            return ({"slurm": {"ping": "Slurmctld(primary) at c1 is UP", "jobs": self.jobs}},)
+            return ({"slurm": {"ping": "Slurmctld(primary) at c1 is UP", "jobs": job_rows(self.jobs)}},)
         return super().call(host, request, heard)
 
 

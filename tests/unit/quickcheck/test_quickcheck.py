@@ -56,7 +56,7 @@ directory=/home/slurm
 srun=/usr/bin/srun
 writable=yes
 """
-JOB = "JobId=7 JobState={state} Reason=None ExitCode={code} StartTime=2026-11-21T17:00:00"
+JOB = "{state}|2026-11-21T17:00:00|{code}|\n"
 
 
 def node_of(command: str) -> str:
@@ -75,9 +75,9 @@ def sound() -> dict[str, Rule]:
         "getent passwd slurm": "slurm:x:64030:64030::/home/slurm:/bin/bash\n",
         "getent passwd": Answer(2),
         "^id ": "uid=64030(slurm)\n",
-        "show nodes": records(n1=A100, n2=A100, n3=IDLE),
+        "show node$": records(n1=A100, n2=A100, n3=IDLE),
         "show node ": lambda command: RECORD.format(name=command.split()[-1], **IDLE),
-        "show job": JOB.format(state="COMPLETED", code="0:0"),
+        "squeue .*--states=all": JOB.format(state="COMPLETED", code="0:0"),
         "sbatch": "7\n",
         "cat /home/slurm/slurmfab-check": "job 7 on n1\nn1\n",
         r" rm -f /home/slurm/slurmfab-check": "",
@@ -224,7 +224,7 @@ def test_without_slurmctld_nothing_is_tried(tiny: Tiny) -> None:
 
 def test_all_nodes_full_of_other_jobs_is_not_run_and_exit_code_3(tiny: Tiny) -> None:
     full = {**A100, "used": 4, "state": "ALLOCATED"}
-    tiny.rules["show nodes"] = records(n1=full, n2=full, n3=full)
+    tiny.rules["show node$"] = records(n1=full, n2=full, n3=full)
     summary = tiny.seen()
     assert set(lines(summary).values()) == {"not run"}
     assert one(summary, "allocation").words == "other jobs use all of n[1-3]."
@@ -233,7 +233,7 @@ def test_all_nodes_full_of_other_jobs_is_not_run_and_exit_code_3(tiny: Tiny) -> 
 
 def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: Tiny) -> None:
     gone = {**A100, "state": "DOWN*", "reason": "Not responding"}
-    tiny.rules["show nodes"] = records(n1=gone, n2=gone, n3=gone)
+    tiny.rules["show node$"] = records(n1=gone, n2=gone, n3=gone)
     summary = tiny.seen()
     first, *others = summary.lines
     assert first.outcome == "failed"
@@ -254,7 +254,7 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
             id="account",
         ),
         pytest.param(
-            "show job",
+            "squeue .*--states=all",
             JOB.format(state="FAILED", code="1:0"),
             "job 7 is FAILED with exit code 1:0: job 7 on n1",
             "/var/log/slurm/slurmd.log on n1",
@@ -299,7 +299,7 @@ def test_a_job_that_does_not_end_in_time_is_cancelled(
 ) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr("slurmfab.quickcheck.batch.time.monotonic", lambda: float(next(clock)))
-    tiny.rules["show job"] = JOB.format(state=state, code="0:0")
+    tiny.rules["squeue .*--states=all"] = JOB.format(state=state, code="0:0")
     tiny.rules["squeue"] = "Priority\n"
     line = one(tiny.seen(QuickcheckOptions(only="allocation", seconds=5)), "allocation")
     assert (line.outcome, words in line.words) == (outcome, True)
@@ -344,7 +344,7 @@ def test_a_gpu_whose_device_file_is_gone_is_named_with_what_to_do(tiny: Tiny) ->
 
 
 def test_nccl_is_left_out_where_the_gpus_have_failed(tiny: Tiny) -> None:
-    tiny.rules["show nodes"] = records(n1=A100, n2={**A100, "gres": "gpu:v100:2"}, n3=IDLE)
+    tiny.rules["show node$"] = records(n1=A100, n2={**A100, "gres": "gpu:v100:2"}, n3=IDLE)
     tiny.rules["srun .*gres=gpu:a100:1 .*CUDA"] = "visible=0\n/dev/nvidia1 No such file or directory\n"
     tiny.rules["srun .*CUDA"] = lambda command: "visible=0,1\n" if ":2" in command else "visible=0\n"
     summary = tiny.seen(QuickcheckOptions(only="gpus,nccl"))
@@ -365,7 +365,7 @@ def test_a_user_whom_the_node_does_not_know_is_told(tiny: Tiny) -> None:
 
 
 def test_no_two_nodes_says_what_the_others_are(tiny: Tiny) -> None:
-    tiny.rules["show nodes"] = records(
+    tiny.rules["show node$"] = records(
         n1=IDLE, n2={**IDLE, "state": "DOWN*"}, n3={**IDLE, "used": 4, "state": "ALLOCATED"}
     )
     line = one(tiny.seen(QuickcheckOptions(only="nodes")), "nodes")
@@ -380,23 +380,23 @@ def test_fewer_gpus_than_asked_for_fail(tiny: Tiny) -> None:
 
 def test_gpus_that_jobs_have_are_left_to_them(tiny: Tiny) -> None:
     part, all_of = ({**A100, "gres_used": f"gpu:a100:{used}(IDX:0)"} for used in (1, 2))
-    tiny.rules["show nodes"] = records(n1=part, n2=all_of, n3=IDLE)
+    tiny.rules["show node$"] = records(n1=part, n2=all_of, n3=IDLE)
     words = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus").words
     assert words == "a job with one a100; not with all 2, because jobs use 1"
-    tiny.rules["show nodes"] = records(n1=all_of, n2=all_of, n3=IDLE)
+    tiny.rules["show node$"] = records(n1=all_of, n2=all_of, n3=IDLE)
     line = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus")
     assert (line.outcome, line.words) == ("not run", "other jobs use all GPUs of n1.")
 
 
 def test_gpus_that_an_admin_has_taken_out_of_service_are_not_run_with_the_reason(tiny: Tiny) -> None:
     drained = {**A100, "state": "IDLE+DRAIN", "reason": "new fans [ann@2026-11-21T09:00:00]"}
-    tiny.rules["show nodes"] = records(n1=drained, n2=drained, n3=IDLE)
+    tiny.rules["show node$"] = records(n1=drained, n2=drained, n3=IDLE)
     line = one(tiny.seen(QuickcheckOptions(only="gpus")), "gpus")
     assert (line.outcome, line.words) == ("not run", "n1 is out of service: new fans.")
 
 
 def test_a_cluster_without_gpus_says_so_and_passes_the_rest(tiny: Tiny) -> None:
-    tiny.rules["show nodes"] = records(n1=IDLE, n2=IDLE, n3=IDLE)
+    tiny.rules["show node$"] = records(n1=IDLE, n2=IDLE, n3=IDLE)
     summary = tiny.seen()
     assert one(summary, "gpus").words == "Slurm has no GPUs on n[1-3]."
     assert summary.exit_code == 0

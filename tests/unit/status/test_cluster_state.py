@@ -6,6 +6,7 @@ import json
 
 import pytest
 from slurm_output_files import VERSIONS, answer, seen
+from slurm_output_files import text as read
 
 from slurmfab.status.cluster_state import JobCount, Status, Usage, by_user, cpus, gpus
 
@@ -47,7 +48,7 @@ def test_users_are_told_by_what_they_hold(version: str) -> None:
 
 
 def test_a_job_that_waits_for_two_partitions_counts_in_both() -> None:
-    jobs = answer("24.11")["jobs"].replace("|main|PENDING|", "|main,debug|PENDING|")
+    jobs = read("24.11", "jobs").replace("|main|PENDING|", "|main,debug|PENDING|")
     status = Status("titanic", seen("24.11", jobs=jobs), {})
     assert (status.by_partition["main"].pending, status.by_partition["debug"].pending) == (28, 28)
     assert (status.by_partition["main"].running, status.by_partition["debug"].running) == (2, 0)

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from slurm_output_files import VERSIONS, answer, big_cluster, seen, text
+from slurm_tables import job_rows
 
+from slurmfab.errors import AgentFailed
 from slurmfab.status.cluster_state import Status
-from slurmfab.status.snapshot import array_tasks, from_answer, gpu_count, seconds
+from slurmfab.status.snapshot import array_tasks, from_answer, gpu_count, jobs_from, readable, seconds
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -64,9 +66,25 @@ def test_two_controllers_when_the_first_is_down_are_both_told() -> None:
     assert snapshot.is_up
 
 
-def test_a_job_name_with_a_line_break_when_read_makes_no_second_job() -> None:
-    broken = text("22.05", "jobs").replace("|two|", "|tw\no|")
-    assert len(seen("22.05", jobs=broken).jobs) == len(seen("22.05").jobs)
+def test_a_job_name_with_line_breaks_and_other_jobs_in_it_when_read_is_a_name() -> None:
+    row = job_rows(text("22.05", "jobs"))[-1]
+    forged = "x\n99|99|ann|main|RUNNING\u2028|\x1b[2J"
+    (job,) = jobs_from([[*row[:-1], forged]])
+    assert (job.id, job.name) == ("11", forged)
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        (["--partition=main", "1"], "is not the id of a job"),
+        (["1", "1\n--partition=main"], "is not the id of a job"),
+        (["1"], "shorter"),
+    ],
+)
+def test_a_row_of_an_agent_that_is_no_job_when_read_is_refused_for_its_host(row: list[str], complaint: str) -> None:
+    rest = job_rows(text("22.05", "jobs"))[-1][2:]
+    with pytest.raises(AgentFailed, match=rf"^c1: .*{complaint}"), readable("c1"):
+        jobs_from([[*row, *rest]])
 
 
 @pytest.mark.parametrize(

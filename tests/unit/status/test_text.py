@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from slurm_output_files import VERSIONS, answer, seen
+from slurm_output_files import VERSIONS, seen, text
 from terminals import Terminal, shown_on
 
 from slurmfab.status.cluster_state import Status
@@ -48,14 +48,14 @@ def test_a_users_jobs_when_told_have_a_line_each_and_plain_words_on_limits(versi
 
 
 def test_a_user_with_very_many_jobs_when_told_has_the_first_of_them() -> None:
-    line = answer("24.11")["jobs"].splitlines()[-1]
+    line = text("24.11", "jobs").splitlines()[-1]
     jobs = "".join(line.replace("|two|", f"|j{number}|") + "\n" for number in range(MOST_JOBS + 7))
     told = text_of(Status("titanic", seen("24.11", jobs=jobs), {}), "ann")
     assert told.endswith("… and 7 more; --json has them all.\n")
 
 
 def test_a_job_name_that_would_steer_the_terminal_when_told_is_harmless() -> None:
-    jobs = answer("24.11")["jobs"].replace("|two|", "|\x1b[2Jtwo|")
+    jobs = text("24.11", "jobs").replace("|two|", "|\x1b[2Jtwo|")
     assert "\x1b" not in text_of(Status("titanic", seen("24.11", jobs=jobs), {}), "ann")
 
 

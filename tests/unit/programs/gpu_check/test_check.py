@@ -20,7 +20,7 @@ from slurmfab.programs.gpu_check.jobs import Attempt, Runner, arguments
 from slurmfab.programs.gpu_check.main import format_entry, main
 from slurmfab.programs.gpu_check.nccl_output import Measurement
 from slurmfab.programs.gpu_check.nodes import gpu_nodes
-from slurmfab.programs.gpu_check.queue import jobs_in, waiting
+from slurmfab.programs.gpu_check.queue import queued_job, waiting
 from slurmfab.programs.gpu_check.results import PlannedMeasurement, Result, judge_output
 
 SETTINGS = {
@@ -57,7 +57,7 @@ class Slurm(Context):
         elif "show reservation" in words:
             said, code = ("ReservationName=slurmfab_gpu_check", 0) if self.reserved else ("", 1)
         elif argv[0] == "sinfo":
-            said = f"{self.idle}\n" if "idle" in argv else "main|up\n"
+            said = f"{self.idle}\n" if "--states=idle" in argv else "main|up\n"
         elif "update" in argv:
             self.asked.append(words)
             for name in argv[2].partition("=")[2].split(","):
@@ -229,7 +229,8 @@ def test_a_measurement_gives_way_to_a_job_that_could_start_without_it(
 ) -> None:
     slurm = Slurm(idle=2)
     runner = Runner(slurm, SETTINGS, threading.Event(), 60)
-    others = waiting(jobs_in(WAITS.format(**{"number": "7", "partition": "main", "nodes": 1, "needs": "", **job})))
+    line = WAITS.format(**{"number": "7", "partition": "main", "nodes": 1, "needs": "", **job}).strip()
+    others = waiting([queued_job(line.split("|"))])
     before = set(others) if waited_before else set()
     attempt = Attempt(planned("n1"), None, None, 0.0, before)  # type: ignore[arg-type]
     assert (runner.successor(attempt, others) is not None) is gives_way

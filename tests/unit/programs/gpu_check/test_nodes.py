@@ -8,7 +8,7 @@ from slurmfab.agent.core.resource import Context
 from slurmfab.agent.nodes.states import NodeState
 from slurmfab.programs.gpu_check.nodes import GpuNode, count_gpus, limits_of, partition_for, reason_of, threshold
 from slurmfab.programs.gpu_check.pairs import PairResults, culprits, further_pairs, ring
-from slurmfab.programs.gpu_check.queue import jobs_in, waiting
+from slurmfab.programs.gpu_check.queue import FIELDS, QueuedJob, queued_job, waiting
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,12 @@ QUEUE = """\
 """
 
 
+def queued(lines: str) -> list[QueuedJob]:
+    return [queued_job(line.split("|", len(FIELDS) - 1)) for line in lines.splitlines()]
+
+
 def test_jobs_of_others_that_wait_for_nodes_are_told_from_those_that_wait_for_something_else() -> None:
-    jobs = jobs_in(QUEUE)
+    jobs = queued(QUEUE)
     assert sorted(waiting(jobs)) == ["12", "13_4", "14"]
     assert [job.number for job in jobs if job.is_ours] == ["18", "19"]
     assert jobs[0].name == "train|ing"
@@ -110,7 +114,7 @@ def test_jobs_of_others_that_wait_for_nodes_are_told_from_those_that_wait_for_so
 
 
 def test_a_job_that_has_asked_for_other_nodes_is_no_reason_to_give_way() -> None:
-    jobs = {job.number: job for job in jobs_in(QUEUE.replace("n[1-2]", "n2"))}
+    jobs = {job.number: job for job in queued(QUEUE.replace("n[1-2]", "n2"))}
     assert not jobs["14"].could_use(("n1",), frozenset({"main"}), Context())
     assert jobs["14"].could_use(("n2",), frozenset({"main"}), Context())
     assert jobs["12"].could_use(("n1",), frozenset({"debug"}), Context())

@@ -1,0 +1,1 @@
+"""Slurm's commands: how each is asked, and how its answer is read."""
