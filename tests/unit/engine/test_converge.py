@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
-from support import MUNGE_KEY, FakeHosts, cluster, facts_of, host_facts, lost_words, plan_input, prepared, run_over
+from support import (
+    MUNGE_KEY,
+    THREE_HOSTS,
+    FakeHosts,
+    cluster,
+    facts_of,
+    host_facts,
+    lost_words,
+    plan_input,
+    prepared,
+    run_over,
+)
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.engine import actor
-from slurmfab.engine.converge import deploy, dry_run
+from slurmfab.engine.converge import compare_hosts, deploy, dry_run
 from slurmfab.engine.run import RunHooks
 from slurmfab.errors import DeployFailed, IdConflict, InputError
 from slurmfab.facts import Account, Gpu
@@ -171,6 +185,47 @@ def test_a_controller_that_is_lost_while_hosts_are_compared_ends_the_run_before_
     with pytest.raises(DeployFailed, match="c1 is the controller, so nothing else was started"):
         deploy(run_over(hosts, cluster()))
     assert {host: hosts.of(host) for host in HOSTS} == {host: ["facts", "compare"] for host in HOSTS}
+
+
+def test_a_controller_that_is_unfit_ends_the_run_before_any_host_is_compared() -> None:
+    hosts = in_place(wrong={"n1": {"service:slurmd"}})
+    hosts.facts["c1"] = dataclasses.replace(hosts.facts["c1"], os_id="fedora")
+    run = run_over(hosts, cluster())
+    with pytest.raises(DeployFailed, match="c1 is the controller, so nothing else was started"):
+        deploy(run)
+    assert "slurmfab deploys to Debian and Ubuntu" in run.failed_hosts["c1"].reason
+    assert {host: hosts.of(host) for host in HOSTS} == {host: ["facts"] for host in HOSTS}
+
+
+def test_a_slurm_conf_that_relies_on_slurmdbd_is_left_when_slurmdbd_does_not_start() -> None:
+    with_database = cluster(f"{THREE_HOSTS}database: d1\n")
+    facts = facts_of(with_database, prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    wrong = {host: {"slurm-files:/etc/slurm"} for host in HOSTS}
+    hosts = FakeHosts(facts, {**wrong, "d1": {"service:slurmdbd"}}, failing={"d1": {"service:slurmdbd"}})
+    with pytest.raises(DeployFailed, match="d1 is the host of the accounting database"):
+        deploy(run_over(hosts, with_database))
+    assert hosts.wrong["c1"] == {"slurm-files:/etc/slurm"}
+
+
+def test_a_comparison_is_in_the_order_of_the_plans_hosts_whoever_answers_first() -> None:
+    answered = threading.Event()
+
+    class Late(FakeHosts):
+        """Hosts of which c1 answers a comparison after n2."""
+
+        def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+            if host == "c1":
+                assert answered.wait(60)
+            found = list(super().outcomes(host, request))
+            if host == "n2":
+                answered.set()
+            return found
+
+    facts = facts_of(cluster(), prepared)
+    run = run_over(Late(facts), cluster())
+    steps = compare_hosts(run, make_plan(plan_input(cluster(), facts), HOSTS))
+    assert tuple(dict.fromkeys(step.host for step in steps)) == HOSTS
 
 
 def test_a_plan_without_the_controllers_comparison_is_no_plan() -> None:

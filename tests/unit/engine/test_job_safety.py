@@ -14,7 +14,7 @@ from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared
 from slurmfab.agent.nodes.states import our_reason
 from slurmfab.engine import job_safety
 from slurmfab.engine.converge import converge_differences, deploy, dry_run
-from slurmfab.engine.job_safety import JobSafety
+from slurmfab.engine.job_safety import MIN_JOB_AGE, JobSafety
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.run import Run, RunOptions
 from slurmfab.engine.summary import summary
@@ -24,6 +24,7 @@ from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.plan.plan_input import pin
+from slurmfab.status.snapshot import Job
 
 FILES = "slurm-files:/etc/slurm"
 DRAIN = Approvals(drain_first=True)
@@ -238,6 +239,69 @@ def test_jobs_are_counted_only_once_a_slurmctld_that_answers_also_lists_them() -
     safety.finish()
     assert run.report().as_json()["jobs"] == {"before": 2, "after": 2, "ended": [], "lost": []}
     assert [bool(trouble) for trouble in looks] == [False, True, True, False]
+
+
+def counted(here: Place) -> tuple[Run, JobSafety]:
+    """A run that has counted its jobs before a change."""
+    run = here.run()
+    safety = JobSafety(run, pause=lambda _: None)
+    safety.count_jobs(plan_input(here.wanted, here.slurm.facts), safety.snapshot())
+    return run, safety
+
+
+def lost_and_ended(run: Run) -> tuple[list[str], list[str]]:
+    jobs = run.report().as_json()["jobs"]
+    return [job["id"] for job in jobs["lost"]], [job["id"] for job in jobs["ended"]]
+
+
+def test_a_job_that_was_there_at_the_first_count_is_missed_though_a_later_count_had_it_no_more() -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1"), job_line(2, "n2")]
+    run, safety = counted(here)
+    here.slurm.jobs = [job_line(1, "n1"), job_line(3, "n2")]
+    safety.count_jobs(plan_input(here.wanted, here.slurm.facts), safety.snapshot())
+    here.slurm.jobs = []
+    safety.count_jobs_again()
+    lost, ended = lost_and_ended(run)
+    assert (sorted(lost), ended) == (["1", "2", "3"], [])
+    assert run.report().as_json()["jobs"]["before"] == 2
+
+
+@pytest.mark.parametrize(("seconds", "is_lost"), [(0, True), (MIN_JOB_AGE + 1, False)])
+def test_a_job_that_slurmctld_no_longer_knows_is_lost_unless_slurmctld_may_have_forgotten_it(
+    seconds: float, is_lost: bool
+) -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1")]
+    run, safety = counted(here)
+    assert safety.counted_at is not None
+    safety.counted_at -= seconds
+    here.slurm.jobs = []
+    safety.count_jobs_again()
+    assert lost_and_ended(run) == ((["1"], []) if is_lost else ([], ["1"]))
+
+
+def test_a_job_of_which_slurmctld_could_not_be_asked_is_not_said_to_be_lost() -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1")]
+    run, safety = counted(here)
+    here.slurm.jobs = []
+
+    def lost(*_: object) -> dict[str, Job]:
+        raise HostError("c1", "the connection was lost.")
+
+    safety.final_states = lost  # type: ignore[method-assign]
+    safety.count_jobs_again()
+    assert lost_and_ended(run) == ([], ["1"])
+
+
+def test_jobs_are_counted_once_after_the_changes_and_not_again_for_an_error_after_that() -> None:
+    here = harmless()
+    here.slurm.jobs = [job_line(1, "n1")]
+    _, safety = counted(here)
+    safety.count_jobs_again()
+    here.slurm.looked = lambda: pytest.fail("Slurm was asked again")
+    safety.count_jobs_again()
 
 
 def test_jobs_are_counted_also_when_a_step_failed_on_the_controller_whose_slurmctld_answers() -> None:

@@ -131,6 +131,18 @@ def test_a_run_that_installs_python_is_recorded_before(tmp_path: Path) -> None:
     assert seen == [True]
 
 
+def test_a_run_that_installs_python_on_the_controller_is_recorded_before_too(tmp_path: Path) -> None:
+    hosts = FakeHosts(facts_of(cluster(), prepared), without_python={"c1"})
+    seen: list[bool] = []
+
+    def write_record(run: Run) -> None:
+        seen.append("c1" in hosts.without_python)
+        record.begin(run)
+
+    perform(recorded(tmp_path, hosts, write_record=write_record), Output(json=str(tmp_path / "report")), deploy)
+    assert seen[0] is True
+
+
 def test_a_run_that_changes_nothing_and_excludes_no_host_has_no_record(tmp_path: Path) -> None:
     run = recorded(tmp_path)
     perform(run, Output(json=str(tmp_path / "report")), deploy)

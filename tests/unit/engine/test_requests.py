@@ -14,8 +14,9 @@ import pytest
 from support import MUNGE_KEY, FakeHosts, cluster, facts_of, prepared, run_over
 
 from slurmfab.agent.files.absent import Absent
+from slurmfab.engine import requests
 from slurmfab.engine.converge import deploy
-from slurmfab.engine.requests import ask_ahead, gather, outcomes_until, request_apply, take_claim
+from slurmfab.engine.requests import ask_ahead, gather, outcomes_until, request_apply, require_claim, take_claim
 from slurmfab.errors import AgentFailed, AnotherRun, DeployFailed, SlurmfabError
 from slurmfab.ssh.session import Line
 
@@ -88,6 +89,44 @@ def test_a_host_on_which_an_older_run_still_finishes_is_excluded_alone() -> None
     assert report.failed_hosts["n1"].reason == f"another run is in progress here: {HOLDER}."
     assert [(step.phase, step.host) for step in report.steps] == [("slurmd", "n2")]
     assert report.exit_code == 3
+
+
+def test_hosts_that_are_changed_at_once_take_the_lock_once() -> None:
+    class Busy(LockedHosts):
+        """Hosts of which a second one is to be changed while the controller's lock is being taken."""
+
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            if request["op"] == "apply" and not request["resources"] and not others:
+                others.append(threading.Thread(target=require_claim, args=(run,)))
+                others[0].start()
+                others[0].join(0.2)  # one that does not wait for the lock ends in this time
+            return super().call(host, request, heard)
+
+    others: list[threading.Thread] = []
+    hosts = Busy(facts_of(cluster(), prepared))
+    run = run_over(hosts, cluster())
+    require_claim(run)
+    others[0].join()
+    assert hosts.of("c1") == ["claim"]
+
+
+@pytest.mark.parametrize(("there", "offset"), [(1005.0, 0.0), (1105.0, 100.0), (905.0, -100.0)])
+def test_a_hosts_clock_is_compared_with_the_middle_of_the_request(
+    there: float, offset: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Far(FakeHosts):
+        """Hosts that answer after 10 s, and whose clock shows a given time in the middle of these."""
+
+        def call(self, host: str, request: Mapping[str, Any], *heard: Any) -> tuple[Line, ...]:
+            (line,) = super().call(host, request, *heard)
+            now.append(1010.0)
+            return ({"facts": {**line["facts"], "clock": there}},)
+
+    now = [1000.0]
+    monkeypatch.setattr(requests.time, "time", lambda: now[-1])
+    assert requests.ask_facts(Far(facts_of(cluster(), prepared)), "n1", with_secrets=False).clock_offset == offset
 
 
 def test_requests_name_the_user_with_the_command() -> None:

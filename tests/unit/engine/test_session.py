@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from ssh_keys import ED25519, OTHER
-from support import MUNGE_KEY, cluster
+from support import MUNGE_KEY, FakeHosts, cluster, run_over
 
 from slurmfab.engine import session
+from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Report
+from slurmfab.engine.run import Run
 from slurmfab.engine.session import Output, select_hosts
-from slurmfab.errors import InputError
+from slurmfab.errors import DeployFailed, HostFailed, InputError
 from slurmfab.inventory import loading
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import HostLock, Lock
@@ -62,6 +66,41 @@ def test_json_goes_to_the_file_or_to_standard_output(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().out == ""
     session.write_json(REPORT, Output(json="-"))
     assert json.loads(capsys.readouterr().out) == REPORT.as_json()
+
+
+@dataclass
+class ClosedHosts(FakeHosts):
+    """Hosts that note the end of the connections to them."""
+
+    closed: int = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("end", [None, DeployFailed("c1 is gone."), KeyboardInterrupt()], ids=["well", "error", "^C"])
+def test_connections_are_closed_however_the_run_ends(tmp_path: Path, end: BaseException | None) -> None:
+    def work(_: Run) -> None:
+        if end:
+            raise end
+
+    hosts = ClosedHosts({})
+    run = run_over(hosts, cluster(), path=tmp_path / "cluster.yaml")
+    with pytest.raises(type(end)) if end else contextlib.nullcontext():
+        session.perform(run, Output(json=str(tmp_path / "report")), work)
+    assert hosts.closed == 1
+
+
+def test_a_run_that_ends_early_says_what_failed_on_which_host(tmp_path: Path) -> None:
+    def work(begun: Run) -> None:
+        begun.exclude("n1", HostFailed("n1", "file:/etc/hosts: it is full"))
+        raise DeployFailed("c1 is the controller.")
+
+    shown = io.StringIO()
+    run = run_over(FakeHosts({}), cluster(), path=tmp_path / "cluster.yaml", progress=Progress(shown))
+    with pytest.raises(DeployFailed):
+        session.perform(run, Output(json=str(tmp_path / "report")), work)
+    assert shown.getvalue().splitlines()[-1] == "n1: file:/etc/hosts: it is full"
 
 
 def test_the_lock_is_written_beside_the_cluster_file_if_it_has_changed(tmp_path: Path) -> None:

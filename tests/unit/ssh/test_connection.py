@@ -12,7 +12,7 @@ import paramiko
 import pytest
 from ssh_keys import ED25519
 
-from slurmfab.errors import InputError, LoginRefused, Unreachable
+from slurmfab.errors import HostKeyChanged, HostKeyUnknown, InputError, LoginRefused, Unreachable
 from slurmfab.ssh import connection
 from slurmfab.ssh.connection import (
     KEEPALIVE_SECONDS,
@@ -195,12 +195,15 @@ def test_a_host_that_vanishes_is_noticed_within_20_s() -> None:
 
 
 class OpenServer(Server):
-    """An sshd that lets everybody in, and notes the requests of the connection."""
+    """An sshd that lets everybody in, and notes who came and the requests of the connection."""
 
     def __init__(self) -> None:
+        self.host_key = paramiko.ECDSAKey.generate()
+        self.users: list[str] = []
         self.requests: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:  # noqa: ARG002
+        self.users.append(username)
         return paramiko.common.AUTH_SUCCESSFUL
 
     def check_global_request(self, kind: str, msg: paramiko.Message) -> bool:  # noqa: ARG002
@@ -208,24 +211,49 @@ class OpenServer(Server):
         return False
 
 
-def test_an_open_connection_gets_keepalives_while_nothing_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "KEEPALIVE_SECONDS", 0.1)
+@pytest.fixture
+def open_sshd(tmp_path: Path) -> Iterator[tuple[OpenServer, Route]]:
+    """An sshd that serves one connection, and the way to it."""
     paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"))
-    host_key, sshd = paramiko.ECDSAKey.generate(), OpenServer()
+    sshd = OpenServer()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
             server = paramiko.Transport(listening.accept()[0])
-            server.add_server_key(host_key)
+            server.add_server_key(sshd.host_key)
             server.start_server(event=threading.Event(), server=sshd)
 
         threading.Thread(target=serve, daemon=True).start()
-        route = Route("n1", "127.0.0.1", "admin", listening.getsockname()[1], key=str(tmp_path / "key"))
-        opened = connect(route, PinnedKey("n1", {host_key.get_name(): host_key.get_base64()}))
-        assert [sshd.requests.get(timeout=60) for _ in range(2)] == ["keepalive@lag.net"] * 2
-        opened.close()
+        yield sshd, Route("n1", "127.0.0.1", "admin", listening.getsockname()[1], key=str(tmp_path / "key"))
+
+
+def test_an_open_connection_gets_keepalives_while_nothing_is_asked_and_has_no_time_limit(
+    open_sshd: tuple[OpenServer, Route], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sshd, route = open_sshd
+    monkeypatch.setattr(connection, "KEEPALIVE_SECONDS", 0.1)
+    opened = connect(route, PinnedKey("n1", {sshd.host_key.get_name(): sshd.host_key.get_base64()}))
+    assert sshd.users == ["admin"]
+    assert [sshd.requests.get(timeout=60) for _ in range(2)] == ["keepalive@lag.net"] * 2
+    for limit in (thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)):
+        limit.join(connection.OPEN_SECONDS / 2)
+        assert not limit.is_alive()
+    opened.close()
+
+
+def test_a_host_with_another_key_than_the_pinned_one_gets_no_login(open_sshd: tuple[OpenServer, Route]) -> None:
+    sshd, route = open_sshd
+    other = paramiko.ECDSAKey.generate()
+    with pytest.raises(HostKeyChanged):
+        connect(route, PinnedKey("n1", {other.get_name(): other.get_base64()}))
+    assert sshd.users == []
+
+
+def test_a_host_without_a_pinned_key_gets_no_login(open_sshd: tuple[OpenServer, Route]) -> None:
+    sshd, route = open_sshd
+    with pytest.raises(HostKeyUnknown):
+        connect(route, NOBODY)
+    assert sshd.users == []
 
 
 def test_a_listener_that_never_gets_to_the_end_of_a_login_is_given_up_in_time(

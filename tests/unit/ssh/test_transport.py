@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from slurmfab.agent.core.resource import as_request
 from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.errors import AgentFailed, ConnectionLost, PythonMissing, SudoPasswordNeeded, Unreachable
+from slurmfab.ssh import connection as ssh_connection
 from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey
 from slurmfab.ssh.route import Route
@@ -233,6 +235,55 @@ def test_an_agent_that_failed_or_was_lost_is_not_asked_again(last: bytes) -> Non
     assert transport.call("n1", FACTS) == ({"facts": {}},)
 
 
+def test_a_host_on_which_no_agent_starts_has_its_channel_closed() -> None:
+    class Closing(Answering):
+        is_closed = False
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    connection = OneAgent(b"")
+    (channel,) = connection.channels = [Closing(b"")]
+    channel.inbox = b"sh: 1: exec: python3: not found\n"
+    with pytest.raises(PythonMissing):
+        behind_ssh({"n1": connection}, become=False).call("n1", FACTS)
+    assert channel.is_closed
+
+
+def test_a_jump_host_that_cannot_be_used_is_tried_once_for_all_hosts_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def refuse(route: Route, *_: object) -> None:
+        tried.append(route.host)
+        raise Unreachable(route.host, "nothing listens.")
+
+    monkeypatch.setattr(ssh_connection, "connect", refuse)
+    jump = Route("bastion", "10.0.0.9", "admin")
+    routes = {f"n{number}": Route(f"n{number}", f"10.0.0.{number}", "admin", gateway=jump) for number in range(1, 4)}
+    transport = SshTransport(routes, {host: PinnedKey(host, {}) for host in routes})
+    for host in routes:
+        with pytest.raises(Unreachable, match="the jump host cannot be used: nothing listens"):
+            transport.call(host, FACTS)
+    assert tried == ["bastion"]
+
+
+def test_closing_closes_jump_hosts_after_the_hosts_behind_them() -> None:
+    closed: list[str] = []
+
+    class Noting(Connection):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def close(self) -> None:
+            closed.append(self.name)
+
+    transport = behind_ssh({"n1": Noting("n1")}, become=False)
+    transport.gateways[Route("bastion", "10.0.0.9", "admin")] = Noting("bastion")
+    transport.close()
+    assert closed == ["n1", "bastion"]
+
+
 class Installer(Channel):
     """A channel on which a command ends with this exit code and these last words."""
 
@@ -327,6 +378,20 @@ def test_agents_get_signs_of_life_from_the_first_session_until_the_transport_is_
     transport.close()
     transport.heartbeat.thread.join(10)
     assert not transport.heartbeat.thread.is_alive()
+
+
+@pytest.mark.parametrize("code", [0, 100])
+def test_the_channel_on_which_python3_was_installed_is_closed(code: int) -> None:
+    class Closing(Installer):
+        is_closed = False
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    channel = Closing(code)
+    with contextlib.suppress(PythonMissing):
+        behind_ssh({"n1": Installing(channel)}, become=False).install_python("n1")
+    assert channel.is_closed
 
 
 def test_python3_is_installed_in_silence() -> None:
