@@ -64,7 +64,9 @@ MASKED = (
     "apt-daily.timer apt-daily-upgrade.timer console-getty.service container-getty@.service dpkg-db-backup.timer "
     "e2scrub_all.timer e2scrub_reap.service fstrim.timer getty.target systemd-networkd.service systemd-networkd.socket "
     "systemd-modules-load.service systemd-networkd-wait-online.service systemd-remount-fs.service "
-    "systemd-timesyncd.service systemd-resolved.service"
+    "systemd-timesyncd.service systemd-resolved.service systemd-update-utmp.service "
+    "systemd-update-utmp-runlevel.service dev-hugepages.mount sys-fs-fuse-connections.mount sys-kernel-config.mount "
+    "sys-kernel-debug.mount sys-kernel-tracing.mount modprobe@.service"
 )
 """systemd units that are useless in a container; masked, because each makes every boot a little slower."""
 

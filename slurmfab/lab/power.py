@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
 from slurmfab.errors import LabError
@@ -156,7 +157,9 @@ def _forget(host: HostLayout) -> None:
 
 def init_pid(subtrees: Iterable[Path]) -> int | None:
     """PID on this machine of the host's PID 1; None if the host is off."""
-    return min(filter(_is_init, cgroups.processes(subtrees)), default=None)
+    # Each hierarchy lists all processes of the host, so the first one is usually enough.
+    found = (filter(_is_init, sorted(cgroups.processes([subtree]))) for subtree in subtrees)
+    return next(chain.from_iterable(found), None)
 
 
 def _is_init(pid: int) -> bool:

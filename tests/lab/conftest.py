@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 
 import pytest
 from lab_cluster import DeployedLab
+from lab_user import installed
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
@@ -46,20 +47,6 @@ FORGET = "systemctl stop slurmctld && find /var/lib/slurm/slurmctld -type f -del
 
 NO_DATABASE = "systemctl disable --now --quiet mariadb slurmdbd"
 """Stops and disables the accounting database, so that a host has only its packages."""
-
-
-def installed(spec: LabSpec, *, database: bool = False) -> LabSpec:
-    """The same lab with Slurm's packages on all hosts, so that deployments do not install them.
-
-    Args:
-        spec: the lab.
-        database: whether the controller also has the database's packages.
-    """
-    controller = versions.packages("controller")
-    if database:
-        controller += (*versions.packages("database"), *versions.DATABASE_SERVER)
-    nodes = (f"{name}:{','.join(versions.packages('compute'))}" for name in spec.host_names[1:])
-    return replace(spec, packages=(f"ctl:{','.join(dict.fromkeys(controller))}", *nodes))
 
 
 class Stock:
@@ -104,7 +91,8 @@ class Stock:
         """Name of the disks that also have the database's packages on the controller; makes them on first use."""
         name = f"{self.name(suite)}db"
         if name not in self.kept:
-            with self.running(installed(self.spec(suite), database=True)) as made:
+            database = (*versions.packages("database"), *versions.DATABASE_SERVER)
+            with self.running(installed(self.spec(suite), ctl=database)) as made:
                 made.deploy()
                 made.on("ctl", f"{NO_DATABASE} && {FORGET}")
                 self.keep(made, name)
@@ -154,9 +142,17 @@ class Stock:
             yield made
 
     @contextmanager
-    def installed(self, suite: str, **wanted: object) -> Iterator[DeployedLab]:
-        """A lab for one test file whose hosts were never deployed to but have Slurm's packages."""
-        with self.running(installed(self.spec(suite, **wanted))) as made:  # type: ignore[arg-type]
+    def installed(
+        self, suite: str, others: Mapping[str, tuple[str, ...]] = MappingProxyType({}), **wanted: object
+    ) -> Iterator[DeployedLab]:
+        """A lab for one test file whose hosts were never deployed to but have Slurm's packages.
+
+        Args:
+            suite: Debian suite.
+            others: host name to further packages that it has.
+            wanted: further arguments of `LabSpec`.
+        """
+        with self.running(installed(self.spec(suite, **wanted), **others)) as made:  # type: ignore[arg-type]
             yield made
 
     def deployed(self, suite: str, **wanted: object) -> DeployedLab:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import forked
@@ -16,6 +16,8 @@ from lab_cluster import PROGRAM, DeployedLab
 
 from slurmfab import lab
 from slurmfab.lab import Lab, LabSpec
+from slurmfab.lab.spec import CONTROLLER
+from slurmfab.slurm import versions
 
 SNAPSHOT = (
     "find /etc /usr/bin /usr/sbin /var/lib/dpkg /var/lib/slurm/home /home /root -xdev"
@@ -149,9 +151,23 @@ def wait_for_dpkg(hosts: DeployedLab, *names: str) -> None:
         hosts.until(name, "pgrep -xc apt-get", "1")
 
 
+def installed(spec: LabSpec, **others: tuple[str, ...]) -> LabSpec:
+    """The same lab with Slurm's packages on all hosts, so that deployments do not spend time on installing them.
+
+    Args:
+        spec: the lab.
+        others: host name to further packages that it has.
+    """
+    names = {host: versions.packages("controller" if host == CONTROLLER else "compute") for host in spec.host_names}
+    entries = (
+        f"{host}:{','.join(dict.fromkeys((*packages, *others.get(host, ()))))}" for host, packages in names.items()
+    )
+    return replace(spec, packages=tuple(entries))
+
+
 @contextmanager
 def running_lab(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
-    """A lab of bare hosts, removed at the end of the context."""
+    """A lab that is removed at the end of the context."""
     lab.down(spec.name)
     try:
         made = lab.up(spec, directory)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from fingerprints import at_rest
 from lab_cluster import DeployedLab
-from lab_user import HOLD_LOCK, Person, held_up, running_lab, said_when, snapshots, wait_for_dpkg, words_of
+from lab_user import HOLD_LOCK, Person, held_up, installed, running_lab, said_when, snapshots, wait_for_dpkg, words_of
 
 from slurmfab import lab
 from slurmfab.hostlist import expand
@@ -175,7 +175,8 @@ def test_hosts_that_were_lost_or_full_when_they_are_back_then_the_next_deploymen
 @pytest.fixture(scope="module")
 def well(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
     """A cluster without any trouble yet."""
-    with running_lab(LabSpec(name="hlate", suite="bookworm", nodes=2), tmp_path_factory.mktemp("late")) as hosts:
+    spec = installed(LabSpec(name="hlate", suite="bookworm", nodes=2))
+    with running_lab(spec, tmp_path_factory.mktemp("late")) as hosts:
         hosts.deploy()
         yield hosts
 

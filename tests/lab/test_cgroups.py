@@ -55,7 +55,7 @@ class Mixed:
 
 @pytest.fixture(scope="module", params=SUITES)
 def mixed(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Mixed]:
-    with stock.bare(request.param, nodes=2, gpus=("n1:2",), unified=("n2",)) as lab:
+    with stock.installed(request.param, nodes=2, gpus=("n1:2",), unified=("n2",)) as lab:
         lab.deploy()
         yield Mixed(lab, lab.inventory_path.read_text())
 

@@ -18,8 +18,6 @@ CONF = "/etc/slurm/slurmdbd.conf"
 ON_RECORD = "sacct -X -n -P -j {} -o State"
 OPEN = "/etc/mysql/mariadb.conf.d/99-open.cnf"
 SERVER = f"""
-export DEBIAN_FRONTEND=noninteractive
-apt-get -qq update && apt-get -qq install --no-install-recommends mariadb-server >/dev/null
 printf '[mariadbd]\\nbind-address = 0.0.0.0\\n' > {OPEN}
 systemctl restart mariadb
 mariadb <<'END'
@@ -65,7 +63,7 @@ class Elsewhere:
 
 @pytest.fixture(scope="module", params=SUITES)
 def elsewhere(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Elsewhere]:
-    with stock.bare(request.param, nodes=2) as cluster:
+    with stock.installed(request.param, {"n2": ("mariadb-server",)}, nodes=2) as cluster:
         cluster.on("n2", SERVER)
         text = cluster.inventory_path.read_text().replace("hosts: n[1-2]", "hosts: n1")
         address = cluster.lab.host("n2").address

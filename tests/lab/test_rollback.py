@@ -31,7 +31,7 @@ PARTITION = "\n  - {PartitionName: extra, Nodes: n1}"
 @pytest.fixture(scope="module", params=SUITES)
 def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A cluster whose first deployment is told in its history."""
-    with stock.bare(request.param, nodes=2) as made:
+    with stock.installed(request.param, nodes=2) as made:
         made.deploy()
         yield made
 
