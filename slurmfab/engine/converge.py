@@ -242,17 +242,20 @@ def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ..
         DeployFailed: the controller failed.
     """
 
+    done: list[Step] = []
     run.progress.begin(phase.name, resources)
     for host, answer in on_each(resources, lambda host: apply_step(run, phase.name, host, resources[host])):
         if isinstance(answer, SlurmfabError):
             run.exclude(host, answer)
             continue
+        done.append(answer)
         if answer.differs:
             run.record_steps(answer)
         run.progress.host_done(host, answer)
         if answer.has_failed:
             failed = answer.with_status("failed")[0]
             run.exclude(host, HostFailed(host, f"{failed.id}: {failed.message}"))
+    notices.tell_after_change(run, done)
     if any(step.phase == phase.name for step in run.steps):
         run.update_record()
     run.require_controller()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slurmfab.agent.core.resource import OK
+from slurmfab.agent.core.resource import CHANGED, OK, Outcome
 from slurmfab.agent.nodes.registered import LEFT_DRAINED
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run
@@ -17,7 +17,7 @@ from slurmfab.plan.preflight.cgroups import cgroup_notices
 from slurmfab.program_name import FAB
 
 PRUNABLE = ("person-gone",)
-"""Kinds of resources that --prune removes."""
+"""Kinds of resources that --prune removes, and whose remarks are printed also after a change."""
 
 
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
@@ -46,6 +46,34 @@ def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
     tell_folded(run, messages)
     if is_prunable and not run.options.approvals.prune:
         run.progress.line(f"{FAB} deploy --prune removes such users; their files stay.")
+
+
+def tell_after_change(run: Run, steps: Iterable[Step]) -> None:
+    """Print the remarks that came of a change: what was left as it was, and what stays of users who were removed.
+
+    Args:
+        run: the run, whose progress prints them.
+        steps: the outcomes of a phase that was carried out.
+    """
+    tell_folded(
+        run,
+        [
+            (step.host, outcome.message)
+            for step in steps
+            for outcome in step.outcomes
+            if outcome.message and (is_left(outcome) or is_removal(outcome))
+        ],
+    )
+
+
+def is_left(outcome: Outcome) -> bool:
+    """Whether a resource differs and was left as it was."""
+    return outcome.status == OK and bool(outcome.changes)
+
+
+def is_removal(outcome: Outcome) -> bool:
+    """Whether a user was removed."""
+    return outcome.status == CHANGED and outcome.id.partition(":")[0] in PRUNABLE
 
 
 def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from slurmfab.agent.core.resource import Outcome
 from slurmfab.engine import converge as deployment
-from slurmfab.engine import planning, requests, session
+from slurmfab.engine import notices, planning, requests, session
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run
 from slurmfab.inventory import loading
@@ -66,6 +66,7 @@ def deploy_users(run: Run) -> PlanInput:
     """
     for names in (ON_HOSTS, AFTERWARDS):
         plan_input, steps = survey(run, names)
+        notices.tell_of_resources(run, steps)
         differing = {step.phase for step in steps if step.differs}
         deployment.converge(run, plan_input, phases_of(differing))
     plan_input, _ = survey(run, ())

@@ -85,7 +85,8 @@ def carry_out(run: Run, name: str, text: str) -> None:
     still = [host for host, fact in now.facts.items() if name in fact.accounts and name in now.lock.leaving]
     if still:
         run.progress.line(
-            f"{fold(still)}: {name} is still a user there, because a process of {name} runs again. Later: {FAB} deploy."
+            f"{fold(still)}: {name} is still a user there, because a process of {name} runs again; the account is "
+            f"locked and expired. Later: {FAB} deploy."
         )
 
 
@@ -128,6 +129,7 @@ def refuse_processes(run: Run, plan_input: PlanInput, name: str) -> None:
         raise SlurmfabError(
             "\n".join((
                 *(f"{host}: {outcome.message}." for host, outcome in busy.items()),
-                f"End them first; on {fold(busy)}: loginctl terminate-user {name}. Nothing was changed.",
+                f"End them first; on {fold(busy)}: loginctl terminate-user {name}. If {name} logs in again meanwhile, "
+                f"expire the account there before: usermod --expiredate 1 {name}. Nothing was changed.",
             ))
         )  # fmt: skip

@@ -32,6 +32,21 @@ users:
 """
 
 
+HANGING_HOME = """\
+test -e /dev/fuse || mknod /dev/fuse c 10 229
+cat > /root/hanging-home.py <<'END'
+import ctypes, os, time
+device = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
+assert ctypes.CDLL(None).mount(b"nowhere", b"/home/mallory", b"fuse", 0, options) == 0
+time.sleep(3600)
+END
+systemd-run --quiet --unit hanging-home python3 /root/hanging-home.py
+for try in $(seq 100); do grep -q ' /home/mallory fuse' /proc/mounts && exit; sleep 0.1; done; exit 1
+"""
+"""Shell command: a file system on the home of mallory that answers nothing, as one of a file server that is down."""
+
+
 @dataclass
 class Peopled:
     """A cluster with people, whose private keys are at hand.
@@ -265,6 +280,36 @@ def test_a_home_that_is_somebody_elses_is_told_of_and_left(peopled: Peopled) -> 
     assert "/home/ann belongs to UID 0 instead of ann" in found.stdout
     peopled.hosts.on("n1", "chown ann /home/ann")
     assert peopled.hosts.slurmfab("check-cluster", "--only", "people").returncode == 0
+
+
+def test_what_a_user_does_to_the_home_stops_no_deployment_and_not_the_users_removal(peopled: Peopled) -> None:
+    key = peopled.make_key("mallory")
+    assert peopled.hosts.slurmfab("add-user", "mallory", "--key", "-", stdin=key).returncode == 0
+    peopled.says("mallory", "ctl", "chmod 500 ~/.ssh")
+    peopled.says("mallory", "n1", "rm -r ~/.ssh; mkdir ~/.ssh; mkfifo ~/.ssh/authorized_keys")
+    peopled.write(peopled.text.replace(key, peopled.make_key("new")))
+    peopled.hosts.on("n2", HANGING_HOME)
+    try:
+        told = peopled.hosts.slurmfab("deploy")
+        assert told.returncode == 0, words_of(told)
+        for host, cause in (
+            ("ctl", "/home/mallory/.ssh cannot be written by its user (mode 0500"),
+            ("n1", "it is not a regular file"),
+            ("n2", "is its file server up?"),
+        ):
+            remark = f"{host}: slurmfab did not write mallory's SSH keys: /home/mallory/.ssh/authorized_keys: "
+            assert any(cause in rest.splitlines()[0] for rest in told.stderr.split(remark)[1:]), told.stderr
+        peopled.hosts.until("ctl", "pgrep -u mallory", "")
+        peopled.hosts.until("n1", "pgrep -u mallory", "")
+        removed = peopled.hosts.slurmfab("remove-user", "mallory")
+    finally:
+        peopled.hosts.on("n2", "systemctl stop hanging-home; umount -l /home/mallory", check=False)
+    assert removed.returncode == 0, words_of(removed)
+    assert "ctl: /home/mallory stays, with UID" in removed.stderr
+    assert peopled.same("id -u mallory 2>/dev/null; getent shadow mallory; true") == ""
+    assert [peopled.login("mallory", host, "true").returncode for host in HOSTS] == [255] * 3
+    assert peopled.hosts.on("ctl", "grep -c mallory /home/mallory/.ssh/authorized_keys") == "1"
+    assert peopled.hosts.deploy()["steps"] == []
 
 
 def test_a_node_that_joins_gets_all_people_unless_somebody_there_is_in_the_way(peopled: Peopled) -> None:

@@ -26,6 +26,13 @@ class ResourceFailed(Exception):
     """A resource that could not be read or converged; the text says why and what to try."""
 
 
+class LeftAsItWas(Exception):
+    """A resource that differs and cannot be changed, which is no failure of the host; the text is the remark about it.
+
+    Files in the home of a user are such resources: what a user does there must not stop anything else.
+    """
+
+
 class Change(Record):
     """One difference between the actual and the wanted state.
 
@@ -50,7 +57,7 @@ class Outcome(Record):
     Args:
         id: the resource's id, such as `user:slurm`.
         status: `ok`, `changed`, `would change`, `failed` or `skipped`.
-        changes: the differences that were found.
+        changes: the differences that were found; for `ok`, those that were left as they were, with a remark.
         message: why it failed or was skipped, and what to try; for `ok` and `changed`, a remark.
         seconds: time that it took on the host.
         drift: the kind of drift, which the deployer determines.
@@ -265,6 +272,8 @@ def apply(resource: Resource, context: Context) -> Outcome:
             states = ("%s is %s" % (one.name, one.actual) if one.actual else one.name + " differs" for one in remaining)
             return Outcome(resource.id, FAILED, changes, "after the change, %s" % ", ".join(states))
         return Outcome(resource.id, CHANGED, changes, context.remark)
+    except LeftAsItWas as remark:
+        return Outcome(resource.id, OK, changes, str(remark))
     except (ResourceFailed, OSError) as error:
         return Outcome(resource.id, FAILED, changes, reason(error))
 

@@ -1,31 +1,20 @@
 """The SSH keys of a user of the cluster: a marked block in ~/.ssh/authorized_keys.
 
-The user can change anything below the home at any moment. So root only reads there and follows no symbolic link below
-the home; nothing found there fails a run. Files below the home are written as the user.
+The user can change anything below the home at any moment, so `home_files` reads and writes there as the user, and
+nothing that is found there fails a run: it gives a remark.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
-from typing import ClassVar, FrozenSet, List, Optional, Tuple
+from typing import ClassVar, FrozenSet, List, Tuple
 
-from slurmfab.agent.core.resource import Context, Resource, State
+from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, State
 from slurmfab.agent.files.marked_block import DamagedBlock, MarkedBlock, join_lines, split_lines
+from slurmfab.agent.people.home_worker import HomeTrouble, worker
 
 BEGIN, END = "# BEGIN slurmfab keys", "# END slurmfab keys"
 BLOCK = MarkedBlock(BEGIN, END)
-
-MAX_KEY_FILE_BYTES = 1 << 20
-"""A larger file of keys is not read."""
-
-READ = 'exec cat -- "$1/.ssh/authorized_keys"'
-WRITE = (
-    'set -e; umask 077; cd -- "$1"; test -d .ssh || mkdir -p .ssh; rm -f ".ssh/$2"; set -C; cat > ".ssh/$2"; set +C; '
-    'sync ".ssh/$2"; mv -fT ".ssh/$2" .ssh/authorized_keys'
-)
-"""Scripts for sh(1), run as the user: `$1` is the home, `$2` the name of the file while it is written."""
 
 
 class AuthorizedKeys(Resource):
@@ -55,70 +44,54 @@ class AuthorizedKeys(Resource):
         return {"keys": "".join(key + "\n" for key in self.keys) or None}
 
     def actual(self, context: Context) -> State:
-        """The keys in the block; a file that cannot be read counts as right and gives a remark."""
-        lines = self.lines(context)
-        if lines is None:
+        """The keys in the block; a file that cannot be read or replaced counts as right and gives a remark."""
+        try:
+            lines, obstacle = self.read(context)
+        except LeftAsItWas as remark:
+            context.remark = str(remark)
             return self.wanted(context)
         try:
-            return {"keys": BLOCK.content(lines) or None}
+            keys = BLOCK.content(lines) or None
         except DamagedBlock:
-            return {"keys": None}
+            keys = None
+        wanted = self.wanted(context)
+        if obstacle and keys != wanted["keys"]:
+            context.remark = self.remark(obstacle)
+            return wanted
+        return {"keys": keys}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
-        """Replace the file in one step, as the user, with the new block; a damaged block is made anew at the end."""
-        lines, keys = self.lines(context) or [], self.wanted(context)["keys"] or ""
+        """Replace the file in one step, as the user, with the new block; a damaged block is made anew at the end.
+
+        Raises:
+            LeftAsItWas: the file cannot be read or replaced.
+        """
+        lines, _ = self.read(context)
+        keys = self.wanted(context)["keys"] or ""
         try:
             new = BLOCK.replaced(lines, keys)
         except DamagedBlock:
             new = BLOCK.replaced(BLOCK.without_markers(lines), keys)
         temporary = ".slurmfab-keys-%s" % os.uname().nodename
-        argv = ["sh", "-c", WRITE, "sh", context.path(self.home), temporary]
-        context.must(argv, stdin=join_lines(new), account=(self.uid, self.gid))
-
-    def lines(self, context: Context) -> Optional[List[str]]:
-        """The lines of the file, each with its newline; empty where there is no file, `None` where it is unusable."""
-        home = context.path(self.home)
         try:
-            data = read(home, self.uid)
-        except PermissionError:  # a file server may deny root access (NFS: root_squash)
-            data = context.run(["sh", "-c", READ, "sh", home], account=(self.uid, self.gid)).stdout
-        except OSError as error:
-            why = "a symbolic link is in the way" if error.errno == errno.ELOOP else error.strerror
-            context.remark = "slurmfab did not write %s's SSH keys: %s/.ssh/authorized_keys: %s" % (
-                self.user, self.home, why
-            )  # fmt: skip
-            return None
-        return split_lines(data)
+            worker.ask("write keys", (self.uid, self.gid), context.path(self.home), join_lines(new), temporary)
+        except HomeTrouble as trouble:
+            raise LeftAsItWas(self.remark(str(trouble))) from None
 
+    def read(self, context: Context) -> Tuple[List[str], str]:
+        """The lines of the file, each with its newline, and why the user cannot replace it; empty for no reason.
 
-def read(home: str, uid: int) -> bytes:
-    """The content of ~/.ssh/authorized_keys, empty where there is no such file.
-
-    Args:
-        home: path of the home directory; it may be a symbolic link itself.
-        uid: the UID that has to own the home.
-
-    Raises:
-        OSError: the home belongs to another user, or there is a symbolic link, a device or a too large file.
-    """
-    try:
-        top = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        return b""
-    try:
-        if os.fstat(top).st_uid != uid:
-            raise OSError(errno.ENOTSUP, "the home belongs to another user")
-        folder = os.open(".ssh", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+        Raises:
+            LeftAsItWas: the file cannot be read.
+        """
         try:
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-            with open(os.open("authorized_keys", flags, dir_fd=folder), "rb") as file:
-                status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_KEY_FILE_BYTES:
-                    raise OSError(errno.EFBIG, "it is not a file of keys")
-                return file.read()
-        finally:
-            os.close(folder)
-    except FileNotFoundError:
-        return b""
-    finally:
-        os.close(top)
+            data, obstacle = worker.ask("read keys", (self.uid, self.gid), context.path(self.home))
+        except HomeTrouble as trouble:
+            raise LeftAsItWas(self.remark(str(trouble))) from None
+        return split_lines(data), obstacle
+
+    def remark(self, cause: str) -> str:
+        """The remark about keys that cannot be read or written."""
+        return "slurmfab did not write %s's SSH keys: %s/.ssh/authorized_keys: %s. Mend it and deploy again" % (
+            self.user, self.home, cause.rstrip(".")
+        )  # fmt: skip

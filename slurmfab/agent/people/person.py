@@ -9,6 +9,7 @@ from slurmfab.agent.core.resource import Context, ResourceFailed, State
 from slurmfab.agent.identities.group import shadow_prefix
 from slurmfab.agent.identities.user import HostUser
 from slurmfab.agent.identities.users_and_groups import gid_of
+from slurmfab.agent.people.closed_account import is_closed
 
 
 class Person(HostUser):
@@ -44,6 +45,11 @@ class Person(HostUser):
                 "the user %s has UID %d and the group %s here and should have UID %d and the group %s; files carry "
                 "the numbers, so they are not changed: use usermod and chown yourself, or set the UID in the cluster "
                 "file" % (self.user, found["uid"], found["group"], self.uid, self.group)
+            )
+        if is_closed(context, self.user):
+            context.remark = (
+                "the account %(user)s is locked and expired, as for somebody who leaves. If %(user)s stays: "
+                "usermod --unlock --expiredate '' %(user)s" % {"user": self.user}
             )
         inside = groups_of(context, self.user) & {*self.managed, *self.groups}
         return {**found, "groups": ",".join(sorted(inside)) or None}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import ClassVar, FrozenSet
 
-from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, State
+from slurmfab.agent.people.home_worker import HomeTrouble, worker
 
 SKELETON = "/etc/skel"
 """The initial content of a new home (useradd(8))."""
@@ -40,14 +40,17 @@ class PersonHome(Resource):
         return {"home": "there"}
 
     def actual(self, context: Context) -> State:
-        """Whether the home exists; one of another user gives a remark."""
+        """Whether the home exists; one of another user, and one that cannot be reached, give a remark."""
         try:
-            status = os.stat(context.path(self.home))
-        except FileNotFoundError:
+            owner = worker.ask("owner", (self.uid, self.gid), context.path(self.home))
+        except HomeTrouble as trouble:
+            context.remark = "the home of %s, %s, cannot be reached: %s" % (self.user, self.home, trouble)
+            return {"home": "there"}
+        if owner is None:
             return {}
-        if status.st_uid != self.uid:
+        if owner != self.uid:
             context.remark = "%s belongs to UID %d and not to %s (UID %d); it was not changed" % (
-                self.home, status.st_uid, self.user, self.uid
+                self.home, owner, self.user, self.uid
             )  # fmt: skip
         return {"home": "there"}
 
@@ -55,38 +58,13 @@ class PersonHome(Resource):
         """Make the home under a temporary name beside its path, and rename it.
 
         Raises:
-            ResourceFailed: root is not allowed to make it, or a symbolic link to nowhere has its path.
+            LeftAsItWas: root is not allowed to make it, or a symbolic link to nowhere has its path.
         """
-        home = context.path(self.home)
-        if os.path.islink(home):
-            raise ResourceFailed("%s is a symbolic link whose target does not exist" % self.home)
-        parent = os.path.dirname(home)
-        new = os.path.join(parent, ".slurmfab-%s-%s" % (self.user, os.uname().nodename))
+        home, temporary = context.path(self.home), ".slurmfab-%s-%s" % (self.user, os.uname().nodename)
         try:
-            os.makedirs(parent, exist_ok=True)
-            shutil.rmtree(new, ignore_errors=True)
-            os.mkdir(new, 0o700)
-            self.fill(context, new)
-        except PermissionError as error:
-            raise ResourceFailed(
-                "%s cannot be made: %s. If the file server denies root access, make it on the server, with owner UID %d"
-                % (self.home, error.strerror, self.uid)
-            ) from error
-        try:
-            os.rename(new, home)
-        except OSError:
-            shutil.rmtree(new)
-            if not os.path.isdir(home):
-                raise
-
-    def fill(self, context: Context, new: str) -> None:
-        """Copy the skeleton, and change the owner of all files to the user, of the directory itself last."""
-        skeleton = context.path(SKELETON)
-        if os.path.isdir(skeleton):
-            shutil.copytree(skeleton, new, symlinks=True, dirs_exist_ok=True)
-            os.chmod(new, 0o700)
-        os.makedirs(os.path.join(new, ".ssh"), 0o700, exist_ok=True)
-        for folder, folders, files in os.walk(new):
-            for name in (*folders, *files):
-                os.chown(os.path.join(folder, name), self.uid, self.gid, follow_symlinks=False)
-        os.chown(new, self.uid, self.gid)
+            worker.ask("make home", (self.uid, self.gid), home, temporary, context.path(SKELETON))
+        except HomeTrouble as trouble:
+            raise LeftAsItWas(
+                "the home of %s, %s, cannot be made: %s. Make it by hand, with owner UID %d; on the file server, if "
+                "that denies root access" % (self.user, self.home, trouble, self.uid)
+            ) from None

@@ -23,8 +23,13 @@ SYSTEM_NAMES = (
 )  # fmt: skip
 """System users of base-passwd and of common packages, on Debian and other distributions."""
 
-POWERFUL_GROUPS = ("root", "slurm", "munge", "shadow", "disk", "mysql")
-"""Groups whose members control the system or the cluster, or can read its secrets."""
+POWERFUL_GROUPS = (
+    "root", "sudo", "wheel", "admin",  # may become root
+    "docker", "lxd", "incus", "incus-admin", "libvirt",  # can start containers or machines with the host's disks
+    "disk", "kmem", "shadow", "adm", "systemd-journal",  # can read or write what is root's: disks, passwords, logs
+    "slurm", "munge", "mysql",  # have the cluster's keys and its database
+)  # fmt: skip
+"""Groups whose members control the system or the cluster, or can read its secrets, on any distribution."""
 
 SLURM_UID = 64030
 _FIRST_OF_PEOPLE = 1000
@@ -51,10 +56,12 @@ def users_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 
 
 def users_are_no_daemons(cluster: Cluster) -> Iterator[tuple[Place, str]]:
-    """Users do not have the name of a system user, whose files they would own."""
+    """Users do not have the name of a system user or group, and are in no group that amounts to being root."""
     for number, user in enumerate(cluster.users):
         if user.name in SYSTEM_NAMES or user.name.startswith("systemd-"):
             yield ("users", number, "name"), f'"{user.name}" is a system user; a person needs another name'
+        elif user.name in POWERFUL_GROUPS:
+            yield ("users", number, "name"), f'"{user.name}" is a system group; a person needs another name'
         for place, group in enumerate(user.groups):
             if group in POWERFUL_GROUPS:
                 yield (

@@ -87,7 +87,8 @@ def leaving(plan_input: PlanInput, host: str) -> Iterator[Resource]:
         if account and account.uid == uid:
             # For users in `leaving`, remove-user has already checked the processes on all hosts.
             is_pruned = plan_input.prune and not is_busy_elsewhere(plan_input, host, uid)
-            yield RemovedPerson(name, uid, account.home, may=is_pruned or name in plan_input.lock.leaving)
+            is_leaving = name in plan_input.lock.leaving
+            yield RemovedPerson(name, uid, account.home, may=is_pruned or is_leaving, closes=is_leaving)
 
 
 def is_busy_elsewhere(plan_input: PlanInput, host: str, uid: int) -> bool:

@@ -7,15 +7,17 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from local_agent import snapshot
 
-from slurmfab.agent.core.resource import Context, apply
+from slurmfab.agent.core.resource import Context, LeftAsItWas, apply
 from slurmfab.agent.identities.group import Group
 from slurmfab.agent.people.authorized_keys import BEGIN, END, AuthorizedKeys
+from slurmfab.agent.people.home_worker import worker
 from slurmfab.agent.people.person import Person
 from slurmfab.agent.people.person_home import PersonHome
 from slurmfab.agent.people.removed_person import RemovedPerson
@@ -192,8 +194,164 @@ def test_keys_are_written_as_the_user_so_that_links_to_roots_files_do_no_harm(ev
     (home / ".ssh").symlink_to(target)
     os.chown(home, 4711, 4711)
     keys = AuthorizedKeys("ann", 4711, 4711, str(home), KEYS.keys)
-    with pytest.raises(Exception, match=r"Permission denied|cannot"):
+    with pytest.raises(LeftAsItWas, match="a symbolic link is in the way"):
         keys.converge(Context(), frozenset({"keys"}))
+    (home / ".ssh").unlink()
+    target.rename(home / ".ssh")
+    with pytest.raises(LeftAsItWas, match="Permission denied"):
+        keys.converge(Context(), frozenset({"keys"}))
+    assert list((home / ".ssh").iterdir()) == []
+
+
+def a_closed_folder(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh").chmod(0o500)
+
+
+def a_file(home: Path) -> None:
+    (home / ".ssh").touch()
+
+
+def a_fifo(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    os.mkfifo(home / ".ssh/authorized_keys")
+
+
+def a_link_to_zeros(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh/authorized_keys").symlink_to("/dev/zero")
+
+
+def a_directory(home: Path) -> None:
+    (home / ".ssh/authorized_keys").mkdir(parents=True)
+
+
+def a_huge_file(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    with (home / ".ssh/authorized_keys").open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def an_immutable_file(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh/authorized_keys").write_text(OWN)
+    os.chown(home / ".ssh/authorized_keys", 4711, 4711)
+    immutable(home / ".ssh/authorized_keys", "+i")
+
+
+def an_immutable_folder(home: Path) -> None:
+    (home / ".ssh").mkdir()
+    immutable(home / ".ssh", "+i")
+
+
+def immutable(path: Path, flag: str) -> None:
+    """Set or take away the flag, where the file system has it."""
+    if subprocess.run(["chattr", flag, path], capture_output=True, check=False).returncode != 0:
+        pytest.skip("the file system has no immutable files")
+
+
+HOSTILE_HOMES = {
+    a_closed_folder: "/home/ann/.ssh cannot be written by its user (mode 0500, owner UID 4711",
+    a_file: "Not a directory",
+    a_fifo: "it is not a regular file",
+    a_link_to_zeros: "a symbolic link is in the way",
+    a_directory: "it is not a regular file",
+    a_huge_file: "it is larger than 1 MiB",
+    an_immutable_file: "is it immutable (lsattr)?",
+    an_immutable_folder: "immutable or read-only? see lsattr -d and mount",
+}
+"""What users do to their homes, and how the remark tells it."""
+
+
+@pytest.fixture
+def hostile(everybodys: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A scratch root whose user ann, of UID 4711, has done something to the home."""
+    home = everybodys / "home/ann"
+    home.mkdir(parents=True)
+    (everybodys / "etc").mkdir()
+    (everybodys / "etc/passwd").write_text("ann:x:4711:4711:A:/home/ann:/bin/bash\n")
+    (everybodys / "etc/group").write_text("ann:x:4711:\n")
+    (everybodys / "etc/shadow").write_text("ann:*:1::::::\n")
+    (everybodys / "etc/gshadow").touch()
+    try:
+        os.chown(home, 4711, 4711)
+        request.param(home)
+        for path in sorted(home.rglob("*")):
+            with suppress(PermissionError):
+                os.chown(path, 4711, 4711, follow_symlinks=False)
+        yield everybodys
+    finally:
+        for path in (home / ".ssh", home / ".ssh/authorized_keys"):
+            subprocess.run(["chattr", "-i", path], capture_output=True, check=False)
+
+
+@needs_root
+@pytest.mark.parametrize("hostile", HOSTILE_HOMES, ids=lambda one: one.__name__, indirect=True)
+def test_what_a_user_does_to_the_home_is_a_remark_and_no_failure(hostile: Path, request: pytest.FixtureRequest) -> None:
+    keys = AuthorizedKeys("ann", 4711, 4711, "/home/ann", KEYS.keys)
+    expected = HOSTILE_HOMES[request.node.callspec.params["hostile"]]
+    for is_dry in (True, False):
+        outcome = apply(keys, Context(str(hostile), dry_run=is_dry))
+        assert outcome.status == "ok"
+        assert expected in outcome.message
+        assert "slurmfab did not write ann's SSH keys" in outcome.message
+    assert apply(PersonHome("ann", 4711, 4711, "/home/ann"), Context(str(hostile))).status == "ok"
+
+
+@needs_root
+@pytest.mark.parametrize("hostile", HOSTILE_HOMES, ids=lambda one: one.__name__, indirect=True)
+def test_who_leaves_is_removed_whatever_is_in_the_home(hostile: Path) -> None:
+    outcome = apply(RemovedPerson("ann", 4711, "/home/ann"), Context(str(hostile)))
+    assert outcome.status == "changed", outcome.message
+    assert (hostile / "etc/passwd").read_text() == ""
+
+
+class Recording(Context):
+    """A context that notes which programs ran, and has them fail."""
+
+    def run(self, argv: Sequence[str], *_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+        self.__dict__.setdefault("ran", []).append(tuple(argv))
+        return subprocess.CompletedProcess(argv, 1, b"", b"it fails")
+
+
+@needs_root
+@pytest.mark.parametrize("hostile", [a_fifo], indirect=True)
+def test_who_leaves_is_locked_and_expired_before_the_home_is_touched(
+    hostile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = Recording(str(hostile))
+    monkeypatch.setattr(worker, "ask", lambda *_: pytest.fail("the home was touched"))
+    assert apply(RemovedPerson("ann", 4711, "/home/ann"), context).status == "failed"
+    assert vars(context)["ran"] == [("usermod", "--prefix", str(hostile), "--lock", "--expiredate", "1", "ann")]
+
+
+@needs_root
+@pytest.mark.parametrize("hostile", [a_closed_folder], indirect=True)
+def test_who_leaves_and_has_a_process_cannot_log_in_any_more_and_is_not_let_in_again_unseen(hostile: Path) -> None:
+    process = hostile / "proc/21"
+    process.mkdir(parents=True)
+    (process / "status").write_text("Name:\tsleep\nState:\tS\nUid:\t4711 4711 4711 4711\nGid:\t1 1 1 1\n")
+    context, leaving = Context(str(hostile)), RemovedPerson("ann", 4711, "/home/ann", closes=True)
+    first, second = apply(leaving, context), apply(leaving, context)
+    assert (first.status, second.status) == ("changed", "ok")
+    assert "because of running processes: 21 (sleep); the account is locked and expired" in second.message
+    assert (hostile / "etc/shadow").read_text() == "ann:!*:1:::::1:\n"
+    back = apply(Person("ann", 4711, "ann", "/home/ann", "/bin/bash"), context)
+    assert (back.status, "usermod --unlock --expiredate '' ann" in back.message) == ("ok", True)
+    shutil.rmtree(process)
+    assert apply(leaving, context).status == "changed"
+    assert (hostile / "etc/passwd").read_text() == ""
+
+
+def test_a_home_whose_parent_another_user_can_change_is_not_made(root: Path, context: Context) -> None:
+    shared, target = root / "shared", root / "etc/cron.d"
+    shared.mkdir()
+    shared.chmod(0o777)
+    target.mkdir()
+    (shared / "sub").symlink_to(target)
+    outcome = apply(replace(HOME, home="/shared/sub/ann"), context)
+    assert outcome.status == "ok"
+    assert "others than root can change this directory" in outcome.message
     assert list(target.iterdir()) == []
 
 

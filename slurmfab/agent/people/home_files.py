@@ -1,0 +1,342 @@
+"""What is read and written in the homes of users; it runs in the child process of `home_worker`.
+
+A user can put anything below the home, and change it at any moment. So files there are reached by open directories
+(openat(2)) as the user, without following links below the home, and nothing is read but regular files of limited size.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from contextlib import suppress
+from typing import Callable, Dict, Optional, Tuple
+
+MAX_KEY_FILE_BYTES = 1 << 20
+"""A larger file of keys is not read."""
+
+KEYS = "authorized_keys"
+LINK = "a symbolic link is in the way"
+OTHERS_WRITE = 0o022
+MAX_LINKS = 40
+"""The most symbolic links that are followed on the way to a home, as the kernel does (path_resolution(7))."""
+
+DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags that open a directory without reading it, so that the right to search it is enough, as for sshd."""
+
+Account = Tuple[int, int]
+"""UID and GID."""
+
+ROOT: Account = (0, 0)
+
+
+class As:
+    """A context in which this process has the rights of a user, if it is root's.
+
+    Args:
+        account: UID and GID.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.is_other = os.getuid() == 0 and account != ROOT
+
+    def __enter__(self) -> None:
+        if self.is_other:
+            os.setgroups([])
+            os.setegid(self.account[1])
+            os.seteuid(self.account[0])
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_other:
+            os.seteuid(0)
+            os.setegid(0)
+
+
+class Opened:
+    """A file descriptor that is closed at the end of a context."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __enter__(self) -> int:
+        return self.descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.descriptor)
+
+
+def owner(account: Account, home: str) -> Optional[int]:
+    """The UID that owns a home, `None` if there is no such directory; asks as the user where root may not look."""
+    try:
+        return os.stat(home).st_uid
+    except FileNotFoundError:
+        return None
+    except PermissionError:  # a file server may deny root access (NFS: root_squash)
+        with As(account):
+            return os.stat(home).st_uid if os.path.lexists(home) else None
+
+
+def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
+    """The content of ~/.ssh/authorized_keys, empty where there is no such file; and why it cannot be replaced.
+
+    Args:
+        account: the user.
+        home: path of the home directory; it may be a symbolic link itself.
+
+    Returns:
+        The content, and what prevents the user from replacing the file; empty if nothing is known to.
+
+    Raises:
+        OSError: the home belongs to another user, or there is a link, a device, a FIFO or a too large file.
+    """
+    with As(account), Opened(open_home(account, home)) as top:
+        try:
+            folder = open_folder(top)
+        except FileNotFoundError:
+            return b"", obstacle(top, home)
+        with Opened(folder):
+            return read_regular(folder), obstacle(folder, home + "/.ssh") or fixed(folder, home)
+
+
+def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None:
+    """Replace ~/.ssh/authorized_keys in one step, as the user; make `.ssh` if it is missing.
+
+    Args:
+        account: the user.
+        home: path of the home directory.
+        data: the new content.
+        temporary: name of the file while it is written.
+
+    Raises:
+        OSError: the user may not write there, the disk or the quota is full, or something else has the name.
+    """
+    with As(account), Opened(open_home(account, home)) as top:
+        with suppress(FileExistsError):
+            os.mkdir(".ssh", 0o700, dir_fd=top)
+        with Opened(open_folder(top)) as folder:
+            remove(temporary, folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.rename(temporary, KEYS, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                remove(temporary, folder)
+                raise
+
+
+def make_home(account: Account, home: str, temporary: str, skeleton: str) -> None:
+    """Make a home under a temporary name beside its path, and rename it; it is root's alone until it is complete.
+
+    Args:
+        account: the user.
+        home: path of the home directory.
+        temporary: name of the directory while it is made.
+        skeleton: directory with the initial content.
+
+    Raises:
+        OSError: root may not make it, or a directory on the way belongs to another user.
+    """
+    parent, name = os.path.split(home)
+    with Opened(open_parent(parent)) as place:
+        discard(temporary, place)
+        os.mkdir(temporary, 0o700, dir_fd=place)
+        with Opened(os.open(temporary, DIRECTORY, dir_fd=place)) as new:
+            if os.fstat(new).st_uid != os.geteuid():
+                raise OSError(errno.ENOTSUP, "another user changes the directory", parent)
+            fill(new, skeleton, account)
+        try:
+            os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+        except OSError:
+            discard(temporary, place)
+            # Another host may have made it meanwhile, on a shared file system.
+            if not stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
+                raise
+
+
+TASKS: Dict[str, Callable[..., object]] = {
+    "owner": owner,
+    "read keys": read_keys,
+    "write keys": write_keys,
+    "make home": make_home,
+}
+"""What the child process can do, by name."""
+
+
+def open_home(account: Account, home: str) -> int:
+    """Open a home.
+
+    Raises:
+        OSError: there is none, it belongs to another user, or it is no directory.
+    """
+    top = os.open(home, DIRECTORY & ~os.O_NOFOLLOW)
+    if os.fstat(top).st_uid != account[0]:
+        os.close(top)
+        raise OSError(errno.ENOTSUP, "the home belongs to another user", home)
+    return top
+
+
+def open_folder(top: int) -> int:
+    """Open the directory `.ssh` in an open home.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it is a link or no directory.
+    """
+    status = os.stat(".ssh", dir_fd=top, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, LINK, ".ssh")
+    return os.open(".ssh", DIRECTORY, dir_fd=top)
+
+
+def read_regular(folder: int) -> bytes:
+    """The keys in an open `.ssh`, empty where there is no file.
+
+    Raises:
+        OSError: it is a link, not a regular file, too large, or the user may not read it.
+    """
+    try:
+        require_regular(os.stat(KEYS, dir_fd=folder, follow_symlinks=False))
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        with open(os.open(KEYS, flags, dir_fd=folder), "rb") as file:
+            require_regular(os.fstat(file.fileno()))
+            data = file.read(MAX_KEY_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return b""
+    if len(data) > MAX_KEY_FILE_BYTES:
+        raise OSError(errno.EFBIG, "it is larger than 1 MiB, so it is not a file of keys", KEYS)
+    return data
+
+
+def require_regular(status: os.stat_result) -> None:
+    """Refuse what is not a file of keys.
+
+    Raises:
+        OSError: it is a link, a FIFO, a device or a directory.
+    """
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, LINK, KEYS)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", KEYS)
+
+
+def obstacle(folder: int, path: str) -> str:
+    """Why the user cannot make a file in an open directory; empty if the user can."""
+    if os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True):
+        return ""
+    status = os.fstat(folder)
+    advice = "immutable or read-only? see lsattr -d and mount"
+    mode = status.st_mode & 0o7777
+    return "%s cannot be written by its user (mode %04o, owner UID %d; %s)" % (path, mode, status.st_uid, advice)
+
+
+def fixed(folder: int, home: str) -> str:
+    """Whether the file of keys is immutable: its owner may write it by its mode, and yet may not."""
+    try:
+        status = os.stat(KEYS, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return ""
+    is_open = status.st_uid == os.geteuid() and status.st_mode & stat.S_IWUSR
+    if not is_open or os.access(KEYS, os.W_OK, dir_fd=folder, effective_ids=True):
+        return ""
+    return "%s/.ssh/%s cannot be changed by its user; is it immutable (lsattr)?" % (home, KEYS)
+
+
+def open_parent(path: str) -> int:
+    """Open the directory in which a home is to be made, and make it if it is missing.
+
+    Symbolic links are followed only in directories that root alone can change.
+
+    Args:
+        path: absolute path.
+
+    Raises:
+        OSError: another user could exchange a part of the path.
+    """
+    names = [name for name in reversed(path.split("/")) if name]
+    here, passed, links = os.open("/", DIRECTORY), "/", 0
+    try:
+        while names:
+            name = names.pop()
+            require_roots(here, passed)
+            try:
+                status = os.stat(name, dir_fd=here, follow_symlinks=False)
+            except FileNotFoundError:
+                os.mkdir(name, 0o755, dir_fd=here)
+                status = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                links += 1
+                if links > MAX_LINKS or status.st_uid not in (0, os.geteuid()):
+                    raise OSError(errno.ELOOP, LINK, os.path.join(passed, name))
+                target = os.readlink(name, dir_fd=here)
+                names += [one for one in reversed(target.split("/")) if one not in ("", ".")]
+                following, passed = ("/", "/") if target.startswith("/") else (".", passed)
+            else:
+                following, passed = name, os.path.join(passed, name)
+            before, here = here, os.open(following, DIRECTORY, dir_fd=here)
+            os.close(before)
+        require_roots(here, passed)
+    except OSError:
+        os.close(here)
+        raise
+    return here
+
+
+def require_roots(folder: int, path: str) -> None:
+    """Refuse a directory in which another user could exchange what root makes there.
+
+    Raises:
+        OSError: such a user exists.
+    """
+    status = os.fstat(folder)
+    is_shared = status.st_mode & OTHERS_WRITE and not status.st_mode & stat.S_ISVTX
+    if status.st_uid not in (0, os.geteuid()) or is_shared:
+        raise OSError(errno.ENOTSUP, "others than root can change this directory, so make the home yourself", path)
+
+
+def fill(new: int, skeleton: str, account: Account) -> None:
+    """Copy the skeleton into an open new home, make `.ssh`, and change the owner of all, of the home itself last."""
+    path = "/proc/self/fd/%d" % new
+    if os.path.isdir(skeleton):
+        shutil.copytree(skeleton, path + "/.", symlinks=True, dirs_exist_ok=True)
+        os.chmod(path, 0o700)
+    os.makedirs(path + "/.ssh", 0o700, exist_ok=True)
+    for _, folders, files, here in os.fwalk(path + "/."):
+        for name in (*folders, *files):
+            os.chown(name, *account, dir_fd=here, follow_symlinks=False)
+    os.chown(path, *account)
+
+
+def discard(name: str, place: int) -> None:
+    """Remove a directory that an interrupted run left, without following links."""
+    try:
+        status = os.stat(name, dir_fd=place, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        os.unlink(name, dir_fd=place)
+        return
+    for _, folders, files, here in os.fwalk(name, topdown=False, dir_fd=place):
+        for file in files:
+            os.unlink(file, dir_fd=here)
+        for folder in folders:
+            remove_directory(folder, here)
+    os.rmdir(name, dir_fd=place)
+
+
+def remove_directory(name: str, place: int) -> None:
+    """Remove an empty directory, or the link to a directory."""
+    if stat.S_ISLNK(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=place)
+    else:
+        os.rmdir(name, dir_fd=place)
+
+
+def remove(name: str, folder: int) -> None:
+    """Remove a file if there is one."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
