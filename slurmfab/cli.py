@@ -18,6 +18,7 @@ from slurmfab.program_name import FAB
 from slurmfab.tasks import GROUPS, namespace
 from slurmfab.tasks.command_line import check
 from slurmfab.tasks.help import overview, task_help
+from slurmfab.terminal import guard_output
 
 CORE_HOSTS = ("-H", "--hosts")
 CORE_OPTIONS = "Options in front of a task: --version, --list, --print-completion-script bash|zsh|fish."
@@ -79,6 +80,7 @@ def input_errors() -> Iterator[None]:
 
 def main() -> None:
     """Run the tasks that the command line names; a reader of the output who leaves early is no error."""
+    guard_output()
     program = SlurmfabProgram(
         name="slurmfab", binary="slurmfab", version=__version__, namespace=namespace, config_class=SlurmfabConfig
     )

@@ -28,6 +28,7 @@ A message is one or more full sentences: what happened, where, why, and what to 
 """
 
 from slurmfab.program_name import FAB
+from slurmfab.terminal import hang
 
 
 class SlurmfabError(Exception):
@@ -67,7 +68,7 @@ class HostError(SlurmfabError):
     """
 
     def __init__(self, host: str, reason: str) -> None:
-        super().__init__(f"{host}: {reason}")
+        super().__init__(f"{host}: {hang(reason)}")
         self.host = host
         self.reason = reason
 

@@ -6,6 +6,7 @@ import sys
 
 from slurmfab.tasks import namespace
 from slurmfab.tasks.command_line import check
+from slurmfab.terminal import guard_output
 
 __all__ = ["namespace"]
 
@@ -18,6 +19,7 @@ def check_command_line() -> None:
     """
     fabric = sys.modules.get("fabric.main")  # loaded where `fab` is the program that runs
     if fabric is not None and hasattr(fabric.program, "core"):
+        guard_output()
         check(sys.argv[1:], fabric.program.initial_context, namespace.to_contexts(), namespace)
 
 

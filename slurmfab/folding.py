@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from slurmfab.hostlist import fold
+from slurmfab.terminal import hang
 
 HOST, ADDRESS = "\0", "\1"
 """What stands in a text for the host's name, and for an IP address."""
@@ -37,12 +38,12 @@ class _Template(NamedTuple):
 
 
 def fold_lines(said: Iterable[tuple[str, str]]) -> list[str]:
-    """One line for each group of hosts with the same text, as in `n[2-96]: no answer.`.
+    """One line for each group of hosts with the same text, as in `n[2-96]: no answer.`; further lines are indented.
 
     Args:
         said: pairs of a host and a text about it.
     """
-    return [f"{one.hostlist}: {one.texts[0]}" for one in fold_texts((host, (text,)) for host, text in said)]
+    return [f"{one.hostlist}: {hang(one.texts[0])}" for one in fold_texts((host, (text,)) for host, text in said)]
 
 
 def fold_texts(said: Iterable[tuple[str, Sequence[str]]], *, apart: bool = False) -> list[Folded]:

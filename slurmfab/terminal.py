@@ -1,17 +1,22 @@
 """Output for people: lines wrapped between words, tables, colours, and a status line while they wait.
 
 Only a terminal gets any of that. A file or a pipe gets whole lines without colours, for grep.
+
+All text leaves the program through one filter, because hosts, users and files write parts of it: characters that steer
+a terminal, or that turn the direction of text, are written out, as `\\x1b`. Our own colours carry a mark until then,
+which nobody else can know, so that they pass and the colours of others do not.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 """Colours and weights, as terminals number them (ECMA-48, SGR)."""
@@ -31,7 +36,21 @@ REDRAW_SECONDS = 1.0
 FASTEST_DRAW_SECONDS = 0.05
 """The time between two changes of the status line that are both shown; ten thousand hosts make many."""
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_MARK = os.urandom(8).hex()
+"""What tells our own colours from the escape sequences of others; random for each process, and never printed."""
+
+_ESCAPE = re.compile(rf"\x1b(?:{_MARK})?\[[0-9;]*[A-Za-z]")
+_OWN_COLOUR = re.compile(rf"\x1b{_MARK}(?=\[[0-9;]*m)")
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
+"""Control characters (C0 and C1), but for tabs and newlines."""
+
+_UNSEEN = "\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+"""Characters that are invisible, that end a line, or that turn the direction of text."""
+
+_SURROGATES = "\ud800-\udfff"
+"""What no encoding has; Python puts them in place of bytes that are no UTF-8."""
+
+_STEERING = re.compile(rf"(?!{_OWN_COLOUR.pattern})[{_CONTROLS}{_UNSEEN}{_SURROGATES}]")
 _WORD = re.compile(r"\s*\S+")
 _AFTER_COMMA = re.compile(r"(?<=,)")
 
@@ -55,8 +74,73 @@ class Paint:
         self.is_on = is_terminal(out) and not os.environ.get("NO_COLOR")
 
     def __call__(self, text: str, colour: str) -> str:
-        """The text in a colour, one of the constants above."""
-        return f"\x1b[{colour}m{text}\x1b[0m" if self.is_on and text and colour else text
+        """The text in a colour, one of the constants above; only what this module prints shows it."""
+        return f"\x1b{_MARK}[{colour}m{text}\x1b{_MARK}[0m" if self.is_on and text and colour else text
+
+
+class Guarded:
+    """A stream that writes through the filter whatever is written to it, also by Python itself and by libraries.
+
+    Args:
+        stream: standard output or standard error.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text without what could steer a terminal."""
+        self.stream.write(_with_colours(harmless(text)))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts, see `write`."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def guard_output() -> None:
+    """Put the filter in front of standard output and standard error, for the rest of the program."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, Guarded):
+            setattr(sys, name, Guarded(stream))
+
+
+def unguarded(out: TextIO) -> TextIO:
+    """The stream behind the filter, for text that has passed it."""
+    return out.stream if isinstance(out, Guarded) else out
+
+
+def harmless(text: str) -> str:
+    """A text with the characters that steer terminals or turn the direction of text written out.
+
+    >>> print(harmless("job \\x1b[2J"))
+    job \\x1b[2J
+    """
+    return _STEERING.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def in_one_line(text: str) -> str:
+    """A harmless text with newlines and tabs written out as well, for cells and names."""
+    return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def hang(text: str) -> str:
+    """A text from elsewhere, indented from its second line on, so that none of its lines looks like one of ours.
+
+    >>> hang("one\\ntwo")
+    'one\\n    two'
+    """
+    return re.sub(r"\n(?=\S)", f"\n{HANGING_INDENT}", text)
+
+
+def _with_colours(text: str) -> str:
+    """A harmless text whose marked colours have become escape sequences."""
+    return _OWN_COLOUR.sub("\x1b", text)
 
 
 def is_terminal(out: TextIO) -> bool:
@@ -78,13 +162,13 @@ def columns(out: TextIO) -> int:
 
 
 def write(text: str, out: TextIO) -> None:
-    """Print lines, each wrapped to the stream's width."""
-    print(fit(text, out), file=out, flush=True)
+    """Print lines, each wrapped to the stream's width, through the filter."""
+    print(_with_colours(fit(text, out)), file=unguarded(out), flush=True)
 
 
 def fit(text: str, out: TextIO) -> str:
-    """Lines wrapped to a stream's width."""
-    return "\n".join(wrap(text, columns(out)))
+    """Harmless lines wrapped to a stream's width."""
+    return "\n".join(wrap(harmless(text), columns(out)))
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -114,7 +198,13 @@ def table(rows: Sequence[Sequence[str | Cell]], width: int, paint: Paint | None 
         width: the most characters of a line; 0 for no limit.
         paint: colours; none when left out.
     """
-    cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+    cells = [
+        [
+            cell._replace(text=in_one_line(cell.text)) if isinstance(cell, Cell) else Cell(in_one_line(cell))
+            for cell in row
+        ]
+        for row in rows
+    ]
     widths = _column_widths(cells, width)
     if not widths:
         header = [cell.text for cell in cells[0]]
@@ -133,7 +223,7 @@ class StatusLine:
     """The one that is shown, for questions to the user that interrupt it."""
 
     def __init__(self, out: TextIO) -> None:
-        self.out = out
+        self.out = unguarded(out)
         self.text = ""
         self.since = time.monotonic()
         self.drawn = 0.0
@@ -151,7 +241,7 @@ class StatusLine:
             since: when what it tells of began, by `time.monotonic`.
         """
         with self.lock:
-            self.text, self.since = text, since
+            self.text, self.since = in_one_line(text), since
             if time.monotonic() - self.drawn >= FASTEST_DRAW_SECONDS:
                 self.draw()
 

@@ -19,6 +19,7 @@ from slurmfab.terminal import (
     Cell,
     Paint,
     StatusLine,
+    hang,
     is_terminal,
     table,
     write,
@@ -132,8 +133,8 @@ def failures(verdict: Verdict, verbose: bool = False) -> tuple[str, ...]:
         lines += ["", f"FAILED  {group}: {results[0].title}"]
         for one in fold_texts(((result.host, (result.cause, result.repair)) for result in results), apart=verbose):
             cause, repair = one.texts
-            lines.append(f"  {one.hostlist}: {cause}")
-            lines += [f"    repair: {repair}"] if repair else []
+            lines.append(f"  {one.hostlist}: {hang(cause)}")
+            lines += [f"    repair: {hang(repair)}"] if repair else []
     return tuple(lines)
 
 
@@ -156,4 +157,4 @@ def reason_line(reason: str, results: Sequence[Result]) -> str:
     titles = tuple(dict.fromkeys(f"{result.group}: {result.title}" for result in results))
     hosts = fold(result.host for result in results)
     checks = titles[0] if len(titles) == 1 else f"{len(titles)} checks"
-    return f"not run  {hosts}: {checks}, because {reason.replace(HOST, hosts)}"
+    return f"not run  {hosts}: {checks}, because {hang(reason.replace(HOST, hosts))}"

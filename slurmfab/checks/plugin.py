@@ -53,6 +53,7 @@ from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.inventory.loading import Inventory
 from slurmfab.ssh.fan_out import FAN_OUT
+from slurmfab.terminal import harmless
 
 ALWAYS = ("test_host_is_reachable", "test_controller_answers")
 """Checks that run even if `--only` does not name them: an unreachable host or slurmctld must be reported."""
@@ -160,7 +161,7 @@ class Checks:
             report.duration = result.seconds
             if report.failed:
                 repair = f" Repair: {result.repair}" if result.repair else ""
-                report.longrepr = f"{result.host}: {result.cause}{repair}"
+                report.longrepr = harmless(f"{result.host}: {result.cause}{repair}")
         return report  # type: ignore[no-any-return]
 
     def run(self, items: Sequence[pytest.Function]) -> None:

@@ -20,6 +20,7 @@ from slurmfab.errors import (
 )
 from slurmfab.folding import fold_lines
 from slurmfab.impact.forecast import Forecast
+from slurmfab.terminal import hang, in_one_line
 
 if TYPE_CHECKING:
     from slurmfab.impact.job_tally import JobTally
@@ -178,7 +179,8 @@ def change_as_json(change: Change) -> dict[str, Any]:
 def outcome_from(line: Mapping[str, Any]) -> Outcome:
     """The outcome in a line of an agent's answer; equal texts of many hosts are stored once."""
     changes = tuple(Change(**interned(change)) for change in line.get("changes", ()))
-    return Outcome(**{**interned(line), "changes": changes})
+    outcome = Outcome(**{**interned(line), "changes": changes})
+    return replace(outcome, message=hang(outcome.message)) if "\n" in outcome.message else outcome
 
 
 def interned(plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,14 +198,15 @@ def difference_lines(outcome: Outcome) -> tuple[str, ...]:
     """An outcome's differences in lines: `uid: 1001 -> 64030`, or a unified diff."""
     lines = [f"{outcome.id}: {outcome.status}" + (f" ({outcome.drift})" if outcome.drift else "")]
     for change in outcome.changes:
+        actual, wanted = (in_one_line(value) or "(none)" for value in (change.actual, change.wanted))
         if change.diff:
             lines += [f"  {change.name}:", *(f"    {line}" for line in change.diff.splitlines())]
         elif outcome.status == DIFFERS:
-            lines.append(f"  {change.name}: {change.actual or '(none)'}; the lock has {change.wanted or '(none)'}")
+            lines.append(f"  {change.name}: {actual}; the lock has {wanted}")
         elif not change.actual and change.wanted == "differs":
             lines.append(f"  {change.name}: differs (not shown, it is secret)")
         else:
-            lines.append(f"  {change.name}: {change.actual or '(none)'} -> {change.wanted or '(none)'}")
+            lines.append(f"  {change.name}: {actual} -> {wanted}")
     return tuple(lines)
 
 

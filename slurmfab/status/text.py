@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from slurmfab import terminal
 from slurmfab.hostlist import fold
 from slurmfab.status import cluster_state, limits
 from slurmfab.status.cluster_state import count_pending, count_running
-from slurmfab.terminal import BOLD, GREEN, RED, YELLOW, Cell, Paint, table, wrap
+from slurmfab.terminal import BOLD, GREEN, RED, YELLOW, Cell, Paint, table
 
 if TYPE_CHECKING:
     from slurmfab.status.cluster_state import StateGroup, Status, Usage
@@ -33,7 +34,7 @@ def write(status: Status, user: str, out: TextIO) -> None:
         lines += ["", *nodes(status, paint), "", *partitions(status, paint), "", *users(status, paint)]
     if user and status.seen.is_up:
         lines += ["", *user_jobs(status, user, paint)]
-    out.write("\n".join(piece for line in lines for piece in wrap(line, paint.width)) + "\n")
+    terminal.write("\n".join(lines), out)
 
 
 def headline(status: Status, paint: Paint) -> list[str]:

@@ -287,7 +287,7 @@ def test_what_a_user_does_to_the_home_stops_no_deployment_and_not_the_users_remo
     assert peopled.hosts.slurmfab("add-user", "mallory", "--key", "-", stdin=key).returncode == 0
     peopled.says("mallory", "ctl", "chmod 500 ~/.ssh")
     peopled.says("mallory", "n1", "rm -r ~/.ssh; mkdir ~/.ssh; mkfifo ~/.ssh/authorized_keys")
-    peopled.write(peopled.text.replace(key, peopled.make_key("new")))
+    peopled.write(peopled.text.replace(key, peopled.make_key("mallory2")))
     peopled.hosts.on("n2", HANGING_HOME)
     try:
         told = peopled.hosts.slurmfab("deploy")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import time
+from typing import TextIO, cast
 
 import pytest
 from terminals import Terminal, shown_on
 
+from slurmfab.errors import HostError
+from slurmfab.folding import fold_lines
 from slurmfab.terminal import (
     RED,
     Cell,
+    Guarded,
     Paint,
     StatusLine,
     columns,
@@ -108,8 +114,9 @@ def test_a_table_of_which_not_even_words_fit_becomes_paragraphs() -> None:
 def test_cells_have_colours_where_the_stream_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "")
     rows = [("A", "B"), (Cell("bad", RED), "x")]
-    assert table(rows, 0, Paint(Terminal()))[1] == "\x1b[31mbad\x1b[0m  x"
-    assert table(rows, 0, Paint(io.StringIO()))[1] == "bad  x"
+    for out, line in ((Terminal(), "\x1b[31mbad\x1b[0m  x"), (io.StringIO(), "bad  x")):
+        write(table(rows, 0, Paint(out))[1], out)
+        assert out.getvalue() == f"{line}\n"
 
 
 @pytest.mark.parametrize(
@@ -180,3 +187,69 @@ def test_the_status_line_makes_room_for_a_question() -> None:
     status.end()
     with without_status_line():
         pass
+
+
+HOSTILE = {
+    "clear screen": ("\x1b[2J", "\\x1b[2J"),
+    "clipboard": ("\x1b]52;c;cm0gLXJm\x07", "\\x1b]52;c;cm0gLXJm\\x07"),
+    "colour": ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+    "title": ("\x1b]0;root@ctl\x07", "\\x1b]0;root@ctl\\x07"),
+    "C1": ("\x9b2J\x85", "\\x9b2J\\x85"),
+    "carriage return": ("n1: failed\rlab: all is as wanted", "n1: failed\\rlab: all is as wanted"),
+    "backspace": ("no\b\byes\x7f", "no\\x08\\x08yes\\x7f"),
+    "bidi": ("\u202eyes\u2066\u061c", "\\u202eyes\\u2066\\u061c"),
+    "line separators": ("a\u2028b\u2029c\x0b\x0c", "a\\u2028b\\u2029c\\x0b\\x0c"),
+    "invisible": ("n\u200b1\ufeff\U000e0041", "n\\u200b1\\ufeff\\U000e0041"),
+    "surrogate": ("job\udcff", "job\\udcff"),
+    "somebody else's mark": ("\x1b0123456789abcdef[31mred", "\\x1b0123456789abcdef[31mred"),
+}
+"""What job names, hosts' answers and greetings hold, and what people see of it."""
+
+
+@pytest.mark.parametrize(("text", "shown"), HOSTILE.values(), ids=list(HOSTILE))
+def test_texts_of_others_steer_no_terminal_and_our_colours_do(
+    monkeypatch: pytest.MonkeyPatch, text: str, shown: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    out, guarded = Terminal(), Terminal()
+    paint = Paint(out)
+    write(f"{paint('FAILED', RED)} {text} ü…✓", out)
+    assert out.getvalue() == f"\x1b[31mFAILED\x1b[0m {shown} ü…✓\n"
+    print(f"{paint('FAILED', RED)} {text}", file=cast("TextIO", Guarded(guarded)))
+    assert guarded.getvalue() == f"\x1b[31mFAILED\x1b[0m {shown}\n"
+    twice = Terminal()
+    write(f"{paint('ok', RED)} {text}", cast("TextIO", Guarded(twice)))
+    assert twice.getvalue() == f"\x1b[31mok\x1b[0m {shown}\n"
+    assert table([("NAME",), (text,)], 0)[1] == shown
+
+
+def test_texts_of_others_make_no_line_that_looks_like_ours() -> None:
+    forged = "gone\nlab: nothing changed on 4 hosts, all is as wanted (0.1 s)."
+    assert table([("NAME", "X"), (forged, "1")], 0)[1].startswith("gone\\nlab: nothing")
+    lines = [*fold_lines([("n1", forged)]), str(HostError("n1", forged))]
+    assert not [line for text in lines for line in text.splitlines() if line.startswith("lab:")]
+    out = Terminal()
+    line = StatusLine(out)
+    line.show(forged, time.monotonic())
+    line.end()
+    assert "\n" not in out.getvalue()
+
+
+def test_the_status_line_shows_nothing_that_steers() -> None:
+    out = Terminal()
+    line = StatusLine(out)
+    line.show("asking \x1b[2J\x9b", time.monotonic())
+    line.end()
+    assert "asking \\x1b[2J\\x9b" in out.getvalue()
+
+
+def test_standard_output_and_error_are_filtered_whoever_writes_to_them() -> None:
+    script = (
+        "import sys; from slurmfab.terminal import guard_output; guard_output(); guard_output(); print('\\x1b[2J');"
+        "sys.stderr.writelines(['\\x9b', '\\udcff']); print(sys.stdout.isatty()); raise ValueError('\\x1b]52;c;eA==')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.stdout == b"\\x1b[2J\nFalse\n"
+    assert b"\x1b" not in done.stderr
+    assert rb"\x9b\udcff" in done.stderr
+    assert rb"ValueError: \x1b]52;c;eA==" in done.stderr
