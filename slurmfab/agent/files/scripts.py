@@ -49,8 +49,12 @@ class Scripts(Resource):
         return {**state, DIRECTORY: ACCESS if self.files else None}
 
     def actual(self, context: Context) -> State:
-        """The same of the files on the host."""
-        directory = context.path(self.path)
+        """The same of the files on the host.
+
+        Raises:
+            ResourceFailed: something that is not a directory has its path.
+        """
+        directory = self.directory(context)
         state: Dict[str, object] = {name + " access": ACCESS for name, _ in self.files}
         for name in names(directory):
             path = os.path.join(directory, name)
@@ -70,9 +74,7 @@ class Scripts(Resource):
         Raises:
             ResourceFailed: something that is not a directory has its path.
         """
-        directory = context.path(self.path)
-        if os.path.lexists(directory) and (os.path.islink(directory) or not os.path.isdir(directory)):
-            raise ResourceFailed("%s is not a directory; move it away if a directory may take its place" % self.path)
+        directory = self.directory(context)
         wanted = dict(self.files)
         for name in set(names(directory)) - set(wanted):
             remove(os.path.join(directory, name))
@@ -92,6 +94,17 @@ class Scripts(Resource):
                 replace.put(path, text.encode("utf-8", "surrogateescape"), uid, gid, 0o755)
             elif name + " access" in differing:
                 replace.change_access(path, uid, gid, 0o755)
+
+    def directory(self, context: Context) -> str:
+        """The directory's path on the host; what a link leads to is somebody else's, and neither read nor changed.
+
+        Raises:
+            ResourceFailed: something that is not a directory has its path.
+        """
+        path = context.path(self.path)
+        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+            raise ResourceFailed("%s is not a directory; move it away if a directory may take its place" % self.path)
+        return path
 
 
 def access(context: Context, status: os.stat_result) -> str:

@@ -60,6 +60,11 @@ def test_a_directory_when_no_scripts_are_wanted_is_removed(context: Context, roo
 
 def test_scripts_when_their_directory_is_a_link_then_nothing_is_changed(context: Context, root: Path) -> None:
     (root / "etc/slurm").mkdir()
-    (root / PROLOG[1:]).symlink_to("/tmp")
-    outcome = apply(Scripts(PROLOG, TWO), context)
-    assert (outcome.status, "not a directory" in outcome.message) == (FAILED, True)
+    (root / "others").mkdir()
+    (root / "others/file").write_text("theirs")
+    (root / PROLOG[1:]).symlink_to(root / "others")
+    for context.dry_run in (True, False):
+        outcome = apply(Scripts(PROLOG, TWO), context)
+        assert (outcome.status, "not a directory" in outcome.message) == (FAILED, True)
+    assert outcome.changes == ()
+    assert [path.name for path in (root / "others").iterdir()] == ["file"]
