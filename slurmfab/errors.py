@@ -8,6 +8,7 @@
     |   +-- Unreachable             no SSH connection
     |   |   +-- HostKeyUnknown      its SSH host key is not in known_hosts or the lock
     |   |   +-- HostKeyChanged      its SSH host key differs from the pinned one
+    |   |   +-- HostKeyRevoked      its SSH host key is revoked
     |   |   +-- LoginRefused        sshd refused the login
     |   |   +-- ConnectionLost      the connection ended during the run
     |   +-- BecomeRefused           the user cannot become root with sudo
@@ -85,12 +86,15 @@ class HostKeyUnknown(Unreachable):
         key_type: such as `ssh-ed25519`.
         key: the public key in base64.
         fingerprint: `SHA256:…`, as OpenSSH prints it.
+        has_authority: whether known_hosts has a certificate authority for it, by which ssh(1) may trust it.
     """
 
-    def __init__(self, host: str, key_type: str, key: str, fingerprint: str) -> None:
+    def __init__(self, host: str, key_type: str, key: str, fingerprint: str, *, has_authority: bool = False) -> None:
+        self.note = "known_hosts has a certificate authority for it, but slurmfab cannot verify host certificates. "
+        self.note = self.note if has_authority else ""
         super().__init__(
             host,
-            f"its SSH host key is unknown: {key_type} {fingerprint}. "
+            f"its SSH host key is unknown: {key_type} {fingerprint}. {self.note}"
             f"Compare it with the one on the host's console, then accept it: {FAB} deploy --accept-new-host-keys.",
         )
         self.key_type = key_type
@@ -100,6 +104,26 @@ class HostKeyUnknown(Unreachable):
 
 class HostKeyChanged(Unreachable):
     """A host whose SSH host key differs from the pinned one."""
+
+
+class HostKeyRevoked(Unreachable):
+    """A host whose SSH host key is revoked; it is never accepted, not even if it is pinned.
+
+    Args:
+        host: the host's name.
+        key_type: such as `ssh-ed25519`.
+        fingerprint: `SHA256:…`, as OpenSSH prints it.
+        file: the file that revokes it.
+    """
+
+    def __init__(self, host: str, key_type: str, fingerprint: str, file: str) -> None:
+        super().__init__(
+            host,
+            f"its SSH host key is revoked: {key_type} {fingerprint}, by {file} (@revoked in known_hosts, or "
+            "RevokedHostKeys in ssh_config, which revokes all keys if its file cannot be read). Somebody else may have "
+            "this key, so it is never accepted. Make a new one on the host's console, and remove its host_keys from "
+            "the cluster's lock file.",
+        )
 
 
 class LoginRefused(Unreachable):

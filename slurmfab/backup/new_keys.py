@@ -14,7 +14,8 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import HostLock
 from slurmfab.ssh import route
 from slurmfab.ssh.fan_out import on_each
-from slurmfab.ssh.host_keys import HostKey, PinnedKey, changed_key_text, fingerprint
+from slurmfab.ssh.host_keys import PinnedKey, changed_key_text
+from slurmfab.ssh.known_hosts import HostKey, fingerprint
 from slurmfab.ssh.transport import SshTransport
 
 

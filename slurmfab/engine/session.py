@@ -24,7 +24,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.program_name import FAB
 from slurmfab.ssh import route
 from slurmfab.ssh.hidden_input import hidden_input
-from slurmfab.ssh.host_keys import PinnedKey, known_keys, spelled
+from slurmfab.ssh.host_keys import PinnedKey, known_host
 from slurmfab.ssh.transport import SshTransport
 from slurmfab.terminal import write
 
@@ -171,7 +171,7 @@ def select_hosts(cluster: Cluster, hosts: str, path: Path) -> tuple[str, ...]:
     return tuple(host for host in cluster.hosts if host in wanted)
 
 
-def trusted_keys(known: Inventory, host: str) -> dict[str, str]:
+def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
     """The host keys that are trusted for a host: those in the lock, or else those in known_hosts files.
 
     Args:
@@ -179,12 +179,11 @@ def trusted_keys(known: Inventory, host: str) -> dict[str, str]:
         host: the host's name.
 
     Returns:
-        The public keys in base64, by type, such as `ssh-ed25519`.
+        The public keys in base64, one or several by type, such as `ssh-ed25519`.
     """
     if host in known.lock.hosts and known.lock.hosts[host].host_keys:
-        return dict(known.lock.hosts[host].host_keys)
-    way = route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))
-    return known_keys({spelled(name, way.port) for name in (host, way.address)})
+        return {kind: (key,) for kind, key in known.lock.hosts[host].host_keys.items()}
+    return known_host(route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))).keys()
 
 
 def save_lock(known: Inventory) -> None:

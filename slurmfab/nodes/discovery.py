@@ -13,7 +13,8 @@ from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import Endpoint, expand_endpoints, fold
 from slurmfab.ssh.fan_out import on_each
-from slurmfab.ssh.host_keys import HostKey, PinnedKey, fingerprint, known_keys, spelled
+from slurmfab.ssh.host_keys import PinnedKey, known_host
+from slurmfab.ssh.known_hosts import HostKey, fingerprint
 from slurmfab.ssh.route import Route, to_host
 from slurmfab.ssh.transport import SshTransport
 
@@ -89,7 +90,7 @@ def discover(
     """
     endpoints = {text_of(one): one for one in expand_endpoints(hostlist)}
     routes = {text: route_to(text, endpoint, ssh) for text, endpoint in endpoints.items()}
-    policies = {text: policy(text, endpoints[text], way, accept_new=accept_new) for text, way in routes.items()}
+    policies = {text: policy(text, way, accept_new=accept_new) for text, way in routes.items()}
     transport = SshTransport(routes, policies, ask_password)
     try:
         facts, failed_hosts = introduce_all(transport, refuse, names)
@@ -200,17 +201,15 @@ def route_to(text: str, endpoint: Endpoint, ssh: Ssh) -> Route:
     return to_host(endpoint.address, options)
 
 
-def policy(text: str, endpoint: Endpoint, route: Route, *, accept_new: bool) -> PinnedKey:
+def policy(text: str, route: Route, *, accept_new: bool) -> PinnedKey:
     """The policy that pins the host keys in the user's and the system's known_hosts for an endpoint.
 
     Args:
         text: the endpoint as the user typed it, for messages.
-        endpoint: the same, parsed.
         route: the route to it, whose address and port ssh_config may have set.
         accept_new: whether to trust a key that is not in known_hosts.
     """
-    names = {spelled(endpoint.address, route.port), spelled(route.address, route.port)}
-    return PinnedKey(text, known_keys(names), accept_new=accept_new)
+    return PinnedKey(text, known_host(route).keys(), accept_new=accept_new)
 
 
 def refuse_unknown_keys(failed_hosts: Mapping[str, HostError]) -> None:
@@ -222,9 +221,10 @@ def refuse_unknown_keys(failed_hosts: Mapping[str, HostError]) -> None:
     unknown = [error for error in failed_hosts.values() if isinstance(error, HostKeyUnknown)]
     if unknown:
         keys = "\n".join(f"  {error.host}: {error.key_type} {error.fingerprint}" for error in unknown)
+        note = next((error.note for error in unknown if error.note), "")
         raise InputError(
-            f"These SSH host keys are not in known_hosts or the lock:\n{keys}\nCompare them with the hosts' consoles "
-            "(ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then add --accept-new-host-keys."
+            f"These SSH host keys are not in known_hosts or the lock:\n{keys}\n{note}Compare them with the hosts' "
+            "consoles (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub), then add --accept-new-host-keys."
         )
 
 

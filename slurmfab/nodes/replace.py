@@ -30,7 +30,8 @@ from slurmfab.plan.preflight import new_nodes
 from slurmfab.plan.preflight.hosts import unfit
 from slurmfab.program_name import FAB
 from slurmfab.ssh import route
-from slurmfab.ssh.host_keys import HostKey, PinnedKey, changed_key_text
+from slurmfab.ssh.host_keys import PinnedKey, changed_key_text
+from slurmfab.ssh.known_hosts import HostKey
 from slurmfab.ssh.transport import SshTransport
 from slurmfab.status import snapshot
 

@@ -15,7 +15,7 @@ import fabric
 import paramiko
 
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
-from slurmfab.ssh.host_keys import PinnedKey, known_keys, refused_types, spelled
+from slurmfab.ssh.host_keys import PinnedKey, known_host, refused_types
 from slurmfab.ssh.route import Route
 
 CONNECT_SECONDS = 10
@@ -81,6 +81,7 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
         connect_timeout=CONNECT_SECONDS,
         connect_kwargs=login(route, policy),
     )
+    policy.consult(route)
     connection.client.set_missing_host_key_policy(policy)
     limit = threading.Timer(OPEN_SECONDS, connection.client.close)
     limit.daemon = True
@@ -173,7 +174,7 @@ def without_delay(sock: Any, **arguments: Any) -> paramiko.Transport:
 
 def gateway_policy(route: Route) -> PinnedKey:
     """The host key check of a jump host: no lock has its key, so it must be in a known_hosts file."""
-    return PinnedKey(route.host, known_keys({spelled(route.host, route.port), spelled(route.address, route.port)}))
+    return PinnedKey(route.host, known_host(route).keys())
 
 
 def explained_gateway(error: HostError) -> Unreachable:
@@ -181,7 +182,7 @@ def explained_gateway(error: HostError) -> Unreachable:
     if isinstance(error, HostKeyUnknown):
         return Unreachable(
             error.host,
-            f"the jump host's SSH host key is unknown: {error.key_type} {error.fingerprint}. "
+            f"the jump host's SSH host key is unknown: {error.key_type} {error.fingerprint}. {error.note}"
             "Compare it with the one on its console, then log in there once with ssh, which adds it to "
             "~/.ssh/known_hosts.",
         )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import getpass
 import glob
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slurmfab.errors import InputError
+from slurmfab.ssh.known_hosts import GLOBAL_FILES, USER_FILES
 
 if TYPE_CHECKING:
     import paramiko
@@ -41,6 +43,9 @@ class Route:
         gateway: the route to its jump host; `None` for none.
         proxy_command: a local program to connect through (ssh_config(5), ProxyCommand); empty for none.
         become: whether to become root with sudo.
+        key_alias: its name in known_hosts, if that is another one (ssh_config(5), HostKeyAlias); empty for none.
+        known_hosts: known_hosts files.
+        revoked_keys: files of revoked host keys.
     """
 
     host: str
@@ -52,6 +57,9 @@ class Route:
     gateway: Route | None = None
     proxy_command: str = ""
     become: bool = False
+    key_alias: str = ""
+    known_hosts: tuple[str, ...] = (*USER_FILES, *GLOBAL_FILES)
+    revoked_keys: tuple[str, ...] = ()
 
 
 def to_hosts(cluster: Cluster, config: Config | None = None) -> dict[str, Route]:
@@ -85,6 +93,7 @@ def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None
         port=(endpoint and endpoint.port) or ssh.port or port_of(options),
         key=str(Path(ssh.key).expanduser()) if ssh.key else "",
         keys=keys_of(options),
+        **key_files(options, host),
         become=ssh.become == "sudo" and user != "root",
     )
     if gateway is None:
@@ -133,8 +142,31 @@ def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = (
         port=endpoint.port or port_of(options),
         key=str(Path(ssh.key).expanduser()) if ssh.key else "",
         keys=keys_of(options),
+        **key_files(options, endpoint.address),
         gateway=gateway_for(nearer, ssh, config, (*beyond, endpoint.address)),
     )
+
+
+def key_files(options: paramiko.SSHConfigDict, host: str) -> dict[str, Any]:
+    """The options of ssh_config about host keys, as fields of a route.
+
+    Args:
+        options: the options for the host.
+        host: its name, for `%h` and `%n`.
+    """
+    letters = {"%%": "%", "%d": str(Path.home()), "%u": getpass.getuser(), "%h": host, "%n": host}
+
+    def files(key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        named = words_of(f"{key} {options[key]}")[1:] if key in options else default
+        expanded = (re.sub("%[%duhn]", lambda letter: letters[letter[0]], name) for name in named)
+        return tuple(name for name in expanded if name.lower() != "none")
+
+    user_files, global_files = files("userknownhostsfile", USER_FILES), files("globalknownhostsfile", GLOBAL_FILES)
+    return {
+        "key_alias": str(options.get("hostkeyalias", "")),
+        "known_hosts": (*user_files, *global_files),
+        "revoked_keys": files("revokedhostkeys", ()),
+    }
 
 
 def port_of(options: paramiko.SSHConfigDict) -> int:

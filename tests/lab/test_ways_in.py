@@ -323,6 +323,62 @@ def test_names_that_only_ssh_config_knows_when_planned_then_all_that_it_says_is_
     assert used.exists()
 
 
+def reaches(hosts: DeployedLab, person: Person, host: str) -> bool:
+    """Whether ssh(1) itself logs in on a host with the ssh_config of the person."""
+    config = person.home / ".ssh/config"
+    argv = ["ssh", "-F", str(config), "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-i"]
+    words = [*argv, str(hosts.lab.ssh_key), host, "true"]
+    return subprocess.run(words, env=person.environment, capture_output=True, check=False).returncode == 0
+
+
+REFUSED = {
+    "@revoked": "its SSH host key is revoked: ssh-ed25519",
+    "RevokedHostKeys": "its SSH host key is revoked: ssh-ed25519",
+    "a missing file": "its SSH host key is revoked: ssh-ed25519",
+    "a negation": "its SSH host key is unknown: ssh-ed25519",
+    "an authority": "slurmfab cannot verify host certificates",
+}
+
+
+@pytest.mark.parametrize("how", ["a pattern", *REFUSED])
+def test_host_keys_that_files_of_ssh_revoke_or_exclude_then_are_believed_as_far_as_ssh_does(
+    hosts: DeployedLab,
+    person: Person,
+    trusted: None,  # noqa: ARG001
+    how: str,
+) -> None:
+    address, keys = hosts.lab.host("n1").address, hosts.lab.host("n1").host_keys
+    folder, prefix = person.home / ".ssh", address.rpartition(".")[0]
+    # What everybody may read says less than the user's own file, and is believed as far as it revokes.
+    person.has_seen(hosts.lab, "ctl", *(("n1",) if how not in ("a pattern", "a negation", "an authority") else ()))
+    names = {
+        "a pattern": f"{prefix}.?,{prefix}.??,{prefix}.???,!{prefix}.0",
+        "a negation": f"{prefix}.*,!{address}",
+        "an authority": f"@cert-authority {prefix}.*",
+        "@revoked": "@revoked *",
+        "RevokedHostKeys": "other",
+        "a missing file": "other",
+    }
+    (folder / "everybodys").write_text("".join(f"{names[how]} {kind} {key}\n" for kind, key in keys.items()))
+    revoked = keys.items() if how == "RevokedHostKeys" else ()
+    (folder / "revoked").write_text("".join(f"{kind} {key}\n" for kind, key in revoked))
+    revoked_keys = folder / ("nowhere" if how == "a missing file" else "revoked")
+    (folder / "config").write_text(
+        "".join(f"Host {name}\n  HostName {hosts.lab.host(name).address}\n" for name in ("ctl", "n1"))
+        + f"Host n1\n  RevokedHostKeys {revoked_keys}\n"
+        + f"Host *\n  User admin\n  UserKnownHostsFile {folder}/known_hosts\n"
+        + f"  GlobalKnownHostsFile {folder}/everybodys\n  IdentitiesOnly yes\n"
+    )
+    person.writes(f"cluster: ways\nssh: {by_key(hosts)}\ncontrollers: [ctl]\nnodes: [{{hosts: n1}}]\n")
+    done = person.slurmfab("plan")
+    refusal = REFUSED.get(how, "")
+    assert (done.returncode, reaches(hosts, person, "n1")) == ((3, False) if refusal else (SOMETHING_TO_DO, True)), (
+        words_of(done)
+    )
+    assert refusal in words_of(done)
+    assert reaches(hosts, person, "ctl")
+
+
 @dataclass(frozen=True)
 class Founded:
     """A first contact for which sudo's password was asked for once, while all processes were watched."""
@@ -380,3 +436,17 @@ def test_a_cluster_whose_sudo_asks_when_deployed_again_then_nothing_is_changed(
 ) -> None:
     done = founded.person.slurmfab("deploy", "--ask-sudo-password", stdin=password(hosts))
     assert (done.returncode, "nothing changed on 3 hosts" in words_of(done)) == (0, True)
+
+
+def test_a_key_that_the_lock_pins_when_it_is_revoked_then_the_host_is_left_out(
+    hosts: DeployedLab, founded: Founded
+) -> None:
+    (lock,) = founded.person.directory.rglob("*.lock.json")
+    key = hosts.lab.host("n1").host_keys["ssh-ed25519"]
+    assert key in lock.read_text()
+    (founded.person.home / ".ssh/known_hosts").write_text(f"@revoked * ssh-ed25519 {key}\n")
+    done = founded.person.slurmfab("plan", "--ask-sudo-password", stdin=password(hosts))
+    assert done.returncode == 3, words_of(done)
+    assert "n1: unreachable: its SSH host key is revoked" in words_of(done)
+    again = founded.person.slurmfab("replace-node", "n1", "--accept-new-host-keys")
+    assert (again.returncode, "its SSH host key is revoked" in words_of(again)) == (1, True)

@@ -47,8 +47,8 @@ def test_host_keys_in_the_lock_have_precedence_over_known_hosts(home: Path) -> N
     (home / ".ssh").mkdir()
     (home / ".ssh/known_hosts").write_text(f"10.0.0.2 ssh-ed25519 {OTHER}\n")
     locked = Inventory(cluster(), Lock(hosts={"n1": HostLock(host_keys={"ssh-ed25519": ED25519})}), PATH)
-    assert session.trusted_keys(locked, "n1") == {"ssh-ed25519": ED25519}
-    assert session.trusted_keys(Inventory(cluster(), Lock(), PATH), "n1") == {"ssh-ed25519": OTHER}
+    assert session.trusted_keys(locked, "n1") == {"ssh-ed25519": (ED25519,)}
+    assert session.trusted_keys(Inventory(cluster(), Lock(), PATH), "n1") == {"ssh-ed25519": (OTHER,)}
     assert session.trusted_keys(Inventory(cluster(), Lock(), PATH), "n2") == {}
 
 

@@ -188,3 +188,20 @@ def test_an_ssh_config_that_cannot_be_understood_is_told_with_its_name(tmp_path:
 )
 def test_a_proxy_command_stands_for_the_connection_unless_there_is_a_jump_host(said: str, command: str) -> None:
     assert to_host("n1", Ssh(), config=config(said)).proxy_command == command
+
+
+def test_ssh_config_says_which_files_hold_host_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    said = config(
+        "Host n1\n  HostKeyAlias cluster\n  UserKnownHostsFile ~/one '%d/t wo'\n  GlobalKnownHostsFile none\n"
+        "  RevokedHostKeys /etc/ssh/revoked.%h\nHost n2\n  GlobalKnownHostsFile /etc/ours\n"
+    )
+    way = to_host("n1", Ssh(), config=said)
+    assert way.key_alias == "cluster"
+    assert way.known_hosts == ("~/one", "/home/ann/t wo")
+    assert way.revoked_keys == ("/etc/ssh/revoked.n1",)
+    other = to_host("n2", Ssh(gateway="n1"), config=said)
+    assert other.known_hosts == ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ours")
+    assert other.revoked_keys == ()
+    assert other.gateway is not None
+    assert other.gateway.known_hosts == way.known_hosts
