@@ -16,6 +16,7 @@ from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.backup.archive import Backup
 from slurmfab.paths import MUNGE_KEY, SLURM_DIRECTORY
+from slurmfab.plan.directories import state_directory
 from slurmfab.plan.phases import database
 from slurmfab.plan.plan import PHASES, Phase
 from slurmfab.plan.plan_input import PlanInput
@@ -80,7 +81,7 @@ class RestorePhases:
         cluster, needed = plan_input.cluster, self.parts_of(plan_input, host)
         wanted: list[Resource] = []
         if parts.STATE in needed:
-            wanted.append(Directory(cluster.state_directory, "slurm", "slurm", 0o700))
+            wanted.append(state_directory(cluster.state_directory))
             wanted.append(RestoredState(cluster.state_directory, *self.staged(parts.STATE), self.stamp))
         if parts.DATABASE in needed and cluster.database:
             wanted.append(RestoredDatabase(cluster.database.name, *self.staged(parts.DATABASE)))

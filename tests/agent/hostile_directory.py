@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-OTHER = 4711
-"""UID of the other user, where the tests run as root; elsewhere everybody may write to the directory."""
+OTHER = 65534
+"""UID of the other user (nobody) where the tests run as root; elsewhere everybody may write to the directory."""
 
 ROUNDS = 300
 """How often a step is repeated while another thread exchanges names."""
@@ -60,10 +60,10 @@ def swapped(path: Path, target: Path) -> Iterator[None]:
         thread.join()
 
 
-def insist(step: Callable[[], object], refusals: tuple[type[Exception], ...]) -> int:
-    """Repeat a step `ROUNDS` times, and return how often it succeeded; refusals are expected."""
+def insist(step: Callable[[], object], refusals: tuple[type[Exception], ...], rounds: int = ROUNDS) -> int:
+    """Repeat a step, and return how often it succeeded; refusals are expected."""
     succeeded = 0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         try:
             step()
             succeeded += 1

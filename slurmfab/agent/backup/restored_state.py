@@ -12,6 +12,7 @@ from slurmfab.agent.backup.state import as_owner
 from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.replace import sync
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import Folder, make_or_enter, open_folder, open_parent, set_access
 from slurmfab.agent.identities.users_and_groups import gid_of, uid_of
 from slurmfab.agent.services.service import is_active
 
@@ -20,6 +21,10 @@ UNPACKED = ".slurmfab-restored"
 
 REPLACED_PREFIX = ".before-restore-"
 """Prefix of the directory that keeps the replaced state; slurmctld ignores it."""
+
+
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+"""Flags for a file that does not exist yet."""
 
 
 class RestoredState(Resource):
@@ -68,21 +73,20 @@ class RestoredState(Resource):
             shutil.rmtree(new, ignore_errors=True)
             os.mkdir(new, 0o700)
             try:
-                self.fill(context, new, file)
+                self.fill(new, file)
                 exchange(directory, os.path.join(directory, REPLACED_PREFIX + self.stamp))
             finally:
                 shutil.rmtree(new, ignore_errors=True)
         mark_done(context, self.staged, self.sha256)
 
-    def fill(self, context: Context, new: str, file: BinaryIO) -> None:
-        """Unpack the part into an empty directory, owned by the slurm user."""
+    def fill(self, new: str, file: BinaryIO) -> None:
+        """Unpack the part into an empty directory, as the slurm user, who owns the state directory."""
         for member, path in members(file):
             target = os.path.join(new, path)
             os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-            unpack(member, target)
+            with open(os.open(target, NEW_FILE, 0o600 | (member[0].mode & 0o100)), "wb") as made:
+                unpack(member, made)
         close_to_others(new)
-        if os.geteuid() == 0:
-            change_owner(new, uid_of(context, "slurm"), gid_of(context, "slurm"))
         os.sync()  # one sync for all: there can be many thousand job scripts
 
 
@@ -120,23 +124,57 @@ class RestoredFiles(Resource):
 
     def is_missing(self, context: Context, path: str) -> bool:
         """Whether a file of the backup has to be restored."""
-        return path not in self.but and not os.path.lexists(os.path.join(context.path(self.directory), path))
+        if path in self.but:
+            return False
+        try:
+            folder, name = open_parent(context.path("%s/%s" % (self.directory, path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        with folder:
+            return folder.find(name) is None
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Restore the missing files with their modes; the slurm user's files belong to it again, all others to root."""
-        directory = os.path.realpath(context.path(self.directory))
+        """Restore the missing files with their modes; the slurm user's files belong to it again, all others to root.
+
+        Raises:
+            ResourceFailed: a link or a file is in the way of a directory.
+        """
         slurm = uid_of(context, "slurm"), gid_of(context, "slurm")
-        with open(context.path(self.staged), "rb") as file:
+        with (
+            open(context.path(self.staged), "rb") as file,
+            open_folder(context.path(self.directory), True) as directory,
+        ):
             for member, path in members(file):
                 if self.is_missing(context, path):
-                    target = os.path.join(directory, path)
-                    os.makedirs(os.path.dirname(target), exist_ok=True)
-                    if os.path.realpath(target) != target:
-                        raise ResourceFailed("%s leads through a symbolic link; nothing is restored there" % target)
-                    unpack(member, target)
-                    if (member[0].uid, member[0].gid) == slurm:
-                        os.chown(target, *slurm)
-                    os.chmod(target, member[0].mode & 0o755)
+                    put_below(directory, path, member, slurm)
+
+
+def put_below(folder: Folder, path: str, member: Member, slurm: Tuple[int, int]) -> None:
+    """Restore a file below a directory.
+
+    Args:
+        folder: the directory.
+        path: of the file, relative to the directory; missing directories are made, links are not followed.
+        member: the file in the backup.
+        slurm: UID and GID of the slurm user.
+
+    Raises:
+        ResourceFailed: a link or a file is in the way of a directory.
+    """
+    first, _, rest = path.partition("/")
+    if not rest:
+        with open(os.open(first, NEW_FILE, 0o600, dir_fd=folder.descriptor), "wb") as made:
+            unpack(member, made)
+            is_slurms = (member[0].uid, member[0].gid) == slurm
+            set_access(made.fileno(), *(slurm if is_slurms else (-1, -1)), member[0].mode & 0o755)
+        return
+    try:
+        inner = make_or_enter(folder, first)
+    except NotADirectoryError:
+        message = "%s leads through a symbolic link or a file; nothing is restored there"
+        raise ResourceFailed(message % folder.place(path)) from None
+    with inner:
+        put_below(inner, rest, member, slurm)
 
 
 Member = Tuple[tarfile.TarInfo, tarfile.TarFile]
@@ -159,14 +197,12 @@ def members(file: BinaryIO) -> Iterator[Tuple[Member, str]]:
         raise ResourceFailed("the backup is damaged: %s" % error) from error
 
 
-def unpack(member: Member, target: str) -> None:
-    """Write a file of a tar to a new path, for its owner only."""
+def unpack(member: Member, target: BinaryIO) -> None:
+    """Write the content of a file of a tar to an open file."""
     info, tar = member
     content = tar.extractfile(info)
     assert content is not None, "it is a regular file"
-    mode = 0o600 | (info.mode & 0o100)
-    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
-        shutil.copyfileobj(content, file, 1 << 20)
+    shutil.copyfileobj(content, target, 1 << 20)
 
 
 def has_state(directory: str) -> bool:
@@ -181,19 +217,6 @@ def close_to_others(directory: str) -> None:
     """Remove all access for group and others from a directory and the directories below it."""
     for folder, _, _ in os.walk(directory):
         os.chmod(folder, 0o700)
-
-
-def change_owner(directory: str, uid: int, gid: int) -> None:
-    """Change the owner of a directory and everything below it.
-
-    Args:
-        directory: its path.
-        uid: the new owner.
-        gid: the new group.
-    """
-    for folder, _, files in os.walk(directory):
-        for path in (folder, *(os.path.join(folder, name) for name in files)):
-            os.chown(path, uid, gid, follow_symlinks=False)
 
 
 def exchange(directory: str, before: str) -> None:

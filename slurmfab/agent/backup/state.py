@@ -7,6 +7,7 @@ hash.N/job.ID. They are read before and after the list of jobs, so that every li
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Set
 from slurmfab.agent.backup.pieces import Sink, compressed
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
+from slurmfab.agent.core.safe_paths import MAX_LINKS, Folder, UnsafePath, open_folder, open_parent
 
 JOB_LIST = "job_state"
 SCRIPT_DIRECTORIES = re.compile(r"hash\.\d+(/|$)")
@@ -26,6 +28,9 @@ IGNORED = re.compile(r"(\.|heartbeat$|.*\.new$)")
 
 WRITTEN_SECONDS = 30.0
 """Time that slurmctld gets to write its newest job: usually 5 s (save_state thread), more on slow disks."""
+
+NO_GROUP = 65534
+"""The group to work with in a directory of another user whose group is root."""
 
 ENDED_STATES = (
     "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
@@ -49,9 +54,11 @@ def save_state(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
     Raises:
         ResourceFailed: there is no state, or slurmctld does not write it in time.
     """
-    directory = context.path(request["directory"])
-    if not os.path.isdir(directory):
-        raise ResourceFailed("there is no directory %s with slurmctld's state" % request["directory"])
+    try:
+        with open_folder(context.path(request["directory"])) as folder:
+            directory = folder.path
+    except (FileNotFoundError, NotADirectoryError):
+        raise ResourceFailed("there is no directory %s with slurmctld's state" % request["directory"]) from None
     known = known_jobs(context)
     seen: Set[str] = set()
     with as_owner(directory), compressed(sink) as file, tarfile.open(fileobj=file, mode="w|") as tar:
@@ -85,12 +92,40 @@ def save_files(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
     Returns:
         `files`: the number of saved files.
     """
-    directory = context.path(request["directory"])
     seen: Set[str] = set()
-    with compressed(sink) as file, tarfile.open(fileobj=file, mode="w|") as tar:
-        for name in files_below(directory, hidden=True):
-            add(tar, directory, name, seen, follow=True)
+    with compressed(sink) as file, tarfile.open(fileobj=file, mode="w|") as tar, contextlib.ExitStack() as stack:
+        try:
+            directory = stack.enter_context(open_folder(context.path(request["directory"])))
+        except FileNotFoundError:
+            return {"files": 0}
+        for path, folder, name in directory.walk():
+            with contextlib.suppress(OSError, ResourceFailed), followed(folder, name) as saved:
+                put(tar, path, saved)
+                seen.add(path)
     return {"files": len(seen)}
+
+
+def followed(folder: Folder, name: str, links: int = 0) -> BinaryIO:
+    """A file in a directory, open; for a link, the file that it leads to.
+
+    Args:
+        folder: the directory.
+        name: the name in it.
+        links: how many links led here.
+
+    Raises:
+        ResourceFailed: it is not a regular file, or the link is not root's.
+        OSError: it cannot be read.
+    """
+    status = folder.find(name)
+    if status is not None and stat.S_ISLNK(status.st_mode) and links < MAX_LINKS:
+        parent, last = open_parent(os.path.join(folder.path, folder.link(name)))
+        with parent:
+            return followed(parent, last, links + 1)
+    descriptor = folder.open(name)
+    if descriptor is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder.place(name))
+    return os.fdopen(descriptor, "rb")
 
 
 def known_jobs(context: Context) -> Optional[Dict[int, str]]:
@@ -119,7 +154,7 @@ def written_jobs(path: str, newest: int) -> Optional[BinaryIO]:
     deadline = time.monotonic() + WRITTEN_SECONDS
     while True:
         try:
-            file = open(path, "rb")  # noqa: SIM115 - handed on
+            file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
         except FileNotFoundError:
             if not newest:
                 return None
@@ -156,57 +191,61 @@ def job_id(file: BinaryIO) -> int:
 
 @contextlib.contextmanager
 def as_owner(directory: str) -> Iterator[None]:
-    """Access a directory as its owner if root may not read it: a file server may deny root any access."""
-    try:
-        os.listdir(directory)
-    except PermissionError:
-        status = os.stat(directory)
-        os.setegid(status.st_gid)
-        os.seteuid(status.st_uid)
-        try:
-            yield
-        finally:
-            os.seteuid(0)
-            os.setegid(0)
-    else:
-        yield
+    """Work in a directory as its owner, if that is not root.
 
+    So no link and no swap of names below it gives the owner more than the owner has anyway; and a file server may deny
+    root any access.
 
-def files_below(directory: str, hidden: bool = False) -> List[str]:
-    """Sorted paths of the files below a directory, relative to it.
-
-    Args:
-        directory: its path.
-        hidden: whether to include the names in `IGNORED`.
+    Raises:
+        UnsafePath: a link leads to the directory; or it is root's, and another user can replace it.
     """
+    with open_folder(directory) as folder:
+        owner, group, intruder = folder.status.st_uid, folder.status.st_gid, folder.intruder
+    if os.geteuid() != 0 or owner == 0:
+        if intruder and os.geteuid() == 0:
+            raise UnsafePath("%s belongs to root, and %s can replace it; see what it is" % (directory, intruder))
+        yield
+        return
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setegid(group or NO_GROUP)
+    os.seteuid(owner)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+def files_below(directory: str) -> List[str]:
+    """Sorted paths of the files below a directory, relative to it, without the names in `IGNORED`."""
     found = []
     for folder, folders, names in os.walk(directory):
-        if not hidden:
-            folders[:] = [name for name in folders if not IGNORED.match(name)]
-        wanted = [name for name in names if hidden or not IGNORED.match(name)]
+        folders[:] = [name for name in folders if not IGNORED.match(name)]
+        wanted = [name for name in names if not IGNORED.match(name)]
         found += [os.path.relpath(os.path.join(folder, name), directory) for name in wanted]
     return sorted(found)
 
 
-def add(tar: tarfile.TarFile, directory: str, name: str, seen: Set[str], follow: bool = False) -> None:
+def add(tar: tarfile.TarFile, directory: str, name: str, seen: Set[str]) -> None:
     """Add a regular file to a tar, if it still exists and was not added before.
 
     Args:
         tar: the tar.
         directory: the directory that is saved.
-        name: the file's path in it.
+        name: the file's path in it; one that slurmctld's user cannot read is not slurmctld's and left out.
         seen: paths already added; gets this one.
-        follow: whether to follow symbolic links.
     """
     if name in seen:
         return
-    flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    path = os.path.join(directory, name)
     try:
-        descriptor = os.open(os.path.join(directory, name), flags)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except PermissionError:
+        return
     except OSError:
-        if follow or not os.path.lexists(os.path.join(directory, name)):
-            return
-        if os.path.islink(os.path.join(directory, name)):
+        if os.path.islink(path) or not os.path.lexists(path):
             return
         raise
     with os.fdopen(descriptor, "rb") as file:

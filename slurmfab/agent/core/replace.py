@@ -7,9 +7,9 @@ own (`slurmfab.atomic_file`).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from contextlib import suppress
 from typing import List, Optional, Tuple
 
 from slurmfab.agent.core.resource import ResourceFailed
@@ -97,8 +97,13 @@ def put(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
     except (FileNotFoundError, NotADirectoryError):
         raise ResourceFailed("the directory %s is missing" % os.path.dirname(path)) from None
     with folder:
-        clear(folder, name)
-        exchange_in(folder, name, content, (uid, gid, mode))
+        put_in(folder, name, content, (uid, gid, mode))
+
+
+def put_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
+    """Write a file in an open directory in one step, with the errors of `put`."""
+    clear(folder, name)
+    exchange_in(folder, name, content, access)
 
 
 def exchange(path: str, content: bytes, uid: int = UNCHANGED, gid: int = UNCHANGED, mode: int = 0o600) -> None:
@@ -126,11 +131,10 @@ def exchange_in(folder: Folder, name: str, content: bytes, access: Access) -> No
     temporary = temporary_name(name, os.urandom(DIGITS // 2).hex())
     write_in(folder, temporary, content, access)
     try:
-        os.rename(temporary, name, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
-    except OSError as error:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder.descriptor)
-        raise at(error, folder.place(name)) from None
+        folder.rename(temporary, name)
+    except OSError:
+        folder.unlink(temporary)
+        raise
 
 
 def write(path: str, content: bytes, uid: int, gid: int, mode: int) -> None:
@@ -165,8 +169,7 @@ def write_in(folder: Folder, name: str, content: bytes, access: Access) -> None:
             set_access(file.fileno(), *access)
             os.fsync(file.fileno())
     except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder.descriptor)
+        folder.unlink(name)
         raise
 
 
@@ -182,8 +185,7 @@ def rename(old: str, new: str) -> None:
     """
     folder, name = open_parent(old)
     with folder:
-        target = os.path.basename(new)
-        os.rename(name, target, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+        folder.rename(name, os.path.basename(new))
 
 
 def unlink(path: str) -> None:
@@ -197,12 +199,7 @@ def unlink(path: str) -> None:
     except FileNotFoundError:
         return
     with folder:
-        try:
-            os.unlink(name, dir_fd=folder.descriptor)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise at(error, path) from None
+        folder.unlink(name)
 
 
 def sync(directory: str) -> None:
@@ -249,7 +246,7 @@ def remove_leftovers(directory: str, name: str) -> None:
 def clear(folder: Folder, name: str) -> None:
     """Remove the temporary files beside a file in an open directory."""
     for entry in leftovers_in(folder, name):
-        os.unlink(entry, dir_fd=folder.descriptor)
+        folder.unlink(entry)
 
 
 def change_access(path: str, uid: int, gid: int, mode: int) -> None:
@@ -271,20 +268,26 @@ def change_access(path: str, uid: int, gid: int, mode: int) -> None:
     """
     folder, name = open_parent(path)
     with folder:
-        descriptor = folder.open(name)
-        if descriptor is None:
-            raise FileNotFoundError(2, os.strerror(2), path)
-        with Opened(descriptor):
-            status = os.fstat(descriptor)
-            if not has_other_names(folder, status):
-                set_access(descriptor, uid, gid, mode)
-                return
-        if status.st_uid != uid:
-            message = "%s is one of %d names of a file of %s (hard links), so its owner stays; remove it: rm %s"
-            raise UnsafePath(message % (path, status.st_nlink, user(status.st_uid), path))
-        found = folder.read(name)
-        if found and found[0].st_uid == uid:
-            exchange_in(folder, name, found[1], (uid, gid, mode))
+        change_access_in(folder, name, (uid, gid, mode))
+
+
+def change_access_in(folder: Folder, name: str, access: Access) -> None:
+    """Set owner, group and permission bits of a file in an open directory, with the errors of `change_access`."""
+    descriptor = folder.open(name)
+    if descriptor is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder.place(name))
+    with Opened(descriptor):
+        status = os.fstat(descriptor)
+        if not has_other_names(folder, status):
+            set_access(descriptor, *access)
+            return
+    path = folder.place(name)
+    if status.st_uid != access[0]:
+        message = "%s is one of %d names of a file of %s (hard links), so its owner stays; remove it: rm %s"
+        raise UnsafePath(message % (path, status.st_nlink, user(status.st_uid), path))
+    found = folder.read(name)
+    if found and found[0].st_uid == access[0]:
+        exchange_in(folder, name, found[1], access)
 
 
 def has_other_names(folder: Folder, status: os.stat_result) -> bool:

@@ -15,7 +15,7 @@ import os
 import pwd
 import stat
 from contextlib import suppress
-from typing import List, Optional, Tuple
+from typing import Iterable, Iterator, List, Optional, Tuple
 
 from slurmfab.agent.core.resource import ResourceFailed
 
@@ -30,6 +30,9 @@ MAX_LINKS = 40
 
 MAX_BYTES = 16 * 1024 * 1024
 """The size up to which a file in a directory that others can change is read."""
+
+MAX_DEPTH = 100
+"""How deep directories may be nested where all files below one are listed or removed."""
 
 OTHERS_WRITE = 0o022
 
@@ -130,6 +133,90 @@ class Folder:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         with Opened(os.open(".", flags, dir_fd=self.descriptor)) as descriptor:
             set_access(descriptor, uid, gid, mode)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename something in it; a file with the new name is replaced.
+
+        Raises:
+            OSError: there is no such name, or the new one is a directory's.
+        """
+        try:
+            os.rename(old, new, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except OSError as error:
+            raise at(error, self.place(new)) from None
+
+    def unlink(self, name: str) -> None:
+        """Remove a file or a link in it, if there is one.
+
+        Raises:
+            OSError: it is a directory, or its file system is read-only.
+        """
+        try:
+            os.unlink(name, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise at(error, self.place(name)) from None
+
+    def walk(self, below: str = "", depth: int = 0) -> Iterator[Tuple[str, Folder, str]]:
+        """All files and links below it: the path relative to it, the open directory that it is in, and the name.
+
+        Args:
+            below: path that each result begins with, with a slash at the end.
+            depth: how many directories are open already.
+
+        Raises:
+            UnsafePath: directories are nested too deep.
+        """
+        if depth > MAX_DEPTH:
+            raise UnsafePath("%s is nested in more than %d directories" % (self.path, MAX_DEPTH))
+        for name in self.names():
+            status = self.find(name)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                with self.enter(name) as inner:
+                    yield from inner.walk("%s%s/" % (below, name), depth + 1)
+            elif status is not None:
+                yield below + name, self, name
+
+    def remove(self, name: str, depth: int = 0) -> None:
+        """Remove a file, a link, or a directory with everything in it, if there is such a name.
+
+        Args:
+            name: the name.
+            depth: how many directories are open already.
+
+        Raises:
+            UnsafePath: directories are nested too deep.
+            OSError: something cannot be removed.
+        """
+        status = self.find(name)
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            self.unlink(name)
+            return
+        if depth > MAX_DEPTH:
+            raise UnsafePath("%s is nested in more than %d directories" % (self.path, MAX_DEPTH))
+        with self.enter(name) as inner:
+            for one in inner.names():
+                inner.remove(one, depth + 1)
+        try:
+            os.rmdir(name, dir_fd=self.descriptor)
+        except OSError as error:
+            raise at(error, self.place(name)) from None
+
+    def has_mark(self, marks: Iterable[str]) -> bool:
+        """Whether a name in it shows what it is for.
+
+        Args:
+            marks: patterns of such names (fnmatch); names that another user than root and its owner made do not count.
+        """
+        from fnmatch import fnmatchcase  # seldom needed
+
+        for name in self.names():
+            if any(fnmatchcase(name, mark) for mark in marks):
+                status = self.find(name)
+                if status is not None and status.st_uid in (0, self.status.st_uid):
+                    return True
+        return False
 
     def open(self, name: str) -> Optional[int]:
         """Open a regular file for reading; `None` if there is no such name. Never blocks and follows no link.
@@ -272,7 +359,7 @@ def open_folder(path: str, make: bool = False) -> Folder:
 
 
 def make_or_enter(folder: Folder, name: str) -> Folder:
-    """Make a directory, or open the one that another process has made meanwhile."""
+    """Make a directory, or open the one that is there."""
     try:
         return folder.make(name)
     except FileExistsError:
@@ -291,6 +378,56 @@ def open_parent(path: str, make: bool = False) -> Tuple[Folder, str]:
     """
     directory, name = os.path.split(path)
     return open_folder(directory, make), name
+
+
+def open_itself(path: str, make: bool = False) -> Optional[Folder]:
+    """Open a directory that must not be reached by a link of its own name; `None` where nothing has this name.
+
+    Args:
+        path: absolute path.
+        make: whether to make it, and directories above it, where they are missing.
+
+    Raises:
+        ResourceFailed: it is a link, or something else that is not a directory.
+        OSError, UnsafePath: as for `open_folder`.
+    """
+    try:
+        folder, name = open_parent(path, make)
+    except FileNotFoundError:
+        return None
+    with folder:
+        try:
+            return make_or_enter(folder, name) if make else folder.enter(name)
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError:
+            status = folder.find(name)
+            is_link = status is not None and stat.S_ISLNK(status.st_mode)
+            what = " but a symbolic link; remove it" if is_link else "; move it away"
+            raise ResourceFailed("%s is not a directory%s if a directory may take its place" % (path, what)) from None
+
+
+def read_end(path: str, size: int) -> Optional[bytes]:
+    """The last bytes of a regular file, such as a log; `None` if there is no such file.
+
+    Args:
+        path: absolute path.
+        size: how many bytes at most.
+
+    Raises:
+        ResourceFailed, OSError: as for `Folder.open` and `open_folder`.
+    """
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return None
+    with folder:
+        descriptor = folder.open(name)
+    if descriptor is None:
+        return None
+    with open(descriptor, "rb") as file:
+        file.seek(max(0, os.fstat(descriptor).st_size - size))
+        return file.read(size)
 
 
 def is_roots(status: os.stat_result) -> bool:

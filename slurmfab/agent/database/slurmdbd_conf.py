@@ -67,9 +67,10 @@ class SlurmdbdConf(Resource):
     def actual(self, context: Context) -> State:
         """The same of the present file; empty if there is none."""
         path = context.path(PATH)
-        content, status = replace.read(path), replace.regular(path)
-        if content is None or status is None:
+        file = replace.find(path)
+        if file is None:
             return {}
+        status, content = file
         found = password_in(content)
         self.refuse_other_storage(content)
         return {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import stat
 from typing import ClassVar
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import open_parent
 
 
 class Absent(Resource):
@@ -44,15 +45,21 @@ class Absent(Resource):
             ResourceFailed: a directory has this path.
         """
         path = context.path(self.path)
-        if os.path.isdir(path) and not os.path.islink(path):
-            raise ResourceFailed("%s is a directory; only files are removed" % path)
-        left = replace.leftovers(path) if self.secret else []
-        return {"file": "present" if os.path.lexists(path) or left else None}
+        try:
+            folder, name = open_parent(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return {"file": None}
+        with folder:
+            status = folder.find(name)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                raise ResourceFailed("%s is a directory; only files are removed" % path)
+            left = replace.leftovers_in(folder, name) if self.secret else []
+            return {"file": "present" if status is not None or left else None}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Remove the file; for a secret also the copies that interrupted runs left beside it."""
-        path = context.path(self.path)
-        if self.secret:
-            replace.remove_leftovers(*os.path.split(path))
-        if os.path.lexists(path):
-            os.unlink(path)
+        folder, name = open_parent(context.path(self.path))
+        with folder:
+            if self.secret:
+                replace.clear(folder, name)
+            folder.unlink(name)

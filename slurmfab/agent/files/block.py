@@ -61,13 +61,16 @@ class Block(Resource):
             ResourceFailed: the markers are damaged.
         """
         path = context.path(self.path)
-        status = replace.regular(path)
+        found = replace.find(path)
         try:
-            lines = self.marked().replaced(self.lines(context), self.wanted(context)["content"] or "")
+            lines = self.marked().replaced(
+                split_lines(found[1] if found else b""), self.wanted(context)["content"] or ""
+            )
         except DamagedBlock as error:
             raise self.damaged(error) from None
-        if status:
-            replace.put(path, join_lines(lines), status.st_uid, status.st_gid, status.st_mode & 0o7777)
+        if found:
+            status = found[0]  # of the very file that was read; without set-user-ID, which belongs to no text
+            replace.put(path, join_lines(lines), status.st_uid, status.st_gid, status.st_mode & 0o777)
         else:
             uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
             replace.put(path, join_lines(lines), uid, gid, self.mode)

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import os
-from typing import ClassVar
+from typing import ClassVar, Mapping, Optional, Tuple
 
-from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import Folder, open_folder, open_parent
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
+
+ANYTHING = "*"
+"""As a mark: the path is used for one purpose only, so a directory there is the right one whatever is in it."""
+
+OF_FILE_SYSTEM = ("lost+found",)
+"""Names in a file system without files (mke2fs(8))."""
 
 
 class Directory(Resource):
     """A directory with this owner, group and mode; its content is not compared.
 
-    A symbolic link to a directory counts as a directory, because spool directories are often moved to larger disks.
+    A symbolic link of root to a directory counts as a directory, because spool directories are often moved to larger
+    disks; a link that another user made or can change is refused.
+
+    An existing directory with another owner, group or mode is changed only if it is empty, belongs to the wanted owner
+    already, or contains one of the marks; otherwise it is somebody else's and refused.
 
     Args:
         path: absolute path; missing directories above it are made with owner root and mode 0755.
         owner: user name.
         group: group name.
         mode: permission bits.
+        marks: patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
     """
 
     kind: ClassVar[str] = "directory"
@@ -27,6 +38,7 @@ class Directory(Resource):
     owner: str = "root"
     group: str = "root"
     mode: int = 0o755
+    marks: Tuple[str, ...] = (ANYTHING,)
 
     def name(self) -> str:
         """The path."""
@@ -40,20 +52,83 @@ class Directory(Resource):
         """Owner, group and mode of the directory on the host, empty where there is none.
 
         Raises:
-            ResourceFailed: something that is not a directory has this path.
+            ResourceFailed: the path is not a directory, leads through a link of another user, or is somebody else's.
+        """
+        folder = self.found(context)
+        if folder is None:
+            return {}
+        with folder:
+            found = access_of(context, folder.status, self.owner, self.group)
+            self.refuse_foreign(context, folder, found)
+            return found
+
+    def found(self, context: Context) -> Optional[Folder]:
+        """The directory, open; `None` where there is none.
+
+        Raises:
+            ResourceFailed: as for `actual`.
         """
         path = context.path(self.path)
-        if not os.path.lexists(path):
-            return {}
-        if not os.path.isdir(path):
-            raise ResourceFailed("%s is not a directory; move it away if a directory may take its place" % path)
-        return access_of(context, os.stat(path), self.owner, self.group)
+        try:
+            return open_folder(path)
+        except FileNotFoundError:
+            if not is_there(path):
+                return None
+        except NotADirectoryError:
+            pass
+        raise ResourceFailed("%s is not a directory; move it away if a directory may take its place" % path)
+
+    def refuse_foreign(self, context: Context, folder: Folder, found: Mapping[str, str]) -> None:
+        """Refuse to change a directory that is somebody else's.
+
+        Args:
+            context: the request's context.
+            folder: the directory.
+            found: its owner, group and mode.
+
+        Raises:
+            ResourceFailed: with the directory's content, and what to do.
+        """
+        if found == self.wanted(context) or (self.owner != "root" and found["owner"] == self.owner):
+            return
+        # Root's directories are given away only if their path or a file shows that they are meant.
+        is_dedicated = ANYTHING in self.marks and (self.owner == "root" or not folder.others)
+        names = [name for name in folder.names() if name not in OF_FILE_SYSTEM]
+        if not names or is_dedicated or folder.has_mark(mark for mark in self.marks if mark != ANYTHING):
+            return
+        raise ResourceFailed(
+            "%s seems to be in use for something else: it is %s:%s %s and contains %s. It would become %s:%s %04o, so "
+            "it is left as it is. Name another directory in the cluster file; or, if it is the right one, change it "
+            "yourself: chown %s:%s %s && chmod %04o %s"
+            % (folder.path, found["owner"], found["group"], found["mode"], listed(names), self.owner, self.group,
+               self.mode, self.owner, self.group, folder.path, self.mode, folder.path)
+        )  # fmt: skip
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Make the directory, or set its owner, group and mode.
 
         Raises:
-            ResourceFailed: the owner or the group does not exist.
+            ResourceFailed: the owner or the group does not exist; or the directory is somebody else's.
         """
-        path = os.path.realpath(context.path(self.path))
-        replace.make_directory(path, uid_of(context, self.owner), gid_of(context, self.group), self.mode)
+        uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
+        with open_folder(context.path(self.path), make=True) as folder:
+            # Compared again, because another user may have put another directory there meanwhile.
+            self.refuse_foreign(context, folder, access_of(context, folder.status, self.owner, self.group))
+            folder.set_access(uid, gid, self.mode)
+
+
+def is_there(path: str) -> bool:
+    """Whether a path has a name, such as that of a link to nowhere."""
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return False
+    with folder:
+        return folder.find(name) is not None
+
+
+def listed(names: list[str]) -> str:
+    """The first names of a directory, such as `a, b, c and 4 more`."""
+    shown = 3
+    more = " and %d more" % (len(names) - shown) if len(names) > shown else ""
+    return ", ".join(os.fsencode(name).decode("ascii", "backslashreplace") for name in names[:shown]) + more

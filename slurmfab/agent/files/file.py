@@ -8,7 +8,11 @@ from typing import Any, ClassVar
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, State
+from slurmfab.agent.core.safe_paths import open_parent
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
+
+OTHER_NAMES = "a file with other names (hard links) in a directory that other users can change"
+"""The content that reports show for such a file, which may be anybody's; it is replaced as a whole."""
 
 
 class File(Resource):
@@ -65,15 +69,22 @@ class File(Resource):
             ResourceFailed: something that is not a regular file has this path.
         """
         path = context.path(self.path)
-        content, status = replace.read(path), replace.regular(path)
-        if content is None or status is None:
+        try:
+            folder, name = open_parent(path)
+        except FileNotFoundError:
             return {}
-        return {
+        with folder:
+            found = folder.read(name)
+            if found is None:
+                return {}
+            status, content = found
             # Bytes that are not UTF-8 become surrogates, so equal text means equal bytes.
-            "content": content.decode("utf-8", "surrogateescape"),
-            **access_of(context, status, self.owner, self.group),
-            "leftovers": len(replace.leftovers(path)) or None if self.secret else None,
-        }
+            text = content.decode("utf-8", "surrogateescape")
+            return {
+                "content": OTHER_NAMES if replace.has_other_names(folder, status) else text,
+                **access_of(context, status, self.owner, self.group),
+                "leftovers": len(replace.leftovers_in(folder, name)) or None if self.secret else None,
+            }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Replace the file in one step, or only set its owner, group and mode.

@@ -7,6 +7,7 @@ import time
 from typing import ClassVar, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, State
+from slurmfab.agent.core.safe_paths import UnsafePath, open_folder
 
 THERE, GONE = "there", "gone"
 
@@ -59,7 +60,15 @@ class LeftFile(Resource):
     def place(self, context: Context) -> Tuple[str, Tuple[int, int]]:
         """The path of the file in the directory that exists, and UID and GID of the directory's owner."""
         directory = self.directory
-        while not os.path.isdir(context.path(directory)):
-            directory = os.path.dirname(directory)
-        status = os.stat(context.path(directory))
-        return context.path(os.path.join(directory, self.file)), (status.st_uid, status.st_gid)
+        while True:
+            try:
+                folder = open_folder(context.path(directory))
+            except (FileNotFoundError, NotADirectoryError):
+                directory = os.path.dirname(directory)
+            else:
+                break
+        with folder:
+            if not folder.status.st_uid and folder.intruder:
+                # Root itself would work below a directory that another user can exchange.
+                raise UnsafePath("%s belongs to root, and %s can replace it" % (folder.path, folder.intruder))
+            return os.path.join(folder.path, self.file), (folder.status.st_uid, folder.status.st_gid)

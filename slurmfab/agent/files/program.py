@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import ClassVar, Iterable, Tuple
 
 from slurmfab.agent.core import replace
-from slurmfab.agent.core.reading import read_bytes
-from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.resource import Context, Resource, State
+from slurmfab.agent.core.safe_paths import Folder, make_or_enter, open_itself, open_parent
 
 
 class Program(Resource):
@@ -33,11 +34,11 @@ class Program(Resource):
 
     def actual(self, context: Context) -> State:
         """The digest of the files on the host."""
-        directory = context.path(self.path)
-        if not os.path.isdir(directory):
+        folder = open_itself(context.path(self.path))
+        if folder is None:
             return {"program": None}
-        found = [(name, read_bytes(os.path.join(directory, name))) for name in names_below(directory)]
-        return {"program": digest(found)}
+        with folder:
+            return {"program": digest([(path, content_of(inner, name)) for path, inner, name in folder.walk()])}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Write the files, and remove others.
@@ -45,31 +46,45 @@ class Program(Resource):
         Raises:
             ResourceFailed: the directory is a symbolic link.
         """
-        directory = context.path(self.path)
-        if os.path.islink(directory):
-            raise ResourceFailed("%s is a symbolic link; remove it" % self.path)
-        wanted = dict(self.files)
-        for name in names_below(directory):
-            if name not in wanted:
-                os.unlink(os.path.join(directory, name))
+        path, wanted = context.path(self.path), dict(self.files)
         if not wanted:
-            import shutil  # slow to import, and seldom needed
+            folder, name = open_parent(path)
+            with folder:
+                folder.remove(name)
+            return
+        directory = open_itself(path, make=True)
+        assert directory is not None, "it was made"
+        with directory:
+            for below, inner, name in directory.walk():
+                if below not in wanted:
+                    inner.unlink(name)
+            for below, text in wanted.items():
+                put_below(directory, below, text.encode())
 
-            shutil.rmtree(directory, ignore_errors=True)
-        for name, text in wanted.items():
-            target = os.path.join(directory, name)
-            os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
-            if not os.path.exists(target) or read_bytes(target) != text.encode():
-                replace.put(target, text.encode(), os.geteuid(), os.getegid(), 0o644)
+
+def content_of(folder: Folder, name: str) -> bytes:
+    """The content of a file in a directory; empty for a link or a device, which is none of the program's files."""
+    status = folder.find(name)
+    found = folder.read(name) if status is not None and stat.S_ISREG(status.st_mode) else None
+    return found[1] if found else b""
 
 
-def names_below(directory: str) -> list[str]:
-    """The paths of the files below a directory, relative to it and sorted."""
-    return sorted(
-        os.path.relpath(os.path.join(folder, name), directory)
-        for folder, _, names in os.walk(directory)
-        for name in names
-    )
+def put_below(folder: Folder, path: str, content: bytes) -> None:
+    """Write a file below a directory, unless it has this content.
+
+    Args:
+        folder: the directory.
+        path: of the file, relative to the directory; missing directories are made.
+        content: the whole content.
+    """
+    first, _, rest = path.partition("/")
+    if rest:
+        with make_or_enter(folder, first) as inner:
+            put_below(inner, rest, content)
+        return
+    status = folder.find(first)
+    if status is None or replace.has_other_names(folder, status) or content_of(folder, first) != content:
+        replace.put_in(folder, first, content, (os.geteuid(), os.getegid(), 0o644))
 
 
 def digest(files: Iterable[Tuple[str, bytes]]) -> str:

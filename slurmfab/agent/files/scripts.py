@@ -7,8 +7,8 @@ import stat
 from typing import ClassVar, Dict, Tuple
 
 from slurmfab.agent.core import replace
-from slurmfab.agent.core.reading import names
-from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.resource import Context, Resource, State
+from slurmfab.agent.core.safe_paths import open_itself, open_parent
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
 
 ACCESS = "root:root 0755"
@@ -43,7 +43,11 @@ class Scripts(Resource):
 
     def wanted(self, context: Context) -> State:
         """Text and access of each script, and of the directory; `None` for other files in it."""
-        state: Dict[str, object] = dict.fromkeys(names(context.path(self.path)))
+        folder = open_itself(context.path(self.path))
+        state: Dict[str, object] = {}
+        if folder is not None:
+            with folder:
+                state.update(dict.fromkeys(folder.names()))
         state.update(self.files)
         state.update({name + " access": ACCESS for name, _ in self.files})
         return {**state, DIRECTORY: ACCESS if self.files else None}
@@ -52,21 +56,22 @@ class Scripts(Resource):
         """The same of the files on the host.
 
         Raises:
-            ResourceFailed: something that is not a directory has its path.
+            ResourceFailed: something that is not a directory has the path.
         """
-        directory = self.directory(context)
         state: Dict[str, object] = {name + " access": ACCESS for name, _ in self.files}
-        for name in names(directory):
-            path = os.path.join(directory, name)
-            status = os.lstat(path)
-            if not stat.S_ISREG(status.st_mode):
-                state[name] = OTHER
-                continue
-            state[name] = (replace.read(path) or b"").decode("utf-8", "surrogateescape")
-            state[name + " access"] = access(context, status)
-        is_there = os.path.lexists(directory)
-        state[DIRECTORY] = access(context, os.lstat(directory)) if is_there else None
-        return state
+        folder = open_itself(context.path(self.path))
+        if folder is None:
+            return {**state, DIRECTORY: None}
+        with folder:
+            for name in folder.names():
+                status = folder.find(name)
+                found = folder.read(name) if status is not None and stat.S_ISREG(status.st_mode) else None
+                if found is None or replace.has_other_names(folder, found[0]):
+                    state[name] = OTHER
+                    continue
+                state[name] = found[1].decode("utf-8", "surrogateescape")
+                state[name + " access"] = access(context, found[0])
+            return {**state, DIRECTORY: access(context, folder.status)}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the scripts, and remove all other files.
@@ -74,49 +79,29 @@ class Scripts(Resource):
         Raises:
             ResourceFailed: something that is not a directory has its path.
         """
-        directory = self.directory(context)
-        wanted = dict(self.files)
-        for name in set(names(directory)) - set(wanted):
-            remove(os.path.join(directory, name))
+        path, wanted = context.path(self.path), dict(self.files)
         if not wanted:
-            import shutil  # slow to import, and seldom needed
-
-            shutil.rmtree(directory, ignore_errors=True)
+            parent, name = open_parent(path)
+            with parent:
+                parent.remove(name)
             return
-        os.makedirs(directory, 0o755, exist_ok=True)
+        folder = open_itself(path, make=True)
+        assert folder is not None, "it was made"
         uid, gid = uid_of(context, "root"), gid_of(context, "root")
-        replace.make_directory(directory, uid, gid, 0o755)
-        for name, text in wanted.items():
-            path = os.path.join(directory, name)
-            if name in differing:
-                if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
-                    remove(path)
-                replace.put(path, text.encode("utf-8", "surrogateescape"), uid, gid, 0o755)
-            elif name + " access" in differing:
-                replace.change_access(path, uid, gid, 0o755)
-
-    def directory(self, context: Context) -> str:
-        """The directory's path on the host; what a link leads to is somebody else's, and neither read nor changed.
-
-        Raises:
-            ResourceFailed: something that is not a directory has its path.
-        """
-        path = context.path(self.path)
-        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
-            raise ResourceFailed("%s is not a directory; move it away if a directory may take its place" % self.path)
-        return path
+        with folder:
+            folder.set_access(uid, gid, 0o755)
+            for name in set(folder.names()) - set(wanted):
+                folder.remove(name)
+            for name, text in wanted.items():
+                if name in differing:
+                    status = folder.find(name)
+                    if status is not None and not stat.S_ISREG(status.st_mode):
+                        folder.remove(name)
+                    replace.put_in(folder, name, text.encode("utf-8", "surrogateescape"), (uid, gid, 0o755))
+                elif name + " access" in differing:
+                    replace.change_access_in(folder, name, (uid, gid, 0o755))
 
 
 def access(context: Context, status: os.stat_result) -> str:
     """Owner, group and permission bits of a file, such as `root:root 0755`."""
     return "%(owner)s:%(group)s %(mode)s" % access_of(context, status, "root", "root")
-
-
-def remove(path: str) -> None:
-    """Remove a file, a directory with its content, or a symbolic link but not its target."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        import shutil
-
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import stat
 from typing import ClassVar, Tuple
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import OTHERS_WRITE, Folder, UnsafePath, make_or_enter, open_folder, user
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of, user_name
 
-OTHERS_WRITE = 0o022
+KEY = "id_ed25519"
+"""The private key's name in `.ssh`."""
 
 
 class SshKey(Resource):
@@ -53,71 +54,83 @@ class SshKey(Resource):
         Raises:
             ResourceFailed: `.ssh` is not a directory, or a key is not a regular file.
         """
-        home, folder, key = self.paths(context)
-        state = {}
-        if os.path.lexists(home):
-            status = os.stat(home)
-            owner = user_name(context, status.st_uid, self.user)
-            is_safe = owner == self.user and not status.st_mode & OTHERS_WRITE
-            state["home"] = "safe, of %s" % self.user if is_safe else self.access(context, status)
-        if os.path.lexists(folder):
-            status = os.lstat(folder)
-            if not stat.S_ISDIR(status.st_mode):
-                raise ResourceFailed("%s/.ssh is not a directory; move it away" % self.home)
-            state[".ssh"] = self.access(context, status)
-        for part, path in (("private key", key), ("public key", key + ".pub")):
-            found = replace.regular(path)
-            if found is not None:
-                state[part] = self.access(context, found) if found.st_size else "empty"
+        try:
+            home = open_folder(context.path(self.home))
+        except FileNotFoundError:
+            return {}
+        with home:
+            owner = user_name(context, home.status.st_uid, self.user)
+            is_safe = owner == self.user and not home.status.st_mode & OTHERS_WRITE
+            state = {"home": "safe, of %s" % self.user if is_safe else self.access(context, home.status)}
+            try:
+                folder = home.enter(".ssh")
+            except FileNotFoundError:
+                return state
+            except NotADirectoryError:
+                raise ResourceFailed("%s/.ssh is not a directory; move it away" % self.home) from None
+            with folder:
+                state[".ssh"] = self.access(context, folder.status)
+                for part, name in (("private key", KEY), ("public key", KEY + ".pub")):
+                    found = folder.find(name)
+                    if found is not None:
+                        folder.require_regular(name, found)
+                        state[part] = self.access(context, found) if found.st_size else "empty"
         return state
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Make what is missing, and set owners and modes; ssh-keygen(1) makes the keys, as the user.
 
         Raises:
-            ResourceFailed: the user does not exist, or ssh-keygen fails.
+            ResourceFailed: the user does not exist, ssh-keygen fails, or a directory is somebody else's.
         """
-        home, folder, key = self.paths(context)
         account = (uid_of(context, self.user), gid_of(context, self.user))
-        if "home" in differing:
-            replace.make_directory(os.path.realpath(home), *account, 0o750)
-        if ".ssh" in differing:
-            replace.make_directory(folder, *account, 0o700)
-        private, public = replace.regular(key), replace.regular(key + ".pub")
-        if private is None or not private.st_size:
-            self.make(context, key, account)
-        else:
-            replace.change_access(key, *account, 0o600)
-            if public is None or not public.st_size:
-                fields = context.must(["ssh-keygen", "-y", "-P", "", "-f", key], account=account).split()
-                line = " ".join([*fields[:2], self.comment()]) + "\n"
-                replace.put(key + ".pub", line.encode(), *account, 0o644)
-            else:
-                replace.change_access(key + ".pub", *account, 0o644)
+        with open_folder(context.path(self.home), make=True) as home:
+            if "home" in differing:
+                refuse_foreign(home, account[0], (".ssh",))
+                home.set_access(*account, 0o750)
+            with make_or_enter(home, ".ssh") as folder:
+                if ".ssh" in differing:
+                    refuse_foreign(folder, account[0], (KEY, "authorized_keys", "known_hosts"))
+                    folder.set_access(*account, 0o700)
+                self.make_keys(context, folder, account)
 
-    def make(self, context: Context, key: str, account: Tuple[int, int]) -> None:
+    def make_keys(self, context: Context, folder: Folder, account: Tuple[int, int]) -> None:
+        """Make a missing key, and set owners and modes.
+
+        Args:
+            context: the request's context.
+            folder: `.ssh`.
+            account: UID and GID of the user.
+        """
+        private, public = folder.find(KEY), folder.find(KEY + ".pub")
+        if private is None or not private.st_size:
+            self.make(context, folder, account)
+            return
+        replace.change_access_in(folder, KEY, (*account, 0o600))
+        if public is None or not public.st_size:
+            argv = ["ssh-keygen", "-y", "-P", "", "-f", folder.place(KEY)]
+            line = " ".join([*context.must(argv, account=account).split()[:2], self.comment()]) + "\n"
+            replace.put_in(folder, KEY + ".pub", line.encode(), (*account, 0o644))
+        else:
+            replace.change_access_in(folder, KEY + ".pub", (*account, 0o644))
+
+    def make(self, context: Context, folder: Folder, account: Tuple[int, int]) -> None:
         """Make a key pair under temporary names and rename it, so that an interrupted run leaves no single key.
 
         Args:
             context: the request's context.
-            key: path of the private key.
+            folder: `.ssh`.
             account: UID and GID of the user.
         """
-        temporary = key + ".slurmfab"
-        for path in (temporary, temporary + ".pub", key + ".pub"):
-            if os.path.lexists(path):
-                os.unlink(path)
-        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.comment(), "-f", temporary]
+        temporary = KEY + ".slurmfab"
+        for name in (temporary, temporary + ".pub", KEY + ".pub"):
+            folder.unlink(name)
+        place = folder.place(temporary)
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.comment(), "-f", place]
         context.must(argv, account=account)
-        os.rename(temporary, key)
-        os.rename(temporary + ".pub", key + ".pub")
-        replace.change_access(key, *account, 0o600)
-        replace.change_access(key + ".pub", *account, 0o644)
-
-    def paths(self, context: Context) -> Tuple[str, str, str]:
-        """The paths of the home, `.ssh` and the private key."""
-        home = context.path(self.home)
-        return home, home + "/.ssh", home + "/.ssh/id_ed25519"
+        for end, mode in (("", 0o600), (".pub", 0o644)):
+            folder.rename(temporary + end, KEY + end)
+            replace.change_access_in(folder, KEY + end, (*account, mode))
 
     def comment(self) -> str:
         """The comment of the public key, such as `slurm@n1`."""
@@ -126,3 +139,21 @@ class SshKey(Resource):
     def access(self, context: Context, status: os.stat_result) -> str:
         """Mode, owner and group, such as `0700 slurm:slurm`."""
         return "%(mode)s %(owner)s:%(group)s" % access_of(context, status, self.user, self.user)
+
+
+def refuse_foreign(folder: Folder, uid: int, marks: Tuple[str, ...]) -> None:
+    """Refuse to give away a directory that another user can have put there.
+
+    Args:
+        folder: the directory.
+        uid: UID of the user who would get it.
+        marks: names, one of which shows what the directory is for.
+
+    Raises:
+        UnsafePath: it is somebody else's, and contains files but none of these names.
+    """
+    if folder.intruder and folder.status.st_uid != uid and folder.names() and not folder.has_mark(marks):
+        raise UnsafePath(
+            "%s belongs to %s, and %s can have put it there, so it is given to nobody; see what it is, and move it away"
+            % (folder.path, user(folder.status.st_uid), folder.intruder)
+        )

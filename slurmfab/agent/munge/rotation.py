@@ -132,7 +132,7 @@ class MungeKeySwitch(Resource):
         if "key" in differing:
             if digest(replace.read(place) or b"") != self.digest:
                 raise ResourceFailed("the new key beside %s is missing, so the old one stays" % self.path)
-            os.rename(place, path)
+            replace.rename(place, path)
         restart(context)
         replace.sync(os.path.dirname(path))
 

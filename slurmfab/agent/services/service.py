@@ -8,6 +8,7 @@ from typing import ClassVar, Dict, List, Optional, Sequence, Tuple
 
 from slurmfab.agent.core.reading import read_text
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import read_end
 from slurmfab.agent.services import systemctl
 
 PROPERTIES = (
@@ -40,6 +41,9 @@ POLL_SECONDS = 0.05
 
 RELOAD_SECONDS = 5.0
 """How long a reloaded daemon may take until its new main process runs."""
+
+LOG_BYTES = 1 << 20
+"""The size of the part of a daemon's log that is searched for errors."""
 
 TICK = 0.015
 """Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files get the time of a tick."""
@@ -209,10 +213,13 @@ class Service(Resource):
         """
         journal = context.run(["journalctl", "-u", self.unit, "-n", "5", "-o", "cat", "--no-pager"])
         lines = journal.stdout.decode(errors="replace").strip().splitlines()
-        if os.path.exists(log):
-            with open(log, "rb") as file:
-                file.seek(size if size <= os.path.getsize(log) else 0)
-                lines += error_lines(file.read().decode(errors="replace"))[-3:]
+        try:
+            now = os.path.getsize(log)
+            new = read_end(log, min(now - size if size <= now else now, LOG_BYTES))
+            lines += error_lines((new or b"").decode(errors="replace"))[-3:]
+        except (ResourceFailed, OSError) as error:
+            if os.path.lexists(log):
+                lines.append("%s cannot be read: %s" % (log, error))
         return list(dict.fromkeys(lines)) or ["it left no message; see: systemctl status %s" % self.unit]
 
 

@@ -8,7 +8,6 @@ the same text from 22.05 to 26.05).
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from typing import ClassVar, Dict, List, Optional, Tuple
@@ -16,6 +15,7 @@ from typing import ClassVar, Dict, List, Optional, Tuple
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import read_end
 from slurmfab.agent.nodes.states import NAMED_NODES, poll_intervals, records, short_name, state_of
 from slurmfab.agent.services.service import changed_at, is_active
 
@@ -177,12 +177,10 @@ def hash_complaints(log: str) -> Dict[str, float]:
 
 
 def tail(path: str) -> str:
-    """The last `LOG_BYTES` of a log; empty if there is no log."""
+    """The last `LOG_BYTES` of a log; empty if there is no log, or a link of another user in its place."""
     try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.path.getsize(path) - LOG_BYTES))
-            return file.read().decode(errors="replace")
-    except FileNotFoundError:
+        return (read_end(path, LOG_BYTES) or b"").decode(errors="replace")
+    except ResourceFailed:
         return ""
 
 

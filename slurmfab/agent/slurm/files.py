@@ -11,6 +11,7 @@ from slurmfab.agent.core import replace
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import open_folder
 from slurmfab.agent.identities.users_and_groups import group_name, user_name
 
 STAGING_PREFIX = ".slurmfab-"
@@ -62,11 +63,12 @@ class SlurmFiles(Resource):
         state: Dict[str, object] = {"leftovers": ",".join(self.leftovers(context)) or None}
         for name, _ in self.files:
             path = context.path("%s/%s" % (self.directory, name))
-            content, status = replace.read(path), replace.regular(path)
-            if content is None or status is None:
+            found = replace.find(path)
+            if found is None:
                 # A missing file is reported as one difference, not two.
                 state[name + " access"] = "root:root 0644"
                 continue
+            status, content = found
             state[name] = content.decode("utf-8", "surrogateescape")
             owner, group = user_name(context, status.st_uid, "root"), group_name(context, status.st_gid, "root")
             state[name + " access"] = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
@@ -82,10 +84,12 @@ class SlurmFiles(Resource):
         import tempfile
 
         directory = context.path(self.directory)
-        for name in self.leftovers(context):
-            shutil.rmtree(os.path.join(directory, name))
-        if not os.path.isdir(directory):
-            raise ResourceFailed("the directory %s is missing; is Slurm installed?" % self.directory)
+        try:
+            with open_folder(directory) as folder:
+                for name in self.leftovers(context):
+                    folder.remove(name)
+        except FileNotFoundError:
+            raise ResourceFailed("the directory %s is missing; is Slurm installed?" % self.directory) from None
         changing = sorted(
             (name for name, _ in self.files if name in differing), key=lambda name: (name == SLURM_CONF, name)
         )
@@ -100,9 +104,7 @@ class SlurmFiles(Resource):
             if changing:
                 self.parse_with_slurm(context, stage)
             for name in changing:
-                path = os.path.join(directory, name)
-                replace.regular(path)
-                os.rename(os.path.join(stage, name), path)
+                move(stage, directory, name)
         finally:
             shutil.rmtree(stage)
         for name, _ in self.files:
@@ -132,6 +134,24 @@ class SlurmFiles(Resource):
         directory = context.path(self.directory)
         staged = (name for name in names(directory) if name.startswith(STAGING_PREFIX))
         return [name for name in staged if os.path.isdir(os.path.join(directory, name))]
+
+
+def move(stage: str, directory: str, name: str) -> None:
+    """Rename a staged file to its place.
+
+    Args:
+        stage: the staging directory.
+        directory: the directory of Slurm's files.
+        name: the file's name.
+
+    Raises:
+        ResourceFailed: something that is not a regular file has its place.
+    """
+    with open_folder(stage) as staged, open_folder(directory) as folder:
+        status = folder.find(name)
+        if status is not None:
+            folder.require_regular(name, status)
+        os.rename(name, name, src_dir_fd=staged.descriptor, dst_dir_fd=folder.descriptor)
 
 
 def slurm_errors(output: str, stage: str, directory: str) -> str:

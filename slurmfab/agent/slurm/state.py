@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import ClassVar, Iterator, Optional, Tuple
 
-from slurmfab.agent.core.reading import read_text
+from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import UnsafePath, open_folder
 from slurmfab.agent.services.service import is_active
 
 COPY_SECONDS = 900.0
@@ -39,7 +40,7 @@ class SlurmState(Resource):
 
     def actual(self, context: Context) -> State:
         """How many files differ, judged by size and time of change, which the copy keeps."""
-        path, before = context.path(self.path), context.path(self.before)
+        path, before = self.places(context)
         differing = [name for name in files_below(before) if size_and_time(path, name) != size_and_time(before, name)]
         if not differing:
             return self.wanted(context)
@@ -51,16 +52,40 @@ class SlurmState(Resource):
         Raises:
             ResourceFailed: slurmctld runs, or the new directory belongs to another cluster.
         """
-        path, before = context.path(self.path), context.path(self.before)
-        ours, theirs = (read_text(os.path.join(place, "clustername")).strip() for place in (before, path))
+        path, before = self.places(context)
+        ours, theirs = (cluster_name(place) for place in (before, path))
         if theirs and theirs != ours:
             text = "%s holds the state of the cluster %s; set state_directory to an empty directory"
             raise ResourceFailed(text % (self.path, theirs))
         if is_active(context, "slurmctld"):
             raise ResourceFailed("the state cannot be copied while slurmctld runs. Stop it: systemctl stop slurmctld")
-        status = os.stat(path)
+        with open_folder(path) as folder:
+            status = folder.status
+            if folder.intruder and not status.st_uid:
+                raise UnsafePath("%s belongs to root, and %s can replace it; see what it is" % (path, folder.intruder))
         copy = ["cp", "--archive", "--", os.path.join(before, "."), path]
         context.must(copy, seconds=COPY_SECONDS, account=(status.st_uid, status.st_gid))
+
+    def places(self, context: Context) -> Tuple[str, str]:
+        """The paths of both directories without links; each is as given where there is no directory.
+
+        Raises:
+            UnsafePath: a link that is not root's leads to one of them.
+        """
+        found = []
+        for path in (context.path(self.path), context.path(self.before)):
+            try:
+                with open_folder(path) as folder:
+                    found.append(folder.path)
+            except (FileNotFoundError, NotADirectoryError):
+                found.append(path)
+        return found[0], found[1]
+
+
+def cluster_name(directory: str) -> str:
+    """The cluster whose state a directory holds, with its ID; empty if there is none."""
+    content = replace.read(os.path.join(directory, "clustername"))
+    return (content or b"").decode(errors="replace").strip()
 
 
 def files_below(directory: str) -> Iterator[str]:

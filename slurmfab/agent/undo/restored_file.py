@@ -7,6 +7,7 @@ from typing import Callable, ClassVar, Tuple
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import open_folder
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
 from slurmfab.agent.undo import undo_store
 
@@ -55,9 +56,10 @@ class Restored(Resource):
             ResourceFailed: something that is not a regular file has this path.
         """
         entry, path = self.entry(context), context.path(self.path)
-        content, status = replace.read(path), replace.regular(path)
-        if content is None or status is None:
+        found = replace.find(path)
+        if found is None:
             return {"file": None}
+        status, content = found
         shown = content.decode("utf-8", "surrogateescape")
         if entry["existed"] and self.is_hidden(context, entry):
             shown = "as kept" if content == self.content(context, entry) else "another"
@@ -75,11 +77,11 @@ class Restored(Resource):
         """
         entry, path = self.entry(context), context.path(self.path)
         if not entry["existed"]:
-            os.unlink(path)
+            replace.unlink(path)
             return
         uid, gid, mode = number(context, entry["owner"], uid_of), number(context, entry["group"], gid_of), entry["mode"]
         if "content" in differing:
-            os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+            open_folder(os.path.dirname(path), make=True).close()
             replace.put(path, self.content(context, entry), uid, gid, int(mode, 8))
         else:
             replace.change_access(path, uid, gid, int(mode, 8))

@@ -9,6 +9,7 @@ each line is true whenever a run is interrupted, and an incomplete last line bel
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -22,6 +23,7 @@ from slurmfab.agent.core import replace
 from slurmfab.agent.core.failure_reasons import reason
 from slurmfab.agent.core.reading import names, read_bytes, read_text
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed
+from slurmfab.agent.core.safe_paths import Folder, open_parent
 from slurmfab.agent.identities.users_and_groups import group_name, user_name
 from slurmfab.agent.services.service import ENABLED, RUNS, show
 
@@ -153,16 +155,18 @@ def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry
         ResourceFailed: the file is too large, or is being replaced by something else.
         OSError: the file cannot be read or copied.
     """
-    place = context.path(path)
     try:
-        status = os.lstat(place)
+        folder, name = open_parent(context.path(path))
     except FileNotFoundError:
         return {"path": path, "existed": False}
-    if not stat.S_ISREG(status.st_mode):
-        # Resources replace regular files only; something else is removed only where a file has to be absent.
-        other = "a symbolic link to %s" % os.readlink(place) if stat.S_ISLNK(status.st_mode) else "not a regular file"
-        return {"path": path, "existed": True, "other": other}
-    status, content = regular(place)
+    with folder:
+        status = folder.find(name)
+        if status is None:
+            return {"path": path, "existed": False}
+        if not stat.S_ISREG(status.st_mode):
+            # Resources replace regular files only; something else is removed only where a file has to be absent.
+            return {"path": path, "existed": True, "other": what_else(folder, name, status)}
+        status, content = regular(folder, name)
     replace.put(blob, content, status.st_uid, status.st_gid, status.st_mode & 0o777)
     replace.sync(os.path.dirname(blob))
     return {
@@ -176,21 +180,29 @@ def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry
     }
 
 
-def regular(place: str) -> Tuple[os.stat_result, bytes]:
+def what_else(folder: Folder, name: str, status: os.stat_result) -> str:
+    """What a name is that is not a regular file's, such as `a symbolic link to /etc/x`."""
+    if not stat.S_ISLNK(status.st_mode):
+        return "not a regular file"
+    return "a symbolic link to %s" % os.readlink(name, dir_fd=folder.descriptor)
+
+
+def regular(folder: Folder, name: str) -> Tuple[os.stat_result, bytes]:
     """Status and content of the same regular file, even if it is being replaced.
 
     Raises:
         ResourceFailed: it is not a regular file any more, or too large.
         OSError: it cannot be read.
     """
-    with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+    descriptor = folder.open(name)
+    if descriptor is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder.place(name))
+    with open(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ResourceFailed("%s has just been replaced by something that is not a regular file" % place)
         if status.st_size > MAX_FILE_BYTES:
             message = "%s has %d bytes, which is too large for the undo store, so it was not changed; check what it is"
-            raise ResourceFailed(message % (place, status.st_size))
-        return status, file.read()
+            raise ResourceFailed(message % (folder.place(name), status.st_size))
+        return status, file.read(MAX_FILE_BYTES)
 
 
 def is_private(status: os.stat_result) -> bool:
@@ -293,9 +305,17 @@ def file_answer(context: Context, run: str, entry: Entry) -> Entry:
     """The entry of a file in the answer of `read`."""
     copy = content_of(context, run, entry)
     content = None if entry.get("secret", True) else copy
-    same = copy is not None and copy == read_bytes(context.path(entry["path"]))
+    same = copy is not None and copy == present(context.path(entry["path"]))
     answer = {"owner": "", "group": "", "mode": "", "secret": False, **entry, "run": run, "content": None, "same": same}
     answer.pop("blob", None)
     with suppress(UnicodeDecodeError):
         answer["content"] = None if content is None else content.decode()
     return answer
+
+
+def present(path: str) -> bytes:
+    """The content of a file; empty if it cannot be read, or is not a regular file."""
+    try:
+        return replace.read(path) or b""
+    except (ResourceFailed, OSError):
+        return b""

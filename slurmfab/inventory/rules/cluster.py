@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab import hostlist
-from slurmfab.inventory.rules import accounting, database, gpu_checks, gres, people, slurm_conf
+from slurmfab.inventory.rules import accounting, database, directories, gpu_checks, gres, people, slurm_conf
 from slurmfab.inventory.values import is_address
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     ids_are_free_to_use,
     backups_are_outside_saved_directories,
     private_tmp_is_outside_its_directories,
+    *directories.RULES,
     *database.RULES,
     *accounting.RULES,
     *people.RULES,

@@ -6,7 +6,6 @@ import json
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.files.program import Program
 from slurmfab.agent.services.service import Service
@@ -21,6 +20,7 @@ from slurmfab.paths import (
     SLURMDBD_CONF,
     UNIT_FILES,
 )
+from slurmfab.plan.directories import backup_directory
 from slurmfab.plan.phases import programs
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.render import fill
@@ -50,7 +50,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         "settings": BACKUP_SETTINGS,
     }
     return (
-        Directory(backup.directory, mode=0o700),
+        backup_directory(backup.directory),
         Program(BACKUP_PROGRAM, programs.files("agent.backup.timed_backup", MODULES)),
         File(BACKUP_SETTINGS, settings(plan_input, backup, host)),
         *(File(path, fill(path.rpartition("/")[2], context)) for path in UNITS),

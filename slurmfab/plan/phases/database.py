@@ -6,12 +6,11 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.database.slurmdbd_conf import PATH, SlurmdbdConf
 from slurmfab.agent.database.storage import MARIADB_UNIT, Storage
 from slurmfab.agent.database.storage_login import StorageLogin
-from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.inventory.accounting import Database
-from slurmfab.paths import SLURM_LOGS
+from slurmfab.plan.directories import log_directory
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm import accounting
 
@@ -34,7 +33,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         runs = host in plan_input.facts and plan_input.facts[host].services.get("slurmdbd") == "active"
         return (Service("slurmdbd", running=False),) if runs else ()
     return (
-        Directory(SLURM_LOGS, "slurm", "slurm", 0o755),
+        log_directory(),
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
         Service("slurmdbd", watches=(PATH,)),
         Listening("slurmdbd", accounting.DBD_PORT, READY_SECONDS, accounting.LOG),

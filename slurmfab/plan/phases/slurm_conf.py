@@ -8,8 +8,9 @@ from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.slurm.files import SlurmFiles
 from slurmfab.agent.slurm.state import SlurmState
-from slurmfab.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.paths import SLURM_DIRECTORY, SLURM_SPOOL
 from slurmfab.plan.database_order import joins_accounting
+from slurmfab.plan.directories import log_directory, private_directory, state_directory
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.job_submit_script import SCRIPT
@@ -41,10 +42,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     node = host if plan_input.is_compute_node(host) else ""
     private = plan_input.cluster.private_tmp
     return (
-        Directory(SLURM_LOGS, "slurm", "slurm", 0o755),
-        *((Directory(state, "slurm", "slurm", 0o700),) if "controller" in roles else ()),
+        log_directory(),
+        *((state_directory(state),) if "controller" in roles else ()),
         *((Directory(SLURM_SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
-        *((Directory(private.base, "root", "root", 0o755),) if private and "compute" in roles else ()),
+        *((private_directory(private.base),) if private and "compute" in roles else ()),
         *((SlurmState(state, plan_input.state_before),) if is_primary and plan_input.moves_state else ()),
         *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and is_another(plan_input) else ()),
         *((submit_script(plan_input),) if "controller" in roles and plan_input.slurm_conf.explains_refusals else ()),
