@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import threading
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,8 @@ from support import (
 from slurmfab.agent.core.resource import Resource
 from slurmfab.engine import actor
 from slurmfab.engine.converge import compare_hosts, deploy, dry_run
+from slurmfab.engine.progress import Progress
+from slurmfab.engine.report import Step
 from slurmfab.engine.run import RunHooks
 from slurmfab.errors import DeployFailed, IdConflict, InputError
 from slurmfab.facts import Account, Gpu
@@ -209,21 +212,22 @@ def test_a_slurm_conf_that_relies_on_slurmdbd_is_left_when_slurmdbd_does_not_sta
 
 
 def test_a_comparison_is_in_the_order_of_the_plans_hosts_whoever_answers_first() -> None:
-    answered = threading.Event()
+    n2_is_done = threading.Event()
 
     class Late(FakeHosts):
-        """Hosts of which c1 answers a comparison after n2."""
+        """Hosts of which c1 answers a comparison after n2's answer was taken."""
 
         def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-            if host == "c1":
-                assert answered.wait(60)
-            found = list(super().outcomes(host, request))
+            assert host != "c1" or n2_is_done.wait(60)
+            return super().outcomes(host, request)
+
+    class Noting(Progress):
+        def host_done(self, host: str, step: Step | None = None) -> None:  # noqa: ARG002
             if host == "n2":
-                answered.set()
-            return found
+                n2_is_done.set()
 
     facts = facts_of(cluster(), prepared)
-    run = run_over(Late(facts), cluster())
+    run = run_over(Late(facts), cluster(), progress=Noting(io.StringIO(), quiet=True))
     steps = compare_hosts(run, make_plan(plan_input(cluster(), facts), HOSTS))
     assert tuple(dict.fromkeys(step.host for step in steps)) == HOSTS
 
