@@ -78,3 +78,12 @@ def test_a_session_without_a_lock_marks_nothing(path: str) -> None:
     lock.note_interruption()
     lock.note_release()
     assert not Path(path).exists()
+
+
+def test_a_lock_is_not_taken_behind_a_link(path: str, tmp_path: Path) -> None:
+    Path(path).parent.mkdir()
+    Path(path).symlink_to(tmp_path / "theirs")
+    (tmp_path / "theirs").write_text("keep")
+    with pytest.raises(OSError, match="symbolic links"):
+        Lock().take(path, "ann")
+    assert (tmp_path / "theirs").read_text() == "keep"

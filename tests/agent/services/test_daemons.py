@@ -76,6 +76,16 @@ def test_a_service_when_only_this_dry_run_would_change_its_file_is_reported_diff
         assert unit.staleness(context, shown) == "older conf, absent before its change"
 
 
+@pytest.mark.parametrize(("set_back", "counts"), [(0, True), (3600, False)])
+def test_a_change_in_the_future_does_not_count_since_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_back: float, counts: bool
+) -> None:
+    (tmp_path / "conf").touch()
+    now = time.time() - set_back
+    monkeypatch.setattr(service.time, "time", lambda: now)
+    assert (service.changed_at(str(tmp_path / "conf")) > 0) is counts
+
+
 class Systemd(Context):
     """A host on which every unit is active as soon as it is started, and on which some programs succeed."""
 
