@@ -197,14 +197,13 @@ def other_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iter
         chosen: numbers by key, such as `slurm.uid`.
         fact: facts of the host.
     """
-    uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
-    account, group = fact.accounts.get(user), fact.groups.get(user)
-    if account and account.uid != uid:
-        yield f"user {user} has UID {account.uid} there, but the cluster uses {uid}"
-    if group is not None and group != gid:
-        yield f"group {user} has GID {group} there, but the cluster uses {gid}"
-    if account and account.gid not in (gid, group):
-        yield f"user {user} has the primary GID {account.gid} there, but the cluster uses {gid}"
+    kinds = {
+        "uid": f"user {user} has UID",
+        "gid": f"group {user} has GID",
+        "primary gid": f"user {user} has the primary GID",
+    }
+    for kind, old, new in differing_numbers(user, chosen, fact):
+        yield f"{kinds[kind]} {old} there, but the cluster uses {new}"
 
 
 def move(user: str, chosen: Mapping[str, int], fact: HostFacts) -> str:
@@ -215,17 +214,29 @@ def move(user: str, chosen: Mapping[str, int], fact: HostFacts) -> str:
         chosen: numbers by key, such as `slurm.uid`.
         fact: facts of the host.
     """
+    return ", ".join(f"{kind} {old} -> {new}" for kind, old, new in differing_numbers(user, chosen, fact))
+
+
+def differing_numbers(user: str, chosen: Mapping[str, int], fact: HostFacts) -> Iterable[tuple[str, int, int]]:
+    """Yield the numbers of a user and its group on one host that differ from the chosen ones.
+
+    Args:
+        user: `slurm` or `munge`.
+        chosen: numbers by key, such as `slurm.uid`.
+        fact: facts of the host.
+
+    Returns:
+        What it is (`uid`, `gid` of the group, `primary gid` of the user if it is another one), the number on the host,
+        and the chosen number.
+    """
     uid, gid = chosen[f"{user}.uid"], chosen[f"{user}.gid"]
     account, group = fact.accounts.get(user), fact.groups.get(user)
-    return ", ".join(
-        f"{what} {old} -> {new}"
-        for what, old, new in (
-            ("uid", account.uid if account else None, uid),
-            ("gid", group, gid),
-            ("primary gid", account.gid if account and account.gid != group else None, gid),
-        )
-        if old not in (None, new)
-    )
+    if account and account.uid != uid:
+        yield "uid", account.uid, uid
+    if group is not None and group != gid:
+        yield "gid", group, gid
+    if account and account.gid not in (gid, group):
+        yield "primary gid", account.gid, gid
 
 
 def refuse_partial_move(
