@@ -17,7 +17,7 @@ from slurmfab.inventory.job_scripts import Scripts
 from slurmfab.inventory.loading import Inventory
 from slurmfab.plan.database_order import require_slurmdbd
 from slurmfab.plan.plan_input import PlanInput, pin
-from slurmfab.plan.preflight import judging
+from slurmfab.plan.preflight import judging, other_clusters
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,12 @@ def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool
     Raises:
         DeployFailed: the controller is excluded, or slurmdbd's host while the new slurm.conf depends on it.
         IdConflict: the hosts' UIDs and GIDs contradict each other.
-        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for.
+        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for, or a new host belongs to
+            another cluster.
     """
     inventory, approvals = run.inventory, run.options.approvals
     local = read_local_input(inventory, with_scripts=with_scripts)
+    other_clusters.refuse_in_use(inventory.cluster, inventory.lock, facts, approvals.allowed)
     for host, reason in judging.left_out(inventory.cluster, inventory.lock, facts, approvals.allowed).items():
         run.exclude(host, HostFailed(host, reason))
     run.require_controller()

@@ -84,7 +84,8 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         The facts of the hosts that answered, by name, in the order of `hosts`.
 
     Raises:
-        InputError: the ssh section cannot work for any host, as when the private key file is missing.
+        InputError: the ssh section cannot work for any host, as when the private key file is missing; or a new host
+            belongs to another cluster, and another one lacks python3.
         DeployFailed: the controller does not answer; nothing was changed on any host.
     """
     run.progress.begin("asking", hosts)
@@ -94,6 +95,8 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         for error in without_python.values():
             run.exclude(error.host, error)
     run.require_controller()
+    if run.remaining(without_python):
+        refuse_in_use(run, facts)
     # The controller comes first: a run changes other hosts only when it has the controller's lock, and a controller
     # without python3 has no agent that could take that lock.
     for group in ((run.controller,), hosts):
@@ -107,6 +110,18 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         del facts[host]
     run.require_controller()
     return {host: facts[host] for host in hosts if host in facts}
+
+
+def refuse_in_use(run: Run, facts: Mapping[str, HostFacts]) -> None:
+    """Refuse new hosts of another cluster before python3 is installed on others.
+
+    Raises:
+        InputError: there is such a host.
+    """
+    from slurmfab.plan.preflight import other_clusters  # hosts without python3 are rare
+
+    inventory, allowed = run.inventory, run.options.approvals.allowed
+    other_clusters.refuse_in_use(inventory.cluster, inventory.lock, facts, allowed)
 
 
 class CollectedFacts(NamedTuple):

@@ -198,7 +198,12 @@ LOST_LIMITS = "lost-limits"
 
 A deployment leaves such a node out; see `slurmfab.plan.preflight.cgroups`."""
 
-KNOWN = (*NAMES, LOST_LIMITS)
+HOST_IN_USE = "host-in-use"
+"""Another of its own kind: a host is taken from another cluster.
+
+A deployment refuses such hosts; see `slurmfab.plan.preflight.other_clusters`."""
+
+KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE)
 """The names that `--allow` takes."""
 
 

@@ -21,7 +21,7 @@ class ConnectionOptions:
         become: `sudo`, `none`, or empty for "sudo unless root logs in".
         gateway: jump host, empty for none.
         accept_new: whether unknown host keys are accepted.
-        name: the cluster's name, empty for `cluster`.
+        name: the cluster's name, empty for the host name of its controller.
     """
 
     user: str = ""

@@ -31,6 +31,7 @@ from slurmfab.munge import key_proof
 from slurmfab.munge.key_proof import Before
 from slurmfab.plan.phases.daemons import runs_slurmctld
 from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.preflight import other_clusters
 from slurmfab.program_name import FAB
 from slurmfab.ssh.fan_out import on_each
 
@@ -68,11 +69,13 @@ def rotate(run: Run) -> None:
 
     Raises:
         DeployFailed: the controller does not answer; nothing was changed.
+        InputError: a new host belongs to another cluster; nothing was changed.
         SlurmfabError: a host that answers cannot store the new key, so that no host has it; or the controller failed
             after the switch, so that the new key cannot be proved.
     """
     facts = gather(run, run.hosts, may_prepare=False)
     refuse_undeployed(run, facts)
+    other_clusters.refuse_in_use(run.inventory.cluster, run.inventory.lock, facts)
     require_claim(run)
     together(run, "locking", run.remaining(run.hosts), lambda host: request_apply(run, host, [], dry_run=False))
     plan_input = PlanInput(run.inventory.cluster, run.inventory.lock, facts)

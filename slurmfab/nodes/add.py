@@ -24,7 +24,7 @@ from slurmfab.inventory.edits import writing
 from slurmfab.inventory.loading import Inventory
 from slurmfab.nodes import bootstrap, discovery, membership
 from slurmfab.plan.plan import PHASES
-from slurmfab.plan.preflight import new_nodes
+from slurmfab.plan.preflight import new_nodes, other_clusters
 from slurmfab.ssh.fan_out import on_each
 
 
@@ -90,6 +90,7 @@ def discover(
         SlurmfabError: a host did not answer.
     """
     progress = output.progress()
+    ours = other_clusters.identity(known.cluster, known.lock, {})
     with progress.during("discovering", map(discovery.text_of, expand_endpoints(hosts))):
         return discovery.discover(
             hosts,
@@ -99,6 +100,7 @@ def discover(
             progress=progress.line,
             refuse=bootstrap.refuse_incomplete,
             names=requests.fact_selection(known, options.like or ""),
+            judge=lambda facts: other_clusters.refuse_others(ours, facts, options.approvals.allowed),
         )
 
 

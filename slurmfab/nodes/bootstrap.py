@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from slurmfab.engine import commands, session
@@ -13,12 +13,16 @@ from slurmfab.engine.run import RunOptions
 from slurmfab.engine.session import Output
 from slurmfab.engine.summary import after_new_nodes
 from slurmfab.errors import HostError, SlurmfabError
+from slurmfab.facts import HostFacts
 from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.impact.approvals import DeployOptions
 from slurmfab.inventory import fabfile, loading
 from slurmfab.inventory.connection_options import ConnectionOptions
 from slurmfab.inventory.loading import Inventory
-from slurmfab.nodes import discovery, membership
+from slurmfab.nodes import discovery, existing_cluster, membership
+from slurmfab.nodes.discovery import DiscoveredHost
+from slurmfab.nodes.existing_cluster import Founding
+from slurmfab.plan.preflight import other_clusters
 from slurmfab.program_name import FAB
 from slurmfab.terminal import write
 
@@ -37,7 +41,7 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
     """
     commands.refuse_wrong_options(options)
     path = loading.named_path(cluster)
-    known, discovered = make(path, options.hosts, connection_options, output)
+    known, discovered = make(path, options.hosts, connection_options, output, options.approvals.allowed)
     run_options, accept_new = RunOptions("deploy", options.approvals), connection_options.accept_new
     run = session.start(known, "", output, run_options, password=discovered.password, accept_new=accept_new)
     code = session.perform(run, output, commands.deploy_and_accept)
@@ -53,24 +57,25 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
 
 
 def make(
-    path: Path, hosts: str, connection_options: ConnectionOptions, output: Output
+    path: Path, hosts: str, connection_options: ConnectionOptions, output: Output, allowed: Collection[str] = ()
 ) -> tuple[Inventory, discovery.Discovery]:
     """Discover hosts, and write the cluster file and the lock for the hosts that answer.
 
     Args:
         path: path of the cluster file.
-        hosts: a Slurm hostlist; the first host becomes the controller.
+        hosts: a Slurm hostlist; the first host becomes the controller, unless the hosts form a cluster already.
         connection_options: how to reach the hosts.
         output: where to print.
+        allowed: names of disruptive changes that the user allows.
 
     Returns:
         The new cluster, and the discovered hosts.
 
     Raises:
-        SlurmfabError: the host that would be the controller did not answer; nothing was written.
+        SlurmfabError: a host belongs to another cluster, or the one that would be the controller did not answer.
     """
     ssh = membership.first_ssh(hosts, connection_options)
-    progress = output.progress()
+    progress, name = output.progress(), connection_options.name
     with progress.during("discovering", map(discovery.text_of, expand_endpoints(hosts))):
         discovered = discovery.discover(
             hosts,
@@ -79,17 +84,58 @@ def make(
             ask_password=output.asker(),
             progress=progress.line,
             refuse=lambda failed: refuse_without_controller(hosts, failed),
+            judge=lambda facts: judge(facts, {}, name, allowed),
         )
     for line in failures((), discovered.failed_hosts):
         progress.line(line)
-    known = membership.write_new_cluster(path, connection_options.name or "cluster", ssh, discovered.discovered_hosts)
-    progress.line(
-        f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
-    )
-    written = fabfile.provide(path)
-    if written:
-        progress.line(written)
+    founding, members = found(discovered.discovered_hosts, name, allowed)
+    known = membership.write_new_cluster(path, founding.name, ssh, members)
+    for line in filter(None, (founding.notice, wrote(path, known), fabfile.provide(path))):
+        progress.line(line)
     return known, discovered
+
+
+def wrote(path: Path, known: Inventory) -> str:
+    """What the new cluster file says, as a line."""
+    return f"Wrote {path}: {known.cluster.controller} is the controller, {fold(known.cluster.compute_nodes)} compute."
+
+
+def found(
+    hosts: Sequence[DiscoveredHost], name: str, allowed: Collection[str]
+) -> tuple[Founding, tuple[DiscoveredHost, ...]]:
+    """The cluster that first contact makes or goes on with, and its hosts, the controller first.
+
+    Args:
+        hosts: the hosts, in the order in which the user named them.
+        name: the ClusterName that the user wants; empty for the default.
+        allowed: names of disruptive changes that the user allows.
+
+    Raises:
+        InputError: a host belongs to another cluster, or this one has more than a new cluster file has.
+    """
+    facts = {one.name: one.facts for one in hosts}
+    founding = judge(facts, {one.name: one.address for one in hosts}, name, allowed)
+    existing_cluster.refuse_losing(founding, facts)
+    return founding, tuple(sorted(hosts, key=lambda one: one.name != founding.controller))
+
+
+def judge(
+    facts: Mapping[str, HostFacts], addresses: Mapping[str, str], name: str, allowed: Collection[str]
+) -> Founding:
+    """The cluster that first contact makes or goes on with, if its hosts belong to no other.
+
+    Args:
+        facts: the facts of the hosts that answered, in the order in which the user named them.
+        addresses: their addresses, as far as known.
+        name: the ClusterName that the user wants; empty for the default.
+        allowed: names of disruptive changes that the user allows.
+
+    Raises:
+        InputError: a host belongs to another cluster; nothing was changed.
+    """
+    founding = existing_cluster.choose(facts, addresses, name)
+    other_clusters.refuse_others(founding.identity, facts, allowed)
+    return founding
 
 
 def refuse_without_controller(hosts: str, failed: Mapping[str, HostError]) -> None:

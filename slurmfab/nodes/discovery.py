@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -73,8 +74,9 @@ def discover(
     progress: Callable[[str], None],
     refuse: Callable[[Mapping[str, HostError]], None],
     names: Mapping[str, tuple[str, ...]] = FACT_SELECTION,
+    judge: Callable[[Mapping[str, HostFacts]], object] = lambda _: None,
 ) -> Discovery:
-    """Connect to hosts that are not in a cluster file, and gather their facts.
+    """Connect to hosts that are in no cluster file, and gather their facts.
 
     Args:
         hostlist: a Slurm hostlist of names, addresses or `user@address:port`.
@@ -84,6 +86,7 @@ def discover(
         progress: prints a line of progress.
         refuse: gets the hosts that did not answer, with their errors; raises an error if the others are not enough.
         names: the users, groups, units and packages that the facts include.
+        judge: gets the facts of hosts with python3 before it is installed on others; raises an error to prevent that.
 
     Raises:
         InputError: the hostlist cannot be parsed, host keys are unknown and not accepted, or two hosts have one name.
@@ -91,18 +94,16 @@ def discover(
     endpoints = {text_of(one): one for one in expand_endpoints(hostlist)}
     routes = {text: route_to(text, endpoint, ssh) for text, endpoint in endpoints.items()}
     policies = {text: policy(text, way, accept_new=accept_new) for text, way in routes.items()}
-    transport = SshTransport(routes, policies, ask_password)
-    try:
-        facts, failed_hosts = introduce_all(transport, refuse, names)
+    with closing(SshTransport(routes, policies, ask_password)) as transport:
+        facts, failed_hosts = introduce_all(transport, refuse, names, judge)
         host_names = name_all({text: (endpoints[text], fact) for text, fact in facts.items()})
         discovered_hosts = tuple(
             discovered(host_names[text], endpoints[text], routes[text], one, transport, policies[text], ssh)
             for text, one in facts.items()
         )
-    finally:
-        transport.close()
-    for one in (one for text, one in zip(facts, discovered_hosts, strict=True) if not policies[text].pinned):
-        progress(f"{one.name}: accepted its host key {one.host_key.kind} {fingerprint(one.host_key.base64)}.")
+    for text, one in zip(facts, discovered_hosts, strict=True):
+        if not policies[text].pinned:
+            progress(f"{one.name}: accepted its host key {one.host_key.kind} {fingerprint(one.host_key.base64)}.")
     return Discovery(discovered_hosts, failed_hosts, transport.sudo.known)
 
 
@@ -110,33 +111,40 @@ def introduce_all(
     transport: SshTransport,
     refuse: Callable[[Mapping[str, HostError]], None],
     names: Mapping[str, tuple[str, ...]] = FACT_SELECTION,
+    judge: Callable[[Mapping[str, HostFacts]], object] = lambda _: None,
 ) -> tuple[dict[str, HostFacts], dict[str, HostError]]:
     """Gather the facts of all hosts of a transport; python3 is installed on hosts that lack it.
 
-    All connections are made first. So nothing is installed on any host if a host key is unknown, or if `refuse` stops.
+    All connections are made first, and hosts with python3 are asked first. So nothing is installed on any host if a
+    host key is unknown, or if `refuse` or `judge` stops.
 
     Args:
         transport: connects to the hosts.
         refuse: as for `discover`.
         names: as for `discover`.
+        judge: as for `discover`.
 
     Returns:
         The facts of the hosts that answered, and the errors of the others, both by host.
 
     Raises:
         InputError: host keys are unknown.
-        SlurmfabError: raised by `refuse`.
+        SlurmfabError: raised by `refuse` or `judge`.
     """
     failed_hosts = on_all(transport.routes, transport.connection)[1]
     refuse_unknown_keys(failed_hosts)
     refuse(failed_hosts)
     connected = [text for text in transport.routes if text not in failed_hosts]
-    facts, without_facts = on_all(connected, lambda text: introduce(transport, text, names))
-    failed_hosts = {
-        text: error for text in transport.routes if (error := failed_hosts.get(text) or without_facts.get(text))
-    }
+    facts, without_facts = on_all(connected, lambda text: ask_new(transport, text, names))
+    bare = [text for text, error in without_facts.items() if isinstance(error, PythonMissing)]
+    if bare and facts:
+        judge(facts)
+    more, without_python = on_all(bare, lambda text: introduce(transport, text, names))
+    facts |= more
+    errors = {**failed_hosts, **without_facts, **without_python}
+    failed_hosts = {text: errors[text] for text in transport.routes if text in errors and text not in facts}
     refuse(failed_hosts)
-    return facts, failed_hosts
+    return {text: facts[text] for text in connected if text in facts}, failed_hosts
 
 
 def on_all(hosts: Iterable[str], function: Callable[[str], Result]) -> tuple[dict[str, Result], dict[str, HostError]]:
@@ -176,10 +184,19 @@ def introduce(transport: SshTransport, text: str, names: Mapping[str, tuple[str,
         HostError: the host does not answer, or python3 cannot be installed.
     """
     try:
-        return ask_facts(transport, text, with_secrets=False, names=names, is_new=True)
+        return ask_new(transport, text, names)
     except PythonMissing:
         transport.install_python(text)
-        return ask_facts(transport, text, with_secrets=False, names=names, is_new=True)
+        return ask_new(transport, text, names)
+
+
+def ask_new(transport: SshTransport, text: str, names: Mapping[str, tuple[str, ...]]) -> HostFacts:
+    """Gather the facts of a host that is in no lock.
+
+    Raises:
+        HostError: the host does not answer, or lacks python3.
+    """
+    return ask_facts(transport, text, with_secrets=False, names=names, is_new=True)
 
 
 def text_of(endpoint: Endpoint) -> str:

@@ -26,7 +26,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import HostLock
 from slurmfab.nodes import add
 from slurmfab.nodes.discovery import introduce
-from slurmfab.plan.preflight import new_nodes
+from slurmfab.plan.preflight import new_nodes, other_clusters
 from slurmfab.plan.preflight.hosts import unfit
 from slurmfab.program_name import FAB
 from slurmfab.ssh import route
@@ -192,13 +192,16 @@ def refuse_unsuited(known: Inventory, host: str, machine: NewMachine, allowed: C
         allowed: names of the disruptive changes that the user allows.
 
     Raises:
+        InputError: the machine belongs to another cluster.
         SlurmfabError: the machine cannot be this node.
         IdConflict: a UID or GID of the cluster belongs to another user or group there.
     """
+    ours = other_clusters.identity(known.cluster, known.lock, {})
+    other_clusters.refuse_others(ours, {host: machine.facts}, allowed)
     reasons = unfit(known.cluster, {host: machine.facts})
     reason = reasons.get(host) or new_nodes.same_machine(known, host, machine.facts)
     is_same = machine.host_key in known.lock.hosts.get(host, HostLock()).host_keys.items()
-    reason = reason or ("" if is_same else new_nodes.at_work(machine.facts))
+    reason = reason or ("" if is_same else new_nodes.at_work(machine.facts, allowed))
     reason = reason or new_nodes.too_small(known.cluster, host, machine.facts)
     reason = reason or ("" if LOST_LIMITS in allowed else new_nodes.weaker_cgroups(known, host, machine.facts.cgroup))
     if reason:

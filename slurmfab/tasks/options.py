@@ -23,7 +23,7 @@ CONNECTION = {
     "become": "sudo or none (default: sudo, unless the login name is root)",
     "gateway": "jump host, as user@host:port",
     "accept_new_host_keys": "trust host keys that are not in known_hosts (at first contact)",
-    "name": "name of the new cluster (default: cluster)",
+    "name": "name of the new cluster (default: its controller's host name)",
 }
 APPROVALS = {
     "drain_first": "where a change would hurt jobs: drain those nodes, wait for the jobs, change, resume the nodes",

@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from conftest import SUITES, Stock
@@ -35,6 +36,7 @@ partitions:
   - {{PartitionName: some, Nodes: "n[1-2]"}}
 """
 MEMBERS = ("ctl", "n1", "n2", "n3")
+SOMETHING_TO_DO = 4
 LASTING_JOB = (
     "cd /tmp && sbatch --parsable {options} -o /dev/null --wrap"
     " 'srun sh -c \"until [ -e /tmp/finish ]; do sleep 0.1; done; echo done >/tmp/finished\"'"
@@ -263,6 +265,21 @@ def test_a_removed_host_when_one_looks_then_nothing_that_was_trusted_is_left(flu
         files = "/etc/hosts /etc/slurm/slurm.conf /etc/ssh/ssh_known_hosts /var/lib/slurm/home/.ssh/authorized_keys"
         # Keys are base64, in which any two characters may stand alone between slashes.
         assert flux.hosts.on(host, f"grep -E '(^|[ ,=@])n4([ ,]|$)' {files}", check=False) == ""
+
+
+@pytest.mark.usefixtures("story")
+def test_a_removed_host_when_it_is_in_the_file_of_another_cluster_then_it_can_join_that(
+    flux: Flux, tmp_path: Path
+) -> None:
+    person = Person.at(tmp_path)
+    person.has_seen(flux.hosts.lab, "n4")
+    key = flux.hosts.lab.ssh_key
+    person.writes(
+        f"cluster: bravo\nssh: {{user: root, key: {key}}}\naddresses: {{n4: {flux.address('n4')}}}\n"
+        "controllers: [n4]\nnodes: [{hosts: n4}]\n"
+    )
+    done = person.slurmfab("plan")
+    assert done.returncode == SOMETHING_TO_DO, words_of(done)
 
 
 @pytest.mark.usefixtures("story")

@@ -135,7 +135,8 @@ def test_hosts_that_were_met_then_have_a_cluster_file_and_a_lock_with_their_keys
     bare: DeployedLab, met: tuple[Person, subprocess.CompletedProcess[str]]
 ) -> None:
     founder, _ = met
-    assert "controllers: [ctl]" in founder.cluster_file.read_text()
+    text = founder.cluster_file.read_text()
+    assert ("cluster: ctl\n" in text, "controllers: [ctl]" in text) == (True, True)
     lock = json.loads((founder.cluster_file.parent / "cluster.lock.json").read_text())
     assert sorted(lock["hosts"]) == sorted(UP)
     for name in UP:

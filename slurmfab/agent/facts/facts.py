@@ -51,10 +51,6 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))
     accounts = read_accounts(root, users)
-    is_new, slurm_uid = bool(request.get("is_new")), accounts.get("slurm", {}).get("uid", 0)
-    use = slurm_use.read(root, request.get("state_directories", ()), slurm_uid, is_new=is_new)
-    # The file says which nodes belong to the cluster of a controller that is new to the deployer.
-    with_slurm_conf = request.get("with_slurm_conf") or (is_new and slurm_use.is_controller(hostname(), use["marks"]))
     return {
         **system(root),
         "addresses": network.addresses(),
@@ -68,8 +64,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
         "munge_key": munge_key(root) if request.get("with_munge_key") else "",
-        **slurm_files(root, bool(with_slurm_conf)),
-        "slurm_use": use,
+        **slurm(root, request, accounts),
         "services": services(root, tuple(request.get("services", ()))),
         "boot": boot(),
         "mail_program": mail_program(root),
@@ -116,6 +111,16 @@ def mail_program(root: str) -> str:
     """
     has_system = any(os.access(root + path, os.X_OK) for path in MAIL_SYSTEMS)
     return next((path for path in MAILERS if has_system and os.access(root + path, os.X_OK)), "")
+
+
+def slurm(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
+    """What Slurm this host has: its use by clusters, and the files that are asked for.
+
+    A controller that is new to the deployer sends its files unasked: they say which nodes its cluster has.
+    """
+    use = slurm_use.read(root, request, accounts)
+    is_new_controller = bool(request.get("is_new")) and slurm_use.is_controller(hostname(), use["marks"])
+    return {"slurm_use": use, **slurm_files(root, bool(request.get("with_slurm_conf")) or is_new_controller)}
 
 
 def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:

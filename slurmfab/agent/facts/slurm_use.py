@@ -24,19 +24,21 @@ NAME = re.compile(rb"[\w.-]{1,64}")
 STEP = re.compile(rb"slurmstepd: \[(\d+)[.+_]")
 
 
-def read(root: str, states: Sequence[str], slurm_uid: int, *, is_new: bool) -> Dict[str, Any]:
+def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
     """What this host has of clusters.
 
     Args:
         root: where the file system begins.
-        states: directories that may hold slurmctld's state, besides the usual ones.
-        slurm_uid: UID of the slurm user; 0 if there is none.
-        is_new: whether to look for processes, state and the munge key too; otherwise only for slurm.conf.
+        request: `is_new`: whether to look for processes, state and the munge key too, and not only for slurm.conf;
+            `state_directories`: where slurmctld's state may be, besides the usual places.
+        accounts: the users that are known here, by name.
 
     Returns:
         `marks`: `place`, `cluster` and `controllers` of each sign; `daemons`: names of Slurm's running daemons; `jobs`:
         ids of jobs with a running step; `munge_key`: the SHA-256 of the munge key, empty if there is none.
     """
+    is_new, states = bool(request.get("is_new")), request.get("state_directories", ())
+    slurm_uid = accounts.get("slurm", {}).get("uid", 0)
     found = [mark for path in CONFS for mark in conf_marks(root, path)][:1]
     daemons, jobs = set(), set()
     for pid, name in processes(slurm_uid) if is_new and not root else ():

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.facts import HostFacts
-from slurmfab.plan.preflight import accounts, configuration, gpu_checks, gres, hosts
+from slurmfab.plan.preflight import accounts, configuration, gpu_checks, gres, hosts, other_clusters
 from slurmfab.plan.preflight.cgroups import hosts_losing_limits
 
 if TYPE_CHECKING:
@@ -16,18 +16,22 @@ if TYPE_CHECKING:
 
 
 def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]) -> dict[str, str]:
-    """The hosts that cannot be deployed to, or would take limits from all others: names and reasons.
+    """The hosts that cannot be deployed to, that belong to another cluster now, or would take limits from all others.
 
     Args:
         cluster: the cluster file.
         lock: the lock before these facts.
         facts: the facts of the hosts that answered.
         allowed: names of disruptive changes that the user allows.
+
+    Returns:
+        Their names and the reasons.
     """
     return {
         **hosts_losing_limits(cluster, lock, facts, allowed),
         **gres.unfit(cluster, lock, facts),
         **hosts.unfit(cluster, facts),
+        **other_clusters.hosts_taken(cluster, lock, facts, allowed),
     }
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import Cgroup, HostFacts, weakest
-from slurmfab.impact.disruptive_changes import LOST_LIMITS
+from slurmfab.impact.disruptive_changes import HOST_IN_USE, LOST_LIMITS
+from slurmfab.plan.preflight import other_clusters
 from slurmfab.plan.preflight.cgroups import allow_hint, cgroups_of_others
 from slurmfab.plan.preflight.gres import wrong_gpus
+from slurmfab.plan.preflight.other_clusters import RUNNING
 from slurmfab.slurm import cgroups
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_lines import node_settings
@@ -31,8 +33,10 @@ def refuse_unsuited(
         allowed: names of disruptive changes that the user allows.
 
     Raises:
+        InputError: a host belongs to another cluster.
         SlurmfabError: with a line for each such host.
     """
+    other_clusters.refuse_others(other_clusters.identity(known.cluster, known.lock, {}), facts, allowed)
     reasons = {host: unsuited(known, grown, host, fact, allowed) for host, fact in facts.items()}
     found = [f"{host}: {reason}" for host, reason in reasons.items() if reason]
     if found:
@@ -42,7 +46,7 @@ def refuse_unsuited(
 def unsuited(known: Inventory, grown: Cluster, host: str, fact: HostFacts, allowed: Collection[str] = ()) -> str:
     """Why one host is refused; empty if it is not."""
     worse = "" if LOST_LIMITS in allowed else weaker_cgroups(known, host, fact.cgroup)
-    return same_machine(known, host, fact) or at_work(fact) or too_small(grown, host, fact) or worse
+    return same_machine(known, host, fact) or at_work(fact, allowed) or too_small(grown, host, fact) or worse
 
 
 def same_machine(known: Inventory, host: str, fact: HostFacts) -> str:
@@ -61,13 +65,13 @@ def same_machine(known: Inventory, host: str, fact: HostFacts) -> str:
     return ""
 
 
-def at_work(fact: HostFacts) -> str:
-    """Why the host seems to belong to a cluster; empty if it does not."""
-    if fact.services.get("slurmd") not in ("active", "activating", "reloading"):
+def at_work(fact: HostFacts, allowed: Collection[str] = ()) -> str:
+    """Why the host seems to be a node at work, of this cluster or of none that is known; empty if it does not."""
+    if fact.services.get("slurmd") not in RUNNING or HOST_IN_USE in allowed:
         return ""
     return (
         "slurmd runs there, so it is a node of some cluster, and its jobs would be lost. If it is not a node: "
-        "systemctl disable --now slurmd."
+        f"systemctl disable --now slurmd; to take it all the same: --allow {HOST_IN_USE}."
     )
 
 

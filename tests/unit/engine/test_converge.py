@@ -6,7 +6,7 @@ import dataclasses
 import io
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -28,11 +28,14 @@ from slurmfab.engine import actor
 from slurmfab.engine.converge import compare_hosts, deploy, dry_run
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Step
-from slurmfab.engine.run import RunHooks
+from slurmfab.engine.run import Run, RunHooks
 from slurmfab.errors import DeployFailed, IdConflict, InputError
-from slurmfab.facts import Account, Gpu
+from slurmfab.facts import Account, ClusterMark, Gpu, SlurmUse
+from slurmfab.impact.approvals import Approvals
 from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 from slurmfab.plan.plan import Phase, make_plan
+from slurmfab.plan.plan_input import pin
 
 HOSTS = ("c1", "n1", "n2")
 
@@ -297,6 +300,53 @@ def test_a_conflict_of_ids_stops_the_run_before_anything_is_compared_or_changed(
         deploy(run_over(hosts, cluster(), hooks=RunHooks(save_lock=kept.append)))
     assert {request["op"] for _, request in hosts.requests} == {"facts"}
     assert kept == []
+
+
+OTHERS = SlurmUse((ClusterMark("/etc/slurm/slurm.conf", "alpha", ("u1(10.9.0.1)",)),), ("slurmd",), (7,))
+
+
+@pytest.mark.parametrize("without_python", [set(), {"n2"}])
+@pytest.mark.parametrize("work", [deploy, dry_run])
+def test_a_new_host_of_another_cluster_stops_the_run_before_anything_is_compared_changed_or_saved(
+    work: Callable[[Run], object], without_python: set[str]
+) -> None:
+    saved: list[Inventory] = []
+    hosts = in_place(without_python=without_python)
+    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], slurm_use=OTHERS)
+    run = run_over(hosts, cluster(), hooks=RunHooks(save_lock=saved.append))
+    with pytest.raises(InputError, match=r"n1: it belongs to the cluster alpha(.|\n)*Nothing was changed"):
+        work(run)
+    assert {word for host in HOSTS for word in hosts.of(host)} == {"facts"}
+    assert (saved, hosts.installed, run.inventory.lock) == ([], [], Lock())
+
+
+def test_a_new_host_of_another_cluster_is_taken_where_that_is_allowed_by_name() -> None:
+    hosts = in_place()
+    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], slurm_use=OTHERS)
+    allowed = Approvals(allowed=frozenset({"host-in-use"}))
+    assert deploy(run_over(hosts, cluster(), approvals=allowed)).exit_code == 0
+    assert "compare" in hosts.of("n1")
+
+
+def test_only_hosts_that_are_new_to_the_lock_are_asked_what_they_are_used_for() -> None:
+    hosts = in_place()
+    run = run_over(hosts, cluster(), lock=pin(cluster(), Lock(), {"n1": hosts.facts["n1"]}))
+    deploy(run)
+    assert {host: request.get("is_new", False) for host, request in hosts.requests if request["op"] == "facts"} == {
+        "c1": True,
+        "n1": False,
+        "n2": True,
+    }
+
+
+def test_a_known_host_that_another_cluster_took_meanwhile_is_left_out_and_the_exit_code_is_3() -> None:
+    hosts = in_place()
+    lock = pin(cluster(), Lock(), hosts.facts)
+    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], slurm_use=OTHERS, services={"slurmd": "active"})
+    run = run_over(hosts, cluster(), lock=lock)
+    assert deploy(run).exit_code == 3
+    assert "it belongs to the cluster alpha" in lost_words(run.failed_hosts)["n1"]
+    assert hosts.of("n1") == ["facts"]
 
 
 def test_a_key_that_the_installed_slurm_refuses_stops_the_run_before_anything_is_compared() -> None:

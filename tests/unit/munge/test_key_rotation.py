@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from fake_slurm import FakeSlurm, job_line
 from support import MUNGE_KEY, cluster, facts_of, lost_words, prepared, run_over
 
 from slurmfab.engine.run import Run
-from slurmfab.errors import AnotherRun, DeployFailed, SlurmfabError
+from slurmfab.errors import AnotherRun, DeployFailed, InputError, SlurmfabError
+from slurmfab.facts import ClusterMark, SlurmUse
 from slurmfab.munge import key_proof, key_rotation
 from slurmfab.ssh.session import Line
 
@@ -125,6 +127,15 @@ def test_without_the_controller_nothing_starts() -> None:
     hosts = munged()
     del hosts.facts["c1"]
     with pytest.raises(DeployFailed):
+        rotated(hosts)
+    assert hosts.kinds() == []
+
+
+def test_a_host_that_is_new_and_of_another_cluster_keeps_its_key_and_so_do_all() -> None:
+    hosts = munged()
+    mark = ClusterMark("/etc/slurm/slurm.conf", "alpha", ("u1(10.9.0.1)",))
+    hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], slurm_use=SlurmUse((mark,), ("slurmd",)))
+    with pytest.raises(InputError, match="n1: it belongs to the cluster alpha"):
         rotated(hosts)
     assert hosts.kinds() == []
 

@@ -11,6 +11,7 @@ from slurmfab.engine import commands
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.session import Output
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.facts import ClusterMark, SlurmUse
 from slurmfab.impact.approvals import DeployOptions
 from slurmfab.inventory.connection_options import ConnectionOptions
 from slurmfab.nodes import bootstrap, discovery, membership
@@ -60,6 +61,59 @@ def test_first_contact_writes_a_fabfile_beside_the_clusters_files(
     bootstrap.make(Path("configs/cluster.yaml"), "c1,n1", ConnectionOptions(user="root"), Output())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["configs", "fabfile.py"]
     assert lines[-1] == "Wrote fabfile.py: `fab` works in that directory now."
+
+
+USED = SlurmUse((ClusterMark("/etc/slurm/slurm.conf", "alpha", ("c1(10.0.0.1)",)),), ("slurmd",))
+CONF = "ClusterName=alpha\nSlurmctldHost=c1(10.0.0.1)\nNodeName=n1\nPartitionName=main Nodes=ALL\n"
+
+
+def met(monkeypatch: pytest.MonkeyPatch, *names: str, **facts: object) -> list[str]:
+    """First contact with hosts of the cluster of c1, in this order; returns the lines that are printed."""
+    lines: list[str] = []
+    monkeypatch.setattr(Progress, "line", lambda _, line: lines.append(line))
+    addresses = {"c1": "10.0.0.1", "n1": "10.0.0.2", "n9": "10.0.0.9"}
+    hosts = tuple(
+        DiscoveredHost(name, addresses[name], "", host_facts(name, **facts), ("ssh-ed25519", name)) for name in names
+    )
+    monkeypatch.setattr(discovery, "discover", lambda *_, **__: discovery.Discovery(hosts, {}))
+    return lines
+
+
+def test_first_contact_with_a_cluster_in_another_order_goes_on_with_its_name_and_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = met(monkeypatch, "n1", "c1", slurm_use=USED, slurm_conf=CONF)
+    monkeypatch.chdir(tmp_path)
+    known, _ = bootstrap.make(Path("configs/cluster.yaml"), "n1,c1", ConnectionOptions(user="root"), Output())
+    assert (known.cluster.name, known.cluster.controllers, known.cluster.compute_nodes) == ("alpha", ("c1",), ("n1",))
+    assert "These hosts form the cluster alpha already; c1 is its controller." in lines
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("n9", "n1"), r"n\[1,9\]: it belongs to the cluster alpha, whose controller is c1"),
+        (("c1", "n9"), "It has what a new cluster file would not have: the node n1"),
+    ],
+)
+def test_first_contact_with_a_part_of_a_cluster_is_refused_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], words: str
+) -> None:
+    met(monkeypatch, *names, slurm_use=USED, slurm_conf=CONF)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=words):
+        bootstrap.make(Path("configs/cluster.yaml"), ",".join(names), ConnectionOptions(user="root"), Output())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_cluster_is_named_after_its_controller_unless_the_user_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met(monkeypatch, "c1", "n1")
+    monkeypatch.chdir(tmp_path)
+    known, _ = bootstrap.make(Path("one/cluster.yaml"), "c1,n1", ConnectionOptions(user="root"), Output())
+    named, _ = bootstrap.make(Path("two/cluster.yaml"), "c1,n1", ConnectionOptions(user="root", name="lab"), Output())
+    assert (known.cluster.name, named.cluster.name) == ("c1", "lab")
 
 
 def test_nodes_join_all_together_or_not_at_all() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support import host_facts
+from support import FakeHosts, host_facts
 
 from slurmfab.errors import HostKeyUnknown, InputError, Unreachable
+from slurmfab.facts import HostFacts
 from slurmfab.hostlist import expand_endpoints
 from slurmfab.inventory.cluster import Ssh
 from slurmfab.nodes.discovery import (
     DiscoveredHost,
     Discovery,
     discovered,
+    introduce_all,
     is_address,
     name_all,
     refuse_unknown_keys,
@@ -150,3 +153,30 @@ def test_a_host_without_any_address_is_refused() -> None:
 
 def test_a_printed_discovery_omits_the_password() -> None:
     assert "secret" not in repr(Discovery((Met("n1").discovered(),), {}, "secret"))
+
+
+@dataclass
+class Bare(FakeHosts):
+    """Hosts that are met for the first time, of which some lack python3."""
+
+    @property
+    def routes(self) -> dict[str, Route]:
+        return {host: Route(host, host, "root") for host in self.facts}
+
+    def connection(self, host: str) -> str:
+        return host
+
+
+def test_python3_is_installed_on_no_host_if_another_one_must_not_be_touched() -> None:
+    hosts = Bare({name: host_facts(name) for name in ("n1", "n2", "n3")}, without_python={"n1", "n3"})
+    judged: list[tuple[str, ...]] = []
+
+    def judge(facts: Mapping[str, HostFacts]) -> None:
+        judged.append(tuple(facts))
+        raise InputError("n2 is in use")
+
+    with pytest.raises(InputError, match="n2 is in use"):
+        introduce_all(hosts, lambda _: None, judge=judge)  # type: ignore[arg-type]
+    assert (judged, hosts.installed) == ([("n2",)], [])
+    facts, failed = introduce_all(hosts, lambda _: None)  # type: ignore[arg-type]
+    assert (list(facts), failed, sorted(hosts.installed)) == (["n1", "n2", "n3"], {}, ["n1", "n3"])
