@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,9 @@ from slurmfab.agent.nodes import registered
 from slurmfab.agent.nodes.registered import SlurmNodes
 from slurmfab.agent.nodes.states import NodeState, states_from
 from slurmfab.agent.services import service, systemctl
+from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
+from slurmfab.agent.services.timer import Timer
 from slurmfab.agent.slurm import files as slurm_files
 from slurmfab.agent.slurm.files import SlurmFiles
 
@@ -141,6 +144,74 @@ def test_a_service_when_systemd_has_an_older_unit_file_is_changed_after_systemd_
     assert host.programs == [*first, *enabled_and_restarted, "true x"]
 
 
+class Units(Context):
+    """A host on which systemd shows these properties of every unit; `programs` lists what was run."""
+
+    def __init__(self, root: Path, **shown: str) -> None:
+        super().__init__(str(root))
+        self.shown = "".join(f"{name}={value}\n" for name, value in shown.items())
+        self.programs: list[str] = []
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        if argv[1] != "show":
+            self.programs.append(" ".join(word for word in argv if word != "--quiet"))
+        return subprocess.CompletedProcess(argv, 0, self.shown.encode(), b"")
+
+
+@pytest.mark.parametrize(
+    ("shown", "problem"),
+    [
+        ({"LoadState": "masked"}, "slurmd is masked; if it may run: systemctl unmask slurmd"),
+        ({"LoadState": "loaded", "UnitFileState": "masked"}, "slurmd is masked"),
+        ({"LoadState": "not-found"}, "there is no unit slurmd on this host"),
+    ],
+)
+def test_a_service_that_cannot_start_is_told_and_nothing_is_run(
+    root: Path, shown: dict[str, str], problem: str
+) -> None:
+    host = Units(root, ActiveState="inactive", **shown)
+    with pytest.raises(ResourceFailed, match=problem):
+        Service("slurmd").converge(host, frozenset({"running"}))
+    assert host.programs == []
+
+
+def test_a_timer_is_restarted_after_systemd_has_read_its_files_again(root: Path) -> None:
+    host = Units(root, LoadState="loaded", ActiveState="active", UnitFileState="enabled", NeedDaemonReload="yes")
+    timer = Timer("slurmfab-backup")
+    assert timer.actual(host) == {"enabled": "yes", "running": "yes", service.LOADED: "older"}
+    timer.converge(host, frozenset({service.LOADED}))
+    units = "slurmfab-backup.timer"
+    assert host.programs == ["systemctl daemon-reload", f"systemctl enable {units}", f"systemctl restart {units}"]
+
+
+def test_a_timer_that_systemd_does_not_load_is_not_enabled(root: Path) -> None:
+    host = Units(root, LoadState="bad-setting")
+    with pytest.raises(ResourceFailed, match=r"systemd does not load slurmfab-backup\.timer"):
+        Timer("slurmfab-backup").converge(host, frozenset({"enabled"}))
+    assert host.programs == ["systemctl daemon-reload"]
+
+
+def test_a_daemon_that_has_ended_is_not_waited_for_and_its_last_errors_are_told(root: Path) -> None:
+    (root / "dbd.log").write_text("[1] error: old\n" * 9999 + "[2] error: no database\n[3] fatal: giving up\n")
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        daemon = Listening("slurmdbd", taken.getsockname()[1], 100_000, "/dbd.log")
+        assert daemon.actual(Units(root)) == {"listens": "no"}
+        with pytest.raises(ResourceFailed, match=r"slurmdbd has ended: error: old \| error: no database \| fatal"):
+            daemon.converge(Units(root, ActiveState="failed"), frozenset({"listens"}))
+        taken.listen()
+        assert daemon.actual(Units(root)) == {"listens": "yes"}
+        daemon.converge(Units(root, ActiveState="active"), frozenset({"listens"}))
+
+
+def test_a_daemon_that_does_not_listen_in_time_is_told_though_it_runs(root: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        daemon = Listening("slurmdbd", taken.getsockname()[1], 0, "/none.log")
+        with pytest.raises(ResourceFailed, match=r"does not answer after 0 s: no error in /none\.log"):
+            daemon.converge(Units(root, ActiveState="active"), frozenset({"listens"}))
+
+
 def test_a_log_when_searched_gives_its_errors() -> None:
     assert service.error_lines("debug: a\n[x] error: b\nfatal: c\n") == ["[x] error: b", "fatal: c"]
 
@@ -197,6 +268,49 @@ def test_a_new_slurm_conf_when_a_file_that_it_needs_cannot_be_replaced_is_not_in
         files.converge(Accepting(str(root)), frozenset(names))
     assert (folder / "slurm.conf").read_text() == "old\n"
     assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
+
+
+class Parsing(Context):
+    """A host with these Slurm programs, of which slurmd may refuse the files; `programs` lists what was run."""
+
+    def __init__(self, root: Path, *, has_slurmd: bool, refusal: str = "") -> None:
+        super().__init__(str(root))
+        self.refusal = refusal
+        self.programs: list[str] = []
+        (root / "usr/sbin").mkdir(parents=True)
+        (root / "etc/slurm").mkdir()
+        if has_slurmd:
+            (root / "usr/sbin/slurmd").touch()
+
+    def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        self.programs.append(" ".join(argv[:4]))
+        is_refused = argv[0] == "slurmd" and bool(self.refusal)
+        return subprocess.CompletedProcess(argv, int(is_refused), b"", self.refusal.encode())
+
+
+@pytest.mark.parametrize(
+    ("node", "has_slurmd", "parsers"),
+    [
+        ("n1", True, ["scontrol show hostnames x", "slurmd -G -N n1"]),
+        ("n1", False, ["scontrol show hostnames x"]),
+        ("", True, ["scontrol show hostnames x"]),
+    ],
+    ids=["node", "before its packages", "controller"],
+)
+def test_slurm_files_of_a_node_are_parsed_by_slurmd_too_which_reads_gres_conf(
+    root: Path, node: str, has_slurmd: bool, parsers: list[str]
+) -> None:
+    host = Parsing(root, has_slurmd=has_slurmd)
+    assert apply(SlurmFiles("/etc/slurm", FILES.files, node=node), host).status == "changed"
+    assert host.programs == parsers
+
+
+def test_slurm_files_that_slurmd_refuses_are_not_put_in_place(root: Path) -> None:
+    host = Parsing(root, has_slurmd=True, refusal="slurmd: fatal: can't stat gres.conf file /dev/nvidia3")
+    outcome = apply(SlurmFiles("/etc/slurm", FILES.files, node="n1"), host)
+    assert outcome.status == "failed"
+    assert "nothing was replaced: fatal: can't stat gres.conf file /dev/nvidia3. A device that" in outcome.message
+    assert list((root / "etc/slurm").iterdir()) == []
 
 
 def identity(path: Path) -> tuple[int, int]:
