@@ -6,10 +6,12 @@ pattern that all of it matches; unknown names are refused. The lock's entries ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import SchemaValidator, core_schema, to_json
 
 from slurmfab.errors import AgentFailed
 
@@ -17,6 +19,12 @@ STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 """For `__pydantic_config__` of a dataclass: types are not converted, and unknown names are refused."""
 
 ADVICE = "Is its python3 the distribution's? If it is, this is a bug; please report it."
+
+LINE = r"^[^\pC\p{Zl}\p{Zp}]*\z"
+"""Printable text of one line."""
+
+RUN = r"^[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}\z"
+"""The id of a run, as `slurmfab.agent.undo.undo_store` has it."""
 
 UNKNOWN = "this key is unknown"
 UNKNOWN_TYPES = ("unexpected_keyword_argument", "extra_forbidden")
@@ -44,7 +52,8 @@ Word = Annotated[str, pattern(r"[A-Za-z0-9@._+:~-]*", 255)]
 Phrase = Annotated[str, pattern(r"[^\pC\p{Zl}\p{Zp}]*", 4096)]
 """One line of printable text; may be empty."""
 
-Text = Annotated[str, Field(max_length=64 << 20)]
+MOST_TEXT = 64 << 20
+Text = Annotated[str, Field(max_length=MOST_TEXT)]
 """Text of any number of lines."""
 
 HostPath = Annotated[str, pattern(r"(?:/[^\pC\p{Zl}\p{Zp}:]*)?", 4096)]
@@ -80,6 +89,39 @@ Count = Annotated[int, Field(ge=0, le=1 << 40)]
 Seconds = Annotated[float, Field(ge=-(1 << 40), le=1 << 40)]
 
 
+def strict_object(
+    needed: Mapping[str, core_schema.CoreSchema], others: Mapping[str, core_schema.CoreSchema]
+) -> core_schema.CoreSchema:
+    """The schema of an object that stays a dict, which costs least where objects are many.
+
+    Args:
+        needed: the schema of each value that must be there.
+        others: those of values that may be there.
+    """
+    fields = {
+        name: core_schema.typed_dict_field(one, required=name in needed) for name, one in {**needed, **others}.items()
+    }
+    return core_schema.typed_dict_schema(fields, extra_behavior="forbid", config=core_schema.CoreConfig(strict=True))
+
+
+def checked_object(host: str, model: SchemaValidator, value: Any, what: str) -> Any:
+    """The same as `checked` for a model that `strict_object` describes.
+
+    Args:
+        host: the host that answered, for the error.
+        model: the adapter of the model.
+        value: the JSON value.
+        what: what the value is, for the error, such as `outcome`.
+
+    Raises:
+        AgentFailed: the value is not what the model says.
+    """
+    try:
+        return model.validate_python(value)
+    except ValidationError as error:
+        raise AgentFailed(host, f"its {what} was refused: {mistake(error)}. {ADVICE}") from None
+
+
 def checked(host: str, model: TypeAdapter[Model], value: Any, what: str) -> Model:
     """A value of an agent's answer, after its model has found nothing wrong with it.
 
@@ -108,3 +150,67 @@ def mistake(error: ValidationError) -> str:
     return (
         f"{name if name.isprintable() else ascii(name)}: {UNKNOWN if first['type'] in UNKNOWN_TYPES else first['msg']}"
     )
+
+
+def values(name: str) -> SchemaValidator | None:
+    """The model of a value in an agent's answer, by the value's name; `None` for one with a model elsewhere.
+
+    Facts have theirs in `slurmfab.facts`, outcomes in `slurmfab.engine.report`.
+    """
+    return _validator(name) if name in _schemas() else None
+
+
+@cache
+def _validator(name: str) -> SchemaValidator:
+    return SchemaValidator(_schemas()[name], core_schema.CoreConfig(strict=True))
+
+
+_TEXT, _FLAG = core_schema.str_schema(max_length=MOST_TEXT), core_schema.bool_schema()
+_LINE = core_schema.str_schema(pattern=LINE, max_length=65536)
+_COUNT = core_schema.int_schema(ge=0, le=1 << 40)
+_SECONDS = core_schema.float_schema(ge=0, allow_inf_nan=False)
+_LINES, _TABLE = core_schema.list_schema(_LINE), core_schema.dict_schema(_LINE, _TEXT)
+_ROWS = core_schema.list_schema(core_schema.list_schema(_TEXT))
+_RUN = core_schema.str_schema(pattern=RUN, max_length=100)
+
+
+@cache
+def _schemas() -> dict[str, core_schema.CoreSchema]:
+    """The schemas of answers, by the names of their values in `slurmfab.agent.main`."""
+    numbers = core_schema.nullable_schema(core_schema.list_schema(_COUNT))
+    present = {"next_job_id": _COUNT, "state_files": _COUNT, "is_running": _FLAG, "newest_job": _COUNT}
+    return {
+        "accounts": _accounts(),
+        "backup": strict_object({"is_done": _FLAG}, present),
+        "bundle": strict_object({}, {"lacking": _LINES}),
+        "collected": strict_object({"index": _TEXT}, {}),
+        "file": _LINE,
+        "job_processes": strict_object({"steps": _LINES, "hung": _LINES}, {}),
+        "kept": _kept(),
+        "lock": strict_object({"idle": core_schema.nullable_schema(_SECONDS)}, {}),
+        "munge": strict_object({"made": _LINE, "trouble": _TEXT, "decoded": _LINES}, {}),
+        "node_health": strict_object({"causes": _LINES}, {}),
+        "node_jobs": strict_object({"pending": core_schema.list_schema(_TABLE), "reservations": _TABLE}, {}),
+        "saved": strict_object({}, {"next_job_id": _COUNT, "files": _COUNT, "jobs": numbers}),
+        "slurm": core_schema.dict_schema(_LINE, core_schema.union_schema([_TEXT, _ROWS])),
+    }
+
+
+def _kept() -> core_schema.CoreSchema:
+    """The undo state of a host (`slurmfab.agent.undo.undo_store.read`)."""
+    content = {"content": core_schema.nullable_schema(_TEXT)}
+    file = {"path": _LINE, "run": _RUN, "existed": _FLAG, "secret": _FLAG, "same": _FLAG, **content}
+    service = {"unit": _LINE, "run": _RUN, "enabled": _FLAG, "running": _FLAG}
+    files = core_schema.list_schema(strict_object(file, dict.fromkeys(("owner", "group", "mode", "other"), _LINE)))
+    services = core_schema.list_schema(strict_object(service, {}))
+    runs = {"runs": core_schema.list_schema(_RUN), "dropped": _LINE}
+    return strict_object({**runs, "files": files, "services": services}, {})
+
+
+def _accounts() -> core_schema.CoreSchema:
+    """What slurmdbd has of a cluster (`slurmfab.agent.accounting.reading.read`)."""
+    account = core_schema.tuple_schema([_LINE, _LINE, _TEXT, _TEXT, _LINES], strict=False)
+    association = core_schema.tuple_schema([_LINE, _LINE, _TABLE], strict=False)
+    places = {"accounts": core_schema.list_schema(account), "associations": core_schema.list_schema(association)}
+    qos = {"clusters": _LINES, "qos": core_schema.dict_schema(_LINE, _TABLE)}
+    return strict_object({**qos, **places, "defaults": _TABLE, "levels": _TABLE, "partitioned": _ROWS}, {})

@@ -20,6 +20,7 @@ from slurmfab.plan.phases.accounts import SLURM, private_conf_text
 from slurmfab.slurm import limits
 from slurmfab.slurm.limits import NORMAL, QOS_LIST
 from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.ssh.session import answer_value
 
 if TYPE_CHECKING:
     from slurmfab.ssh.transport import Transport
@@ -86,9 +87,9 @@ def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
         "keys": [list(key) for key in limits.keys(limits.ASSOCIATION, (version.major, version.minor))],
     }
     lines = transport.call(host, request)
-    found = next((line["accounts"] for line in lines if "accounts" in line), None)
-    if found is None or known.cluster.name not in found["clusters"]:
-        clusters = ", ".join(found["clusters"]) if found else ""
+    found = answer_value(host, lines, "accounts")
+    if known.cluster.name not in found["clusters"]:
+        clusters = ", ".join(found["clusters"])
         raise HostFailed(
             host, f"its slurmdbd does not know the cluster {known.cluster.name} (known: {clusters or 'none'})."
         )

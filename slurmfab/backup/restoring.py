@@ -224,12 +224,12 @@ def present_state(run: Run, plan_input: PlanInput, phases: RestorePhases) -> Pre
         request = {"database": cluster.database.name}
         newest = ask_part(run, cluster.database.host, request, phases, parts.DATABASE).get("newest_job", 0)
     nodes = run.remaining(plan_input.compute_nodes)
-    answers = {} if not state else dict(on_each(nodes, lambda node: run.transport.call(node, {"op": "job-processes"})))
-    steps = {
-        node: answer_value(node, lines, "job_processes")["steps"]
-        for node, lines in answers.items()
-        if not isinstance(lines, SlurmfabError)
-    }
+
+    def ask_steps(node: str) -> Any:
+        return answer_value(node, run.transport.call(node, {"op": "job-processes"}), "job_processes")["steps"]
+
+    answers = {} if not state else dict(on_each(nodes, ask_steps))
+    steps = {node: found for node, found in answers.items() if not isinstance(found, SlurmfabError)}
     silent = tuple(node for node in plan_input.compute_nodes if node not in steps) if state else ()
     return PresentState(state.get("next_job_id", 0), bool(state.get("is_running")), newest, steps, silent)
 

@@ -142,15 +142,11 @@ def fetch(run: Run, host: str, archive_file: Archive) -> str:
     """
     current, received = list[str](), 0
 
-    def end() -> None:
-        if current:
-            archive_file.end(current.pop())
-
     def on_line(line: Line) -> None:
         nonlocal received
         if "file" in line:
-            end()
-            current.append(package_file_name(host, line["file"]))
+            end_file(archive_file, current)
+            current.append(package_file_name(host, answer_value(host, (line,), "file")))
             archive_file.begin()
         elif "piece" in line:
             if not current:
@@ -164,10 +160,16 @@ def fetch(run: Run, host: str, archive_file: Archive) -> str:
     run.progress.begin("collecting packages", (host,))
     lines = run.transport.call(host, {"op": "collect", "names": names_for(run.inventory.cluster)}, on_line)
     index = str(answer_value(host, lines, "collected")["index"])
-    end()
+    end_file(archive_file, current)
     archive_file.add(INDEX, index.encode())
     run.progress.host_done(host)
     return index
+
+
+def end_file(archive_file: Archive, current: list[str]) -> None:
+    """End the file of the archive that is being written, if there is one, and forget its name."""
+    if current:
+        archive_file.end(current.pop())
 
 
 def package_file_name(host: str, text: str) -> str:

@@ -16,7 +16,7 @@ from slurmfab.engine.job_waiting import NODES_AND_JOBS
 from slurmfab.engine.progress import first_sentence
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import JobImpact, Run
-from slurmfab.errors import AgentFailed, HostError, JobsInTheWay, Unreachable
+from slurmfab.errors import HostError, JobsInTheWay, Unreachable
 from slurmfab.hostlist import fold, shell_word
 from slurmfab.impact.approvals import task_that_allows
 from slurmfab.impact.disruptive_changes import disruptions, refusal
@@ -26,6 +26,7 @@ from slurmfab.impact.restart_requirements import Requirement
 from slurmfab.plan.phases.daemons import renewal, runs_slurmctld
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.program_name import FAB
+from slurmfab.ssh.session import answer_value
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Job, Snapshot, jobs_from
 
@@ -246,10 +247,7 @@ class JobSafety:
         while numbers:
             request = {"op": "slurm", "parts": [], "numbers": numbers}
             lines = self.run.transport.call(self.run.controller, request)
-            answer = next((line["slurm"] for line in lines if "slurm" in line), None)
-            if answer is None:
-                reason = "the agent's answer contains no job data. This is a bug; please report it."
-                raise AgentFailed(self.run.controller, reason)
+            answer = answer_value(self.run.controller, lines, "slurm")
             with snapshot.readable(self.run.controller):
                 found = {job.number: job for job in jobs_from(answer.get("named", ()))}
             is_completing = any(job.state == "COMPLETING" for job in found.values())

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Change, Outcome
+from pydantic_core import SchemaValidator, core_schema
+
+from slurmfab.agent.core.resource import CHANGED, FAILED, OK, SKIPPED, WOULD_CHANGE, Change, Outcome
+from slurmfab.answers import MOST_TEXT, checked_object, strict_object
 from slurmfab.errors import (
     AgentFailed,
     AnotherRun,
@@ -176,11 +180,35 @@ def change_as_json(change: Change) -> dict[str, Any]:
     return {"name": change.name, "actual": change.actual, "wanted": change.wanted, "diff": change.diff}
 
 
-def outcome_from(line: Mapping[str, Any]) -> Outcome:
-    """The outcome in a line of an agent's answer; equal texts of many hosts are stored once."""
+@cache
+def outcome_model() -> SchemaValidator:
+    """The model of an outcome in an agent's answer; the kind of drift is not the agent's to tell."""
+    text, statuses = core_schema.str_schema(max_length=MOST_TEXT), [OK, CHANGED, WOULD_CHANGE, FAILED, SKIPPED]
+    change = strict_object({"name": text}, dict.fromkeys(("actual", "wanted", "diff", "digest"), text))
+    others = {
+        "changes": core_schema.list_schema(change),
+        "message": text,
+        "seconds": core_schema.float_schema(ge=0, allow_inf_nan=False),
+        "drift": core_schema.literal_schema([""]),
+    }
+    return SchemaValidator(strict_object({"id": text, "status": core_schema.literal_schema(statuses)}, others))
+
+
+def outcome_from(answer: Any, host: str = "") -> Outcome:
+    """The outcome in a line of an agent's answer; equal texts of many hosts are stored once.
+
+    Args:
+        answer: the value `outcome` of the line.
+        host: the host that answered, for the error.
+
+    Raises:
+        AgentFailed: it is no outcome.
+    """
+    line = checked_object(host, outcome_model(), answer, "outcome")
     changes = tuple(Change(**interned(change)) for change in line.get("changes", ()))
-    outcome = Outcome(**{**interned(line), "changes": changes})
-    return replace(outcome, message=hang(outcome.message)) if "\n" in outcome.message else outcome
+    message = line.get("message", "")
+    message = hang(message) if "\n" in message else message
+    return Outcome(intern(line["id"]), intern(line["status"]), changes, intern(message), line.get("seconds", 0.0))
 
 
 def interned(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from slurmfab.agent.core.resource import Outcome, as_request
+from slurmfab.answers import ADVICE
 from slurmfab.engine.actor import who
 from slurmfab.engine.report import UNKNOWN, Step, outcome_from
 from slurmfab.engine.run import Run
@@ -29,7 +30,7 @@ from slurmfab.inventory.people_ids import names_of
 from slurmfab.slurm.gres import named_files
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.fan_out import PendingAnswers, on_each
-from slurmfab.ssh.session import Line
+from slurmfab.ssh.session import Line, answer_value
 from slurmfab.ssh.transport import Transport
 
 FACT_SELECTION = {
@@ -340,14 +341,16 @@ def request_apply(
     """
     if not dry_run:
         require_claim(run)
-    request = apply_request(run, resources, dry_run=dry_run)
-    lines = run.transport.call(host, request, heard)
-    outcomes = [outcome_from(line["outcome"]) for line in lines if "outcome" in line]
-    wanted = request["resources"]
+    wanted = [*resources]
+    lines = run.transport.call(host, apply_request(run, wanted, dry_run=dry_run), heard)
+    outcomes = [outcome_from(line["outcome"], host) for line in lines if "outcome" in line]
     if len(outcomes) != len(wanted):
         raise AgentFailed(
             host, f"the agent reported {len(outcomes)} of {len(wanted)} resources. This is a bug; please report it."
         )
+    for outcome, resource in zip(outcomes, wanted, strict=True):
+        if outcome.id != resource.id:
+            raise AgentFailed(host, f"the agent reported another resource in the place of {resource.id}. {ADVICE}")
     return outcomes
 
 
@@ -402,5 +405,5 @@ def take_claim(run: Run) -> bool:
         ) from None
     run.before_change()
     run.claim.mark_taken()
-    idle = next((line["lock"]["idle"] for line in lines if "lock" in line), None)
+    idle = answer_value(run.controller, lines, "lock")["idle"] if lines else None
     return idle is not None and idle < time.monotonic() - run.pending.asked_at + CLOCK_MARGIN

@@ -21,6 +21,7 @@ from slurmfab.nodes.diagnosis import Diagnosis, Evidence, Leftovers
 from slurmfab.nodes.drain import compute_nodes, format_reason, refuse_unknown
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.session import answer_value
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Snapshot
 
@@ -165,12 +166,9 @@ def leftovers(run: Run) -> dict[str, Leftovers]:
     """What jobs left running on each host, and what its health check finds; hosts that do not answer are excluded."""
 
     def ask(host: str) -> Leftovers:
-        lines = (*run.transport.call(host, {"op": "job-processes"}), *run.transport.call(host, {"op": "node-health"}))
-        answer = {name: value for line in lines for name, value in line.items()}
-        processes, health = answer.get("job_processes", {}), answer.get("node_health", {})
-        return Leftovers(
-            tuple(processes.get("steps", ())), tuple(processes.get("hung", ())), tuple(health.get("causes", ()))
-        )
+        processes = answer_value(host, run.transport.call(host, {"op": "job-processes"}), "job_processes")
+        health = answer_value(host, run.transport.call(host, {"op": "node-health"}), "node_health")
+        return Leftovers(tuple(processes["steps"]), tuple(processes["hung"]), tuple(health["causes"]))
 
     found = {}
     for host, answer in on_each(run.remaining(run.hosts), ask):

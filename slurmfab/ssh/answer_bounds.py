@@ -168,11 +168,23 @@ def parse(host: str, line: bytes | bytearray) -> Any:
         AgentFailed: the value is nested so deeply that Python's parser gives up.
     """
     try:
-        return json.loads(line)
+        value = json.loads(line)
+        return value if b"\\ud" not in line.lower() else whole_characters(value)
     except RecursionError as error:
         raise AgentFailed(host, f"its answer is nested too deeply. {ADVICE}") from error
     except ValueError:
         return line[:TEXT_LENGTH].decode(errors="replace").strip()
+
+
+def whole_characters(value: Any) -> Any:
+    """A JSON value without halves of characters, by which an agent tells of bytes in a file that are not UTF-8."""
+    if isinstance(value, dict):
+        return {whole_characters(key): whole_characters(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [whole_characters(one) for one in value]
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
 
 
 def text_of(value: object) -> str:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from slurmfab import answers
 from slurmfab.errors import (
     AgentFailed,
     AnotherRun,
@@ -44,7 +45,7 @@ Line = Mapping[str, Any]
 
 
 def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
-    """The value in an agent's answer that has this name; the first one where there are several.
+    """The value in an agent's answer that has this name, which its model has found to be as it should be.
 
     Args:
         host: the host that answered, for the error.
@@ -52,11 +53,12 @@ def answer_value(host: str, lines: Iterable[Line], name: str) -> Any:
         name: the key of the value, such as `facts`.
 
     Raises:
-        AgentFailed: no line has it.
+        AgentFailed: no line has it, or it is not what its model says (`slurmfab.answers`).
     """
     for line in lines:
         if name in line:
-            return line[name]
+            model = answers.values(name)
+            return line[name] if model is None else answers.checked_object(host, model, line[name], name)
     raise AgentFailed(host, f"the agent's answer contains no {name!r}. This is a bug; please report it.")
 
 

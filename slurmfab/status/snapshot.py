@@ -14,6 +14,7 @@ from slurmfab.agent.slurm.reading import JOB_FIELDS, PARTS
 from slurmfab.errors import AgentFailed, HostError
 from slurmfab.hostlist import expand
 from slurmfab.program_name import FAB
+from slurmfab.ssh.session import answer_value
 from slurmfab.ssh.transport import Transport
 from slurmfab.status.limits import UserLimits, limits_from
 
@@ -162,11 +163,9 @@ def ask(transport: Transport, host: str, parts: Iterable[str] = PARTS, user: str
     Raises:
         HostError: the host does not answer.
     """
-    for line in transport.call(host, {"op": "slurm", "parts": list(parts), "user": user}):
-        if "slurm" in line:
-            with readable(host):
-                return from_answer(line["slurm"])
-    raise AgentFailed(host, "the agent's answer contains no Slurm data. This is a bug; please report it.")
+    lines = transport.call(host, {"op": "slurm", "parts": list(parts), "user": user})
+    with readable(host):
+        return from_answer(answer_value(host, lines, "slurm"))
 
 
 @contextmanager

@@ -272,3 +272,16 @@ def test_a_host_that_is_lost_with_lines_that_are_no_outcomes_is_lost_with_the_ou
     good = {"outcome": {"id": "absent:/a", "status": "changed"}}
     outcomes = outcomes_until([Absent("/a"), Absent("/b")], [good, junk, good], AgentFailed("n1", "it lies"))
     assert [(one.id, one.status) for one in outcomes] == [("absent:/a", "changed"), ("absent:/b", "unknown")]
+
+
+def test_an_outcome_of_another_resource_when_it_comes_then_the_host_is_an_error() -> None:
+    class Swapping(FakeHosts):
+        def call(
+            self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+        ) -> tuple[Line, ...]:
+            return tuple(reversed(super().call(host, request, heard)))
+
+    known = cluster()
+    run = run_over(Swapping(facts_of(known, prepared)), known)
+    with pytest.raises(AgentFailed, match=r"^n1: the agent reported another resource in the place of absent:/a"):
+        request_apply(run, "n1", [Absent("/a"), Absent("/b")], dry_run=True)

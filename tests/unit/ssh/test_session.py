@@ -427,3 +427,8 @@ def test_an_agent_that_drips_before_it_greets_when_its_time_is_over_then_the_hos
     clock = Clock()
     with pytest.raises(AgentFailed, match="the start of the agent has not ended"):
         Session("n1", Script(*[clock.later(25, b".")] * 100), clock).start(become=False)
+
+
+def test_a_text_with_bytes_that_are_no_utf_8_when_it_is_told_then_it_has_marks_in_their_place() -> None:
+    says = json.dumps({"outcome": {"x\udce4": ["y\udcff", "\U0001f600"]}}).encode() + b"\n"
+    assert answer(says, DONE, request=TWO_KEYS) == ({"outcome": {"x\ufffd": ["y\ufffd", "\U0001f600"]}},)

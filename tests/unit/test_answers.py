@@ -1,0 +1,106 @@
+"""What agents answer besides facts: each value has a model, and nothing else is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slurmfab.agent.main import OPERATIONS, READINGS
+from slurmfab.answers import values
+from slurmfab.engine.report import outcome_from
+from slurmfab.errors import AgentFailed
+from slurmfab.ssh.answer_bounds import PARTS, VALUES
+from slurmfab.ssh.session import answer_value
+
+RUN = "20261121T104500.123456Z-deploy"
+FILE = {"path": "/etc/hosts", "run": RUN, "existed": True, "secret": False, "same": True, "content": None}
+KEPT = {"runs": [RUN], "dropped": "", "files": [FILE], "services": []}
+OUTCOME = {"id": "file:/etc/hosts", "status": "ok", "changes": [], "message": "", "seconds": 0, "drift": ""}
+
+
+def test_every_operation_of_the_agent_has_a_model_for_what_it_answers() -> None:
+    elsewhere = {"facts", "outcome", "piece"}
+    without_answer = {"stage"}
+    for operation in OPERATIONS.keys() - without_answer:
+        for name in VALUES.get(operation, {operation.replace("-", "_")}) - elsewhere:
+            assert values(name) is not None, name
+    assert READINGS.keys() <= OPERATIONS.keys()
+    assert {"piece", "file"} == PARTS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kept", KEPT),
+        ("munge", {"made": "MUNGE:AwQ=:", "trouble": "", "decoded": ["Success (0)"]}),
+        ("slurm", {"ping": "Slurmctld(primary) at ctl is UP\n", "jobs": [["1", "ann"]], "trouble": ""}),
+        ("saved", {"next_job_id": 1, "jobs": None}),
+        ("lock", {"idle": None}),
+        ("bundle", {}),
+    ],
+)
+def test_a_true_answer_is_taken(name: str, value: Any) -> None:
+    assert answer_value("n1", ({name: value},), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "lie"),
+    [
+        ("kept", []),
+        ("kept", {**KEPT, "evil": 1}),
+        ("kept", {**KEPT, "runs": ["../../etc"]}),
+        ("kept", {**KEPT, "runs": f"{RUN}\n"}),
+        ("kept", {**KEPT, "files": [{**FILE, "path": "/etc/hosts\n/etc/shadow"}]}),
+        ("kept", {**KEPT, "files": [{**FILE, "content": 1}]}),
+        ("kept", {**KEPT, "files": [{**FILE, "existed": "yes"}]}),
+        ("munge", {"made": "MUNGE:x\nMUNGE:y", "trouble": "", "decoded": []}),
+        ("munge", {"made": "", "trouble": "", "decoded": "Success (0)"}),
+        ("munge", {"made": "", "trouble": ""}),
+        ("slurm", {"ping": 1}),
+        ("slurm", {"jobs": [[[]]]}),
+        ("slurm", []),
+        ("job_processes", {"steps": [1], "hung": []}),
+        ("node_health", {"causes": {}}),
+        ("node_health", {"causes": ["x\x1b[2J"]}),
+        ("node_jobs", {"pending": [[]], "reservations": {}}),
+        ("accounts", {"clusters": []}),
+        ("backup", {"is_done": 0}),
+        ("backup", {"is_done": False, "next_job_id": -1}),
+        ("saved", {"next_job_id": 10**30}),
+        ("saved", {"jobs": ["1"]}),
+        ("collected", {"index": None}),
+        ("bundle", {"lacking": ["a\nb"]}),
+        ("lock", {"idle": float("nan")}),
+        ("lock", {"idle": "0"}),
+        ("file", ["x"]),
+    ],
+)
+def test_a_lie_in_any_answer_is_an_error_of_its_host(name: str, lie: Any) -> None:
+    with pytest.raises(AgentFailed, match=rf"^n1: its {name} was refused: "):
+        answer_value("n1", ({name: lie},), name)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        None,
+        [],
+        "ok",
+        {},
+        {"id": "file:/etc/hosts"},
+        {**OUTCOME, "evil": 1},
+        {**OUTCOME, "status": "unknown"},
+        {**OUTCOME, "id": ["file:/etc/hosts"]},
+        {**OUTCOME, "seconds": float("inf")},
+        {**OUTCOME, "seconds": -1},
+        {**OUTCOME, "drift": "hardware"},
+        {**OUTCOME, "changes": {}},
+        {**OUTCOME, "changes": [["mode"]]},
+        {**OUTCOME, "changes": [{"actual": "1"}]},
+        {**OUTCOME, "changes": [{"name": "mode", "evil": 1}]},
+    ],
+)
+def test_a_lie_in_an_outcome_is_an_error_of_its_host(lie: Any) -> None:
+    with pytest.raises(AgentFailed, match=r"^n1: its outcome was refused: "):
+        outcome_from(lie, "n1")
