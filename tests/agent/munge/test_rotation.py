@@ -87,6 +87,22 @@ def test_a_key_when_switched_is_in_its_place_and_munged_was_restarted(folder: Pa
     assert programs.calls.count("munge --no-input") == 3
 
 
+def test_a_munged_that_was_started_too_often_is_started_all_the_same(folder: Path, root: Path) -> None:  # noqa: ARG001
+    class Refusing(Programs):
+        """A systemd that restarts munge only after its count of starts was reset."""
+
+        def run(self, argv: Sequence[str], *more: Any, **others: Any) -> subprocess.CompletedProcess[bytes]:
+            done = super().run(argv, *more, **others)
+            is_refused = "restart" in argv and "systemctl reset-failed munge" not in self.calls
+            return subprocess.CompletedProcess(argv, int(is_refused), done.stdout, b"")
+
+    apply(StagedMungeKey(CONTENT), Context(str(root)))
+    programs = Refusing(root)
+    assert apply(MungeKeySwitch(digest(NEW)), programs).status == "changed"
+    restarts = [call for call in programs.calls if call.startswith("systemctl re")]
+    assert restarts == ["systemctl restart munge", "systemctl reset-failed munge", "systemctl restart munge"]
+
+
 def test_a_key_when_another_one_is_staged_is_not_switched(folder: Path, root: Path) -> None:
     apply(StagedMungeKey(base64.b64encode(OLD).decode()), Context(str(root)))
     programs = Programs(root)

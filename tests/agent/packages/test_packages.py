@@ -155,6 +155,19 @@ def test_lists_when_a_package_of_them_is_not_to_be_had_are_fetched_again_and_onc
     assert outcome.status == "failed", "this dpkg installs nothing"
 
 
+@pytest.mark.parametrize(("ends", "installs"), [((), True), (((0, ""), BROKEN), False)], ids=["mended", "broken"])
+def test_what_an_interrupted_run_left_is_completed_before_anything_is_installed(
+    dpkg: Path, ends: tuple[tuple[int, str], ...], installs: bool
+) -> None:
+    (dpkg / "var/lib/apt/lists/deb_dists_bookworm_main_binary-amd64_Packages.lz4").touch()
+    host = Apt(dpkg, *ends)
+    apply(Packages(("ghost",)), host)
+    kept = ("dpkg", "--configure", "--fix-broken", "install", "ghost")
+    runs = [[word for word in argv if word in kept] for argv in host.programs]
+    assert runs == [["dpkg", "--configure"], ["--fix-broken", "install"], *([["install", "ghost"]] if installs else [])]
+    assert all("--no-remove" in argv for argv in host.programs if "install" in argv)
+
+
 def test_apt_get_waits_for_a_dpkg_that_is_at_work(fresh: Path) -> None:
     host = Apt(fresh, UNKNOWN)
     apply(Packages(("slurmd",)), host)

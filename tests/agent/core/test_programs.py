@@ -1,0 +1,55 @@
+"""Programs that the agent runs on a host: with which environment, in which session and as whom."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from slurmfab.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
+
+SHOW = """
+import json, os
+print(json.dumps([dict(os.environ), os.getsid(0) == os.getpid()]))
+"""
+
+
+def test_a_program_speaks_english_whatever_the_host_speaks_and_is_found_in_the_systems_directories(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("LC_ALL", "de_DE.UTF-8"), ("LANG", "de_DE.UTF-8"), ("PATH", "/home/ann/bin")):
+        monkeypatch.setenv(name, value)
+    environment, _ = json.loads(Context().must([sys.executable, "-c", SHOW], env={"SLURM_CONF": "/x"}))
+    assert environment["LC_ALL"] == "C.UTF-8"
+    assert environment["PATH"] == SYSTEM_PATH
+    assert environment["SLURM_CONF"] == "/x"
+
+
+def test_a_program_has_a_session_of_its_own_so_that_a_lost_terminal_does_not_end_it() -> None:
+    _, leads_session = json.loads(Context().must([sys.executable, "-c", SHOW]))
+    assert leads_session
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can run programs as others")
+def test_a_program_that_runs_as_another_user_has_none_of_roots_groups() -> None:
+    assert Context().must(["sh", "-c", "id -u; id -G"], account=(4711, 4712)).split() == ["4711", "4712"]
+
+
+def test_a_program_never_reads_the_requests_of_the_deployer() -> None:
+    assert Context().must(["cat"]) == ""
+    assert Context().must(["cat"], stdin=b"given") == "given"
+
+
+def test_a_program_that_does_not_end_is_killed_and_named() -> None:
+    with pytest.raises(ResourceFailed, match=r"^sleep 600 did not end within 0 s$"):
+        Context().run(["sleep", "600"], seconds=0.1)
+
+
+def test_a_program_that_is_missing_or_fails_is_told_with_its_last_lines() -> None:
+    with pytest.raises(ResourceFailed, match=r"^no-such-program is not installed$"):
+        Context().run(["no-such-program"])
+    script = "for line in 1 2 3 4 5; do echo $line >&2; done; exit 3"
+    with pytest.raises(ResourceFailed, match=r"ended with exit code 3: 2 \| 3 \| 4 \| 5$"):
+        Context().must(["sh", "-c", script])
