@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 Check = TypeVar("Check", bound=Callable[..., None])
-MARK = "is_foundation"
+ATTRIBUTE = "is_foundation"
 
 
 def foundation(check: Check) -> Check:
@@ -14,10 +14,10 @@ def foundation(check: Check) -> Check:
 
     Slurm would start the job there, where it would hang and take the node out of service.
     """
-    setattr(check, MARK, True)
+    setattr(check, ATTRIBUTE, True)
     return check
 
 
 def is_foundation(check: Any) -> bool:
     """Whether a check is marked with `foundation`."""
-    return bool(getattr(check, MARK, False))
+    return bool(getattr(check, ATTRIBUTE, False))

@@ -9,7 +9,7 @@ from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.paths import BACKUP_SETTINGS, BACKUP_UNIT
 
-LOOK = (
+READ_BACKUP_STATE = (
     "date +%s; systemctl show --property=Result --value slurmfab-backup.service; "
     "systemctl show --property=ActiveState --value slurmfab-backup.timer; stat --format=%Z -- {settings} || echo 0; "
     "find {directory} -maxdepth 1 -name '{name}-*.tar' -printf '%T@\\n' | sort -n | tail -n 1"
@@ -22,7 +22,7 @@ def test_backups_are_made(saver: CheckedHost, cluster: Cluster) -> None:
     host = saver
     backup = cluster.backup
     assert backup is not None, "otherwise there are no hosts for this check"
-    text = LOOK.format(settings=BACKUP_SETTINGS, directory=backup.directory, name=cluster.name)
+    text = READ_BACKUP_STATE.format(settings=BACKUP_SETTINGS, directory=backup.directory, name=cluster.name)
     clock, result, timer, since, *newest = host.ask(text).splitlines()
     assert timer == "active", f"{BACKUP_UNIT}.timer is {timer}. Repair: {deploy(host.name)}"
     assert result == "success", (

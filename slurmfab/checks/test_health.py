@@ -11,7 +11,7 @@ from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.paths import HEALTH_CHECK, HEALTH_SETTINGS
 
-MEMORY = "/run/slurmfab/health.json"
+STATE_FILE = "/run/slurmfab/health.json"
 """File that each scheduled run of the health check writes."""
 
 SLACK = 60
@@ -20,7 +20,7 @@ SLACK = 60
 LOOK_SECONDS = 60
 """Time limit of one health check."""
 
-WHEN = f"date +%s; stat --format=%Y {MEMORY} || echo 0; stat --format=%Z {HEALTH_SETTINGS}"
+WHEN = f"date +%s; stat --format=%Y {STATE_FILE} || echo 0; stat --format=%Z {HEALTH_SETTINGS}"
 """Prints the clock, the time of the last health check, and the time when its settings were written."""
 
 

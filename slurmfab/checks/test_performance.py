@@ -13,7 +13,7 @@ from slurmfab.inventory.cluster import Cluster
 from slurmfab.paths import GPU_CHECK_HISTORY, GPU_CHECK_SETTINGS, GPU_CHECK_UNIT
 from slurmfab.program_name import FAB
 
-LOOK = (
+READ_MEASUREMENT_TIMES = (
     f"date +%s; systemctl show --property=ActiveState --value {GPU_CHECK_UNIT}.timer; "
     f"stat --format=%Z -- {GPU_CHECK_SETTINGS} || echo 0; "
     f"stat --format=%Y -- {GPU_CHECK_HISTORY}/history.jsonl 2>/dev/null || echo 0"
@@ -29,7 +29,7 @@ def test_gpus_are_measured(gpu_checker: CheckedHost, cluster: Cluster) -> None:
     assert checks is not None, "otherwise there are no hosts for this check"
     if not checks.calendar:
         pytest.skip(f"the cluster file sets no schedule; only {FAB} check-gpus measures GPUs.")
-    clock, timer, since, last = gpu_checker.ask(LOOK).splitlines()
+    clock, timer, since, last = gpu_checker.ask(READ_MEASUREMENT_TIMES).splitlines()
     assert timer == "active", f"{GPU_CHECK_UNIT}.timer is {timer}. Repair: {deploy(gpu_checker.name)}"
     age = int(clock) - max(int(since), int(last))
     if last == "0" and age < checks.oldest:

@@ -9,11 +9,11 @@ import pytest
 
 from slurmfab.quickcheck.bench import Bench, memory_for
 
-MEMORY = 1024
+JOB_MEMORY = 1024
 """MiB of memory for the job; unpacking an image needs most of it."""
 
 RUNTIMES = ("enroot", "apptainer", "singularity", "podman")
-LOOK = (
+LIST_RUNTIMES = (
     f"for name in {' '.join(RUNTIMES)}; do if command -v $name >/dev/null; then echo runtime=$name; fi; done; "
     "if srun --help 2>&1 | grep -q -e --container-image; then echo runtime=pyxis; fi; "
     "if command -v podman >/dev/null; then "
@@ -22,7 +22,7 @@ LOOK = (
 """Prints the runtimes in PATH of a job, and an image that podman already has."""
 
 INSIDE = 'echo "inside $(uname -s)"'
-ANSWER = "inside Linux"
+EXPECTED_OUTPUT = "inside Linux"
 
 
 def container(bench: Bench, node: str) -> str:
@@ -35,8 +35,8 @@ def container(bench: Bench, node: str) -> str:
         AssertionError: the job failed, or the command did not print the expected output.
         pytest.skip.Exception: there is no runtime or no image, or other jobs use the resources.
     """
-    memory = memory_for(bench.records()[node], MEMORY, 1)
-    found = re.findall(r"^(\w+)=(.*)$", bench.run((node,), LOOK, memory=memory), re.MULTILINE)
+    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
+    found = re.findall(r"^(\w+)=(.*)$", bench.run((node,), LIST_RUNTIMES, memory=memory), re.MULTILINE)
     there = {value for name, value in found if name == "runtime"}
     runtime = next((name for name in ("pyxis", *RUNTIMES[1:]) if name in there), "")
     if not runtime and "enroot" in there:
@@ -48,7 +48,7 @@ def container(bench: Bench, node: str) -> str:
         pytest.skip(f"{node} has {runtime}, but no image was given: --image IMAGE.")
     options, command = call(runtime, image)
     said = bench.run((node,), command, memory=memory, options=options)
-    assert ANSWER in said, (
+    assert EXPECTED_OUTPUT in said, (
         f"{runtime} ran {short(image)} without the expected output. Repair: try `{command}` in a job by hand"
     )
     return f"{runtime} ran a shell in {short(image)}"

@@ -15,7 +15,7 @@ PROGRAM = "all_reduce_perf"
 SIZES = "-b 8M -e 512M -f 4 -n 5 -w 2"
 """Options of all_reduce_perf (README of nccl-tests): messages of 8 to 512 MiB, few repetitions, for a rough result."""
 
-MEMORY = 3072
+JOB_MEMORY = 3072
 """MiB of the host's memory for each GPU: NCCL's buffers and CUDA's context."""
 
 
@@ -39,7 +39,7 @@ def nccl(bench: Bench, node: str) -> str:
         "|| { echo no program; exit 0; }; "
         f'{shlex.join(["env", *variables])} "$program" {SIZES} -g {there.total} 2>&1; echo "exit code $?"'
     )
-    memory = memory_for(record, MEMORY, there.total)
+    memory = memory_for(record, JOB_MEMORY, there.total)
     said = bench.run((node,), command, memory=memory, options=(f"--gres={asked(there)}",))
     if said.startswith("no program"):
         pytest.skip(

@@ -195,6 +195,16 @@ def test_a_request_for_the_lock_alone_answers_when_another_run_released_it(
     assert 1000 <= line["lock"]["idle"] < 1100
 
 
+def test_an_agent_that_ends_leaves_the_time_of_its_end_in_the_lock(agent: Agent, root: Path) -> None:
+    agent.apply(root, file("/etc/a"))
+    lock = root / "run/slurmfab.lock"
+    begun = lock.stat().st_mtime
+    os.utime(lock, (begun - 1000, begun - 1000))
+    agent.stdin.close()
+    assert agent.process.wait(60) == 0
+    assert lock.stat().st_mtime >= begun
+
+
 def test_an_empty_frame_is_a_heartbeat_and_gets_no_answer(agent: Agent) -> None:
     agent.stdin.write(b"0\n0\n")
     (line,) = agent.ask({"op": "facts"})
