@@ -198,3 +198,42 @@ partitions:
 def test_with_nodes_when_a_partition_is_unknown_then_it_names_those_that_there_are() -> None:
     with pytest.raises(InputError, match=r"nope: not a partition .*known: batch"):
         writing.with_nodes(STYLES["block"], ["cn17"], {}, partitions=["nope"])
+
+
+WHOLE = """\
+cluster: lab
+ssh: {endpoints: {n2: "admin@10.0.0.3:2222"}}
+addresses: {c1: 10.0.0.1, n1: 10.0.0.2, n2: 10.0.0.3, n3: 10.0.0.4}
+controllers: [c1]
+nodes: [{hosts: "n[1-3]", Weight: 5}]
+partitions: [{PartitionName: main, Nodes: "n[1-3]"}]
+slurm_conf: {SlurmdTimeout: 400}
+"""
+RIGHT = WHOLE.replace("n[1-3]", "n[1-2]").replace(", n3: 10.0.0.4", "")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("", ""),
+        ("n1: 10.0.0.2", "n1: 10.0.0.9"),
+        ("n2: 10.0.0.3}", "n2: 10.0.0.3, n3: 10.0.0.4}"),
+        ("10.0.0.3:2222", "10.0.0.3:2223"),
+        ("Weight: 5", "Weight: 6"),
+        ('Nodes: "n[1-2]"', "Nodes: n1"),
+        ("SlurmdTimeout: 400", "SlurmdTimeout: 401"),
+        ("cluster: lab", "cluster: lap"),
+        ('{hosts: "n[1-2]", Weight: 5}', "{hosts: n1, Weight: 5}"),
+    ],
+)
+def test_without_nodes_when_an_edit_changed_anything_else_then_nothing_is_changed(
+    monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
+) -> None:
+    edited = RIGHT.replace(right, wrong)
+    monkeypatch.setattr(node_removal, "_cut_until_done", lambda *_: edited)
+    if not wrong:
+        assert node_removal.without_nodes(WHOLE, ("n3",)) == RIGHT
+        return
+    assert edited != RIGHT
+    with pytest.raises(InputError, match="cannot be changed safely; nothing was changed"):
+        node_removal.without_nodes(WHOLE, ("n3",))
