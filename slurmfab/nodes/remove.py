@@ -17,16 +17,20 @@ from slurmfab.engine import converge as deployment
 from slurmfab.engine import job_waiting, session
 from slurmfab.engine.actor import stamp
 from slurmfab.engine.node_changes import change, change_each
+from slurmfab.engine.requests import ask_facts, fact_selection
 from slurmfab.engine.run import Run, RunHooks, RunOptions
 from slurmfab.engine.session import Output
 from slurmfab.errors import HostlistError, InputError, SlurmfabError, Unreachable
+from slurmfab.facts import HostFacts
 from slurmfab.hostlist import expand, fold, shell_word
 from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.edits import node_removal, writing
 from slurmfab.inventory.loading import Inventory
 from slurmfab.nodes import decommission
+from slurmfab.plan.preflight import other_clusters
 from slurmfab.program_name import FAB
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.session import answer_value
 from slurmfab.status import snapshot
 
@@ -134,13 +138,15 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
         SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
     """
     known = run.inventory
+    others = hosts_of_others(run, leaving)
+    ours = tuple(host for host in leaving if host not in others)
     vacate(run, leaving, options)
-    change_each(run, "slurmd stop", leaving, *decommission.stopped())
+    change_each(run, "slurmd stop", ours, *decommission.stopped())
     lock = locks.without_hosts(known.lock, leaving)
     smaller = Inventory(loading.parse(text, str(known.path)), lock, known.path)
     run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
     deployment.deploy(run)
-    change_each(run, "leaving", run.remaining(leaving), *decommission.cleaned(purge=options.purge))
+    change_each(run, "leaving", run.remaining(ours), *decommission.cleaned(purge=options.purge))
     broken = [
         host for host in leaving if host in run.failed_hosts and not isinstance(run.failed_hosts[host], Unreachable)
     ]
@@ -153,7 +159,27 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
     writing.write(run.inventory.path, text)
     session.save_lock(run.inventory)
     run.progress.line(f"{run.inventory.path}: removed {fold(leaving)}.")
-    print_unclean(run, leaving)
+    print_unclean(run, ours)
+    for host, reason in others.items():
+        run.progress.line(f"{host}: {reason} So nothing was changed there.")
+
+
+def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
+    """The hosts that another cluster uses, which are removed from the files and left as they are: names and reasons.
+
+    Hosts that do not answer are none of them; later steps name these.
+    """
+    inventory = run.inventory
+    answers = on_each(
+        leaving,
+        lambda host: ask_facts(
+            run.transport, host, with_secrets=False, names=fact_selection(inventory, host), is_new=True
+        ),
+    )
+    facts = {host: fact for host, fact in answers if isinstance(fact, HostFacts)}
+    return other_clusters.used_elsewhere(
+        inventory.cluster, inventory.lock, facts, other_clusters.identity(inventory.cluster, inventory.lock, {})
+    )
 
 
 def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> None:

@@ -169,15 +169,20 @@ def test_a_node_of_a_cluster_at_work_when_it_shall_join_another_is_refused_whate
     assert f"with job {site.job}." in said
 
 
-def test_a_host_of_the_lock_that_another_cluster_took_meanwhile_when_deployed_is_left_out(site: Site) -> None:
-    site.hosts.on("n2", f"cp -a /etc/slurm/slurm.conf /root/kept && {ELSEWHERE} /etc/slurm/slurm.conf")
+def test_a_host_of_the_lock_that_another_cluster_took_meanwhile_is_left_as_it_is_when_deployed_and_when_removed(
+    site: Site,
+) -> None:
+    site.hosts.on("n2", f"{ELSEWHERE} /etc/slurm/slurm.conf")
     before = snapshots(site.hosts, "n2")
     done = site.owner.slurmfab("deploy")
     assert done.returncode == 3, words_of(done)
     assert "n2: it belongs to the cluster xray, whose controller is zed(10.99.0.1)" in words_of(done)
+    done = site.owner.slurmfab("remove-node", "n2")
+    assert done.returncode == 0, words_of(done)
+    assert "slurmd runs there. So nothing was changed there." in words_of(done)
     assert snapshots(site.hosts, "n2") == before
-    site.hosts.on("n2", "mv /root/kept /etc/slurm/slurm.conf")
-    assert site.owner.slurmfab("deploy").returncode == 0
+    assert site.hosts.on("n2", "systemctl is-active slurmd munge").split() == ["active", "active"]
+    assert "n2" not in site.owner.cluster_file.read_text()
 
 
 def test_a_host_with_the_mark_of_another_cluster_when_added_is_refused_and_joins_when_that_is_allowed(
@@ -196,4 +201,4 @@ def test_the_job_of_the_cluster_that_others_wanted_has_run_to_its_end(site: Site
     site.hosts.on("n1", "touch /tmp/finish")
     site.hosts.until("ctl", f"scontrol -o show job {site.job} | grep -o JobState=[A-Z]*", "JobState=COMPLETED")
     lock = json.loads((site.owner.cluster_file.parent / "cluster.lock.json").read_text())
-    assert sorted(lock["hosts"]) == ["ctl", "n1", "n2", "n3"]
+    assert sorted(lock["hosts"]) == ["ctl", "n1", "n3"]

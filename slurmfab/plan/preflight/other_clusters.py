@@ -158,7 +158,7 @@ def has_left_controller(ours: Identity, fact: HostFacts) -> bool:
     """Whether slurmctld runs on a host for controllers of which the cluster file names none."""
     if fact.services.get("slurmctld") not in RUNNING:
         return False
-    marks = [mark for mark in fact.slurm_use.marks[:1] if not is_unset(mark)]
+    marks = [mark for mark in fact.slurm_use.marks[:1] if mark.cluster.lower() in ours.names and not is_unset(mark)]
     each = [replace(mark, controllers=(one,)) for mark in marks for one in mark.controllers]
     return bool(each) and not any(ours.has_controller(one, ours.munge_key or "") for one in each)
 
@@ -193,15 +193,13 @@ def other_use(ours: Identity, fact: HostFacts) -> str:
     if not running:
         return f"{what}. No daemon of Slurm runs there now."
     jobs = f", with {format_jobs(use.jobs)}" if use.jobs else ""
-    return f"{what}; {' and '.join(running)} {'runs' if len(running) == 1 else 'run'} there{jobs}."
+    return f"{what}; {format_running(running)}{jobs}."
 
 
 def hosts_taken(
     cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allowed: Collection[str]
 ) -> dict[str, str]:
     """The hosts of the lock that another cluster has taken meanwhile: names and reasons.
-
-    Another name alone is no sign of that, nor is another controller alone: this cluster may have changed them.
 
     Args:
         cluster: the cluster file.
@@ -211,16 +209,47 @@ def hosts_taken(
     """
     if HOST_IN_USE in allowed:
         return {}
-    ours = identity(cluster, lock, facts)
+    known = {host: fact for host, fact in facts.items() if not is_new_to(lock, host)}
     return {
-        host: f"{format_mark(mark)}, and its daemons run. So the host was left as it is. If it is no longer a node of "
-        f"this cluster: {FAB} remove-node {host}. To take it back from there: add --allow {HOST_IN_USE}."
-        for host, fact in facts.items()
-        if not is_new_to(lock, host) and any(fact.services.get(daemon) in RUNNING for daemon in DAEMONS)
-        for mark in fact.slurm_use.marks[:1]
-        if mark.cluster.lower() not in ours.names and mark.controllers and not is_unset(mark)
-        if not ours.has_controller(mark, ours.munge_key or "")
+        host: f"{reason} So the host was left as it is. If it is no longer a node of this cluster: {FAB} remove-node "
+        f"{host}. To take it back: add --allow {HOST_IN_USE}."
+        for host, reason in used_elsewhere(cluster, lock, known, identity(cluster, lock, facts)).items()
     }
+
+
+def used_elsewhere(
+    cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], ours: Identity | None = None
+) -> dict[str, str]:
+    """The hosts that belong to another cluster, whether the lock has them or not: names, and what shows it.
+
+    Args:
+        cluster: the cluster file.
+        lock: the lock.
+        facts: of the hosts.
+        ours: what tells the cluster from others; made from the arguments if left out.
+    """
+    ours = ours or identity(cluster, lock, facts)
+    reasons = {
+        host: other_use(ours, fact) if is_new_to(lock, host) else taken_by(ours, fact) for host, fact in facts.items()
+    }
+    return {host: reason for host, reason in reasons.items() if reason}
+
+
+def taken_by(ours: Identity, fact: HostFacts) -> str:
+    """What shows that a host of the lock works for another cluster by now, as a sentence; empty if nothing does.
+
+    Another name alone is no sign of that, nor is another controller alone: this cluster may have changed them.
+
+    Args:
+        ours: the cluster whose lock has the host.
+        fact: the host's facts.
+    """
+    at_work = [daemon for daemon in DAEMONS if fact.services.get(daemon) in RUNNING]
+    for mark in fact.slurm_use.marks[:1]:
+        is_other = bool(mark.controllers) and mark.cluster.lower() not in ours.names and not is_unset(mark)
+        if at_work and is_other and not ours.has_controller(mark, ours.munge_key or ""):
+            return f"{format_mark(mark)}; {format_running(at_work)}."
+    return ""
 
 
 def is_unset(mark: ClusterMark) -> bool:
@@ -268,6 +297,11 @@ def format_mark(mark: ClusterMark) -> str:
         return f"it has the state of the cluster {mark.cluster} ({mark.place})"
     name = mark.cluster or "without a known name"
     return f"it belongs to the cluster {name}, whose controller is {mark.controllers[0]} ({mark.place})"
+
+
+def format_running(daemons: Sequence[str]) -> str:
+    """`slurmd runs there`, `slurmctld and slurmd run there`."""
+    return f"{' and '.join(daemons)} {'runs' if len(daemons) == 1 else 'run'} there"
 
 
 def format_jobs(jobs: tuple[int, ...]) -> str:

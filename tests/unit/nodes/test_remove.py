@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_ove
 
 from slurmfab.engine.run import Run
 from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.facts import ClusterMark, SlurmUse
 from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.edits import node_removal
@@ -60,7 +61,7 @@ def test_a_removed_node_is_stopped_cleaned_and_removed_from_both_files(tmp_path:
     assert run.inventory.path.read_text() == text
     assert known.cluster.compute_nodes == ("n1",)
     assert "n2" not in known.lock.hosts
-    assert hosts.of("n2") == ["apply service", "apply service,absent,block,no-kept-secrets"]
+    assert hosts.of("n2") == ["facts", "apply service", "apply service,absent,block,no-kept-secrets"]
     assert run.hosts == ("c1", "n1")
 
 
@@ -69,6 +70,23 @@ def test_packages_are_removed_only_with_purge_and_after_all_cluster_files() -> N
     *_, last = decommission.cleaned(purge=True)
     assert last.kind == "packages-gone"
     assert not {"openssh-client", "slurmctld"} & decommission.purged()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_host_that_another_cluster_uses_is_removed_from_the_files_and_left_as_it_is(
+    tmp_path: Path, is_known: bool
+) -> None:
+    """Its slurmd is not stopped, and its munge key is not removed."""
+    run, hosts, text = leaving(tmp_path)
+    if not is_known:
+        run.update_lock(locks.without_hosts(run.inventory.lock, ["n2"]))
+    mark = ClusterMark("/etc/slurm/slurm.conf", "alpha", ("u1(10.9.0.1)",))
+    use = SlurmUse((mark,), ("slurmd",), (7,))
+    hosts.facts["n2"] = replace(hosts.facts["n2"], slurm_use=use, services={"slurmd": "active"})
+    remove.carry_out(run, ("n2",), text, RemoveNodeOptions())
+    assert hosts.of("n2") == ["facts"]
+    assert run.inventory.path.read_text() == text
+    assert run.report().exit_code == 0
 
 
 def test_a_dead_node_is_removed_and_the_exit_code_tells_that_it_was_not_cleaned(tmp_path: Path) -> None:
@@ -98,7 +116,7 @@ def test_pending_jobs_and_reservations_of_the_node_stop_the_removal_before_any_c
     hosts.pending, hosts.reservations = [], {"school": "n2", "other": "n1"}
     with pytest.raises(SlurmfabError, match="school: this reservation"):
         remove.carry_out(run, ("n2",), text, RemoveNodeOptions(now=True))
-    assert hosts.of("n2") == []
+    assert hosts.of("n2") == ["facts", "facts"]
 
 
 @pytest.mark.parametrize(
