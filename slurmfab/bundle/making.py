@@ -149,8 +149,7 @@ def fetch(run: Run, host: str, archive_file: Archive) -> str:
             current.append(package_file_name(host, answer_value(host, (line,), "file")))
             archive_file.begin()
         elif "piece" in line:
-            if not current:
-                raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
+            require_name(host, current)
             data = piece_of(host, line)
             archive_file.write(data)
             received += len(data)
@@ -164,6 +163,16 @@ def fetch(run: Run, host: str, archive_file: Archive) -> str:
     archive_file.add(INDEX, index.encode())
     run.progress.host_done(host)
     return index
+
+
+def require_name(host: str, current: list[str]) -> None:
+    """Refuse data that a host sends before the name of a file.
+
+    Raises:
+        AgentFailed: no file is being written.
+    """
+    if not current:
+        raise AgentFailed(host, "the agent sent data before a file name. This is a bug; please report it.")
 
 
 def end_file(archive_file: Archive, current: list[str]) -> None:
