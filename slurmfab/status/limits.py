@@ -65,7 +65,7 @@ def limits_from(answer: Mapping[str, str]) -> UserLimits | None:
 
 def rows(text: str, fields: Sequence[str]) -> list[dict[str, str]]:
     """The lines of a sacctmgr table, each as values by field."""
-    parts = (line.split("|") for line in text.splitlines())
+    parts = (line.split("|") for line in text.split("\n"))
     return [dict(zip(fields, values, strict=True)) for values in parts if len(values) == len(fields)]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterable, List, Sequence, Tuple
 
 from slurmfab.agent.core.resource import Context, ResourceFailed
 
@@ -41,7 +41,8 @@ SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")
 VERSION: Command = ("scontrol", "--version")
 """Prints `slurm` and the version, without asking a daemon."""
 
-_PING = re.compile(r"^Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)", re.MULTILINE)
+# Texts, not compiled patterns: most requests use none.
+_PING = r"^Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)"
 _JOB_ID = r"\d+(?:\+\d+|_(?:\d+|\[[\d,:-]+(?:%\d+)?\]))?"
 _RESERVATION = r"^ReservationName=(.+?) StartTime=\S+ EndTime=\S+ Duration=\S+ Nodes=(\S+)"
 
@@ -185,24 +186,10 @@ def job_progress(job: str) -> Command:
     return ("squeue", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids([job])), "--Format=" + fields)
 
 
-class Progress(NamedTuple):
-    """How far a job is.
-
-    Args:
-        state: such as `RUNNING`.
-        start: as Slurm prints it; it changes when the job starts again.
-        code: exit code and signal, as in `0:0`.
-    """
-
-    state: str
-    start: str
-    code: str
-
-
-def progress(shown: str) -> List[Progress]:
-    """What `job_progress` printed: one entry, and none for an unknown job."""
+def progress(shown: str) -> List[Tuple[str, str, str]]:
+    """State, start and exit code that `job_progress` printed: one entry, and none for an unknown job."""
     lines = (line.split("|") for line in shown.split("\n") if line)
-    return [Progress(line[0], line[1], exit_code(line[2])) for line in lines]
+    return [(line[0], line[1], exit_code(line[2])) for line in lines]
 
 
 def exit_code(text: str) -> str:
@@ -310,7 +297,7 @@ def idle_count(partition: str) -> Command:
 
 def controllers(shown: str) -> List[Tuple[str, str, bool]]:
     """Role (`primary`, `backup`, `backup1` ...), host and whether it answers, of each slurmctld that `PING` printed."""
-    return [(role, host, state == "UP") for role, host, state in _PING.findall(shown)]
+    return [(role, host, state == "UP") for role, host, state in re.findall(_PING, shown, re.MULTILINE)]
 
 
 def any_answers(shown: str) -> bool:

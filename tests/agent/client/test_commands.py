@@ -10,7 +10,7 @@ import pytest
 from slurm_tables import environment, printed
 
 from slurmfab.agent.client import commands
-from slurmfab.agent.client.commands import Progress, Table
+from slurmfab.agent.client.commands import Table
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.agent.nodes import states
 
@@ -87,13 +87,15 @@ def test_jobs_when_cancelled_are_named_behind_the_options_and_without_their_limi
 @pytest.mark.parametrize(
     ("shown", "found"),
     [
-        ("COMPLETED|2026-11-21T17:00:00|0|\n", [Progress("COMPLETED", "2026-11-21T17:00:00", "0:0")]),
-        ("FAILED|2026-11-21T17:00:00|1792|\n", [Progress("FAILED", "2026-11-21T17:00:00", "7:0")]),
-        ("CANCELLED|N/A|15|\n", [Progress("CANCELLED", "N/A", "0:15")]),
+        ("COMPLETED|2026-11-21T17:00:00|0|\n", [("COMPLETED", "2026-11-21T17:00:00", "0:0")]),
+        ("FAILED|2026-11-21T17:00:00|1792|\n", [("FAILED", "2026-11-21T17:00:00", "7:0")]),
+        ("CANCELLED|N/A|15|\n", [("CANCELLED", "N/A", "0:15")]),
         ("", []),
     ],
 )
-def test_progress_of_a_job_when_read_has_its_exit_code_in_slurms_form(shown: str, found: list[Progress]) -> None:
+def test_progress_of_a_job_when_read_has_its_exit_code_in_slurms_form(
+    shown: str, found: list[tuple[str, str, str]]
+) -> None:
     assert commands.progress(shown) == found
 
 
