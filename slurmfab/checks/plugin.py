@@ -51,6 +51,7 @@ from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_r
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus
 from slurmfab.errors import HostError, Unreachable
+from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.ssh.fan_out import FAN_OUT
 from slurmfab.terminal import harmless
@@ -257,6 +258,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "sharing_node": tuple(node for node in nodes if shares_gpus(cluster, node)),
         "private_node": nodes if cluster.private_tmp else (),
         "other": tuple(host for host in hosts if host != cluster.controller),
+        **slurm_logins(cluster, tuple(host for host in hosts if host != cluster.controller)),
         "backup": tuple(host for host in cluster.controllers[1:] if host in hosts),
         "database": tuple(host for host in cluster.database_hosts if host in hosts),
         "watched": nodes if cluster.health else (),
@@ -266,6 +268,20 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "mailer": primary if sends_mail(cluster, lock) else (),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
+    }
+
+
+def slurm_logins(cluster: Cluster, others: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The hosts to and from which the slurm user can log in from and to the controller, and those where it cannot."""
+    allowed = cluster.slurm_ssh.logins
+    to, back = allowed != "none", allowed == "both"
+    # The logins of another controller are those of a controller.
+    controllers = tuple(host for host in others if host in cluster.controllers and to)
+    return {
+        "to_slurm": others if to else (),
+        "from_slurm": others if back else controllers,
+        "not_to_slurm": () if to else others,
+        "not_from_slurm": () if back else tuple(host for host in others if host not in controllers),
     }
 
 

@@ -21,6 +21,7 @@ from slurmfab.inventory.gpu_checks import GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf
+from slurmfab.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins
 from slurmfab.inventory.values import Bundles, Licenses, Model, check_amount, check_directory
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
@@ -177,6 +178,7 @@ class Cluster(Model):
         health: the health check of the compute nodes; `None` for none.
         configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
         bundle: files with packages for hosts without access to a package mirror.
+        slurm_ssh: SSH logins of the slurm user between the hosts.
     """
 
     name: Annotated[
@@ -224,6 +226,7 @@ class Cluster(Model):
     health: HealthOrNot = None
     configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
     bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror, from fab bundle.")] = ()
+    slurm_ssh: SlurmSshOrLogins = SlurmSsh()
 
     @property
     def controller(self) -> str:

@@ -206,3 +206,44 @@ def test_the_munge_key_and_its_fingerprint_are_told_nowhere(deployed_lab: Deploy
     assert "munge" in everything
     for command in secrets:
         assert deployed_lab.on("ctl", command)[:16] not in everything
+
+
+LOGIN = "runuser -u slurm -- ssh {} -o BatchMode=yes -o StrictHostKeyChecking=yes slurm@{} hostname 2>&1 || true"
+"""A login of the slurm user, or its error."""
+
+
+def test_a_key_that_is_stolen_from_a_node_then_is_refused_from_everywhere_else(deployed_lab: DeployedLab) -> None:
+    assert deployed_lab.on("n1", LOGIN.format("", "ctl")) == "ctl"
+    key = deployed_lab.on("n1", "base64 -w0 /var/lib/slurm/home/.ssh/id_ed25519")
+    deployed_lab.on("n2", f"base64 -d <<<{key} >/tmp/stolen && chown slurm /tmp/stolen && chmod 600 /tmp/stolen")
+    try:
+        for goal in ("ctl", deployed_lab.lab.host("ctl").address):
+            told = deployed_lab.on("n2", LOGIN.format("-F none -i /tmp/stolen -o IdentitiesOnly=yes", goal))
+            assert "Permission denied" in told
+        assert "Refused by key options" in deployed_lab.on("ctl", "journalctl -o cat -t sshd -t sshd-session")
+    finally:
+        deployed_lab.on("n2", "rm /tmp/stolen")
+
+
+def test_logins_of_the_slurm_user_when_the_cluster_file_changes_them_then_are_those_and_no_others(
+    whole_again: DeployedLab,
+) -> None:
+    text = whole_again.inventory_path.read_text()
+    try:
+        whole_again.inventory_path.write_text(f"{text}slurm_ssh: from_controllers\n")
+        whole_again.deploy()
+        assert whole_again.on("ctl", LOGIN.format("", "n1")) == "n1"
+        assert "Permission denied" in whole_again.on("n1", LOGIN.format("", "ctl"))
+        found = checked(whole_again, "--only", "ssh")
+        assert {check for _, check in found.having("passed") if check.startswith("ssh")} == {
+            "ssh.controller_gets_in", "ssh.host_is_kept_out_of_the_controller",
+        }  # fmt: skip
+        assert found.code == 0
+
+        whole_again.inventory_path.write_text(f"{text}slurm_ssh: none\n")
+        whole_again.deploy()
+        for host in ("ctl", "n1"):
+            assert whole_again.on(host, "grep -c ssh- /var/lib/slurm/home/.ssh/authorized_keys || true") == "0"
+        assert "Permission denied" in whole_again.on("ctl", LOGIN.format("", "n1"))
+    finally:
+        whole_again.inventory_path.write_text(text)

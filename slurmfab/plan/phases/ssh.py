@@ -1,6 +1,12 @@
-"""Passwordless SSH for the slurm user, in both directions between each controller and every other host."""
+"""Passwordless SSH for the slurm user between each controller and every other host, in the wanted directions.
+
+Each key is accepted from the addresses of its own host alone, so that a stolen key is of no use elsewhere.
+"""
 
 from __future__ import annotations
+
+import ipaddress
+import re
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.block import Block
@@ -12,17 +18,23 @@ from slurmfab.plan.plan_input import PlanInput
 GRANTED = "restrict,pty"
 """Options of a key in authorized_keys (sshd(8)): login and commands; no forwarding of ports, agents or X11."""
 
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_IPV4 = re.compile(rf"(?!0\.|127\.|22[4-9]\.|23\d\.){_BYTE}(?:\.{_BYTE}){{3}}", re.ASCII)
+"""An address of one host; ipaddress takes ten times as long, which matters for 10,000 nodes."""
+
+MOST_ADDRESSES = 32
+"""The most addresses of a host's own that are believed; sshd reads no line of more than 8 kB."""
+
 
 def keys(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:  # noqa: ARG001 - the same everywhere
     """The slurm user's key pair, generated on the host; the private key stays there."""
-    return (SshKey("slurm", SLURM_HOME),)
+    return (SshKey("slurm", SLURM_HOME),) if plan_input.cluster.slurm_ssh.logins != "none" else ()
 
 
 def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The keys that may log in as slurm on the host, and the known host keys."""
-    partners = others(plan_input, host)
-    host_keys = known_all(plan_input, partners) + known(plan_input, host)
-    return let_in(plan_input, partners), Block("/etc/ssh/ssh_known_hosts", "host keys", host_keys)
+    host_keys = known_all(plan_input, others(plan_input, host)) + known(plan_input, host)
+    return let_in(plan_input, origins(plan_input, host)), Block("/etc/ssh/ssh_known_hosts", "host keys", host_keys)
 
 
 @once
@@ -38,6 +50,14 @@ def let_in(plan_input: PlanInput, partners: tuple[str, ...]) -> Block:
     )
 
 
+def origins(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The hosts from which the slurm user may log in on this one."""
+    partners, logins = others(plan_input, host), plan_input.cluster.slurm_ssh.logins
+    if logins == "from_controllers":
+        return tuple(name for name in partners if name in plan_input.cluster.controllers)
+    return partners if logins == "both" else ()
+
+
 @once
 def known_all(plan_input: PlanInput, partners: tuple[str, ...]) -> str:
     """The ssh_known_hosts lines of these hosts."""
@@ -45,7 +65,7 @@ def known_all(plan_input: PlanInput, partners: tuple[str, ...]) -> str:
 
 
 def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:
-    """The hosts with SSH to and from this host: all others for a controller, the controllers for any other host."""
+    """The hosts that can have SSH to or from this host: all others for a controller, the controllers for the others."""
     if host in plan_input.cluster.controllers:
         return tuple(name for name in plan_input.members if name != host)
     return tuple(name for name in plan_input.cluster.controllers if name in plan_input.members)
@@ -54,7 +74,39 @@ def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 def authorized(plan_input: PlanInput, name: str) -> str:
     """The authorized_keys line of a host's slurm user; a comment while its key does not exist yet."""
     key = plan_input.public_key(name)
-    return f"{GRANTED} {key}\n" if key else f"# the key of {name} is still to be made\n"
+    from_here = sources(plan_input, name)
+    granted = f'{GRANTED},from="{",".join(from_here)}"' if from_here else GRANTED
+    return f"{granted} {key}\n" if key else f"# the key of {name} is still to be made\n"
+
+
+def sources(plan_input: PlanInput, name: str) -> tuple[str, ...]:
+    """The addresses from which a host's key is accepted: what other hosts may see as the origin of its connections.
+
+    These are its address in the cluster file, all of its own addresses, since a host with several networks uses the one
+    that leads to the other host, and those that the cluster file adds for NAT.
+
+    Returns:
+        None for a host that has no address in the cluster file and has never told its own.
+    """
+    own = [address for address in plan_input.host(name).addresses if is_source(address)]
+    given = [address for address in (plan_input.address(name),) if is_source(address)]
+    known = dict.fromkeys((*given, *own[:MOST_ADDRESSES]))
+    return (*known, *plan_input.cluster.slurm_ssh.also_from) if known else ()
+
+
+def is_source(text: str) -> bool:
+    """Whether a text is an IP address of one host, and nothing else: a host's own addresses are its own word.
+
+    >>> is_source("10.0.0.1"), is_source("0.0.0.0"), is_source('fe80::1%",command="id'), is_source("*")
+    (True, False, False, False)
+    """
+    if _IPV4.fullmatch(text):
+        return True
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return "%" not in text and not (address.is_unspecified or address.is_loopback or address.is_multicast)
 
 
 def known(plan_input: PlanInput, name: str) -> str:

@@ -6,9 +6,11 @@ import threading
 
 import pytest
 from ruled_shells import RuledShell
+from support import cluster
 
 from slurmfab.checks import test_ssh
 from slurmfab.checks.hosts import LOGINS, CheckedHost
+from slurmfab.checks.plugin import slurm_logins
 from slurmfab.checks.shell import SECONDS, Answer
 
 TURNED_AWAY = b"kex_exchange_identification: read: Connection reset by peer\nConnection reset by 10.0.0.1 port 22\n"
@@ -47,6 +49,39 @@ def test_login_when_sshd_has_judged_it_then_is_not_tried_again() -> None:
     with pytest.raises(AssertionError, match="Permission denied"):
         test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})))
     assert len(shell.commands) == 1
+
+
+def test_login_when_it_is_not_wanted_and_refused_then_all_is_well() -> None:
+    node, shell = node_that_hears(TURNED_AWAY, REFUSED)
+    test_ssh.test_host_is_kept_out_of_the_controller(node, CheckedHost("ctl", RuledShell({})))
+    assert len(shell.commands) == 2
+
+
+def test_login_when_it_is_not_wanted_and_works_then_that_is_told() -> None:
+    node, _ = node_that_hears()
+    with pytest.raises(AssertionError, match="the slurm user on n1 can log in to ctl by SSH, but slurm_ssh"):
+        test_ssh.test_host_is_kept_out_of_the_controller(node, CheckedHost("ctl", RuledShell({})))
+
+
+TWO_CONTROLLERS = (
+    "cluster: x\ncontrollers: [c1, c2]\nlogin: [l1]\nnodes: [{hosts: n1}]\nstate_directory: /shared/state\nslurm_ssh: "
+)
+
+
+@pytest.mark.parametrize(
+    ("logins", "checked"),
+    [
+        ("both", ("c2 l1 n1", "c2 l1 n1", "", "")),
+        ("from_controllers", ("c2 l1 n1", "c2", "", "l1 n1")),
+        ("none", ("", "", "c2 l1 n1", "c2 l1 n1")),
+    ],
+)
+def test_logins_are_checked_in_the_directions_that_the_cluster_file_wants(
+    logins: str, checked: tuple[str, ...]
+) -> None:
+    found = slurm_logins(cluster(TWO_CONTROLLERS + logins), ("c2", "l1", "n1"))
+    names = ("to_slurm", "from_slurm", "not_to_slurm", "not_from_slurm")
+    assert found == {name: tuple(hosts.split()) for name, hosts in zip(names, checked, strict=True)}
 
 
 class CountingShell:

@@ -1,0 +1,60 @@
+"""The model of SSH logins of the slurm user between the hosts (key `slurm_ssh`)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from slurmfab.inventory.values import Model
+
+Logins = Literal["both", "from_controllers", "none"]
+
+
+def _check_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
+    """Check addresses and networks; host bits, as in 10.0.0.1/24, are a mistake, as for sshd."""
+    for source in sources:
+        try:
+            network = ipaddress.ip_network(source)
+        except ValueError:
+            raise ValueError(f'"{source}" is neither an IP address nor a network such as 192.0.2.0/24') from None
+        if "%" in source or not network.prefixlen:
+            raise ValueError(f'"{source}" does not tell hosts from others; name addresses or smaller networks')
+    return sources
+
+
+def _sources(value: Any) -> Any:
+    """A single address, or a list of them."""
+    return (value,) if isinstance(value, str) else value
+
+
+class SlurmSsh(Model):
+    """SSH logins of the slurm user without a password, between controllers and other hosts.
+
+    Args:
+        logins: `both`: between each controller and every other host, in both directions; `from_controllers`: from each
+            controller to every other host; `none`.
+        also_from: addresses and networks from which all keys are accepted besides those of their hosts, as for hosts
+            behind a router that changes addresses (NAT).
+    """
+
+    logins: Annotated[Logins, Field(description="both, from_controllers or none.")] = "both"
+    also_from: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_sources, json_schema_input_type=str | list[str]),
+        AfterValidator(_check_sources),
+        Field(description="Addresses of hosts behind NAT, as others see them."),
+    ] = ()
+
+
+def _slurm_ssh(value: Any) -> Any:
+    """Read a mapping, or the value of `logins` alone."""
+    return {"logins": value} if isinstance(value, str) else value
+
+
+SlurmSshOrLogins = Annotated[
+    SlurmSsh,
+    BeforeValidator(_slurm_ssh, json_schema_input_type=Logins | SlurmSsh),
+    Field(description="SSH logins of the slurm user: both, from_controllers or none; or a mapping."),
+]
