@@ -7,13 +7,29 @@ refused. The file is JSON, written by slurmfab; commit it together with the clus
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict
 
 from slurmfab import atomic_file
+from slurmfab.answers import (
+    STRICT,
+    UNKNOWN,
+    Address,
+    Digest,
+    HostKeyText,
+    Id,
+    Label,
+    Phrase,
+    Program,
+    Word,
+    mistake,
+    pattern,
+)
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.program_name import FAB
@@ -22,6 +38,10 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 1
+
+PinnedKeyType = Annotated[str, pattern(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+", 64)]
+PinnedSlurmKey = Annotated[str, pattern(r"(?:ssh-ed25519 [A-Za-z0-9+/]+={0,2}(?: [^\pC\p{Zl}\p{Zp}]*)?)?", 4096)]
+"""Locks that were written before facts were checked may have more types of keys, and other comments."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +60,17 @@ class HostLock:
         addresses: its own IP addresses when it last answered, from which its slurm user may log in elsewhere.
     """
 
-    hostname: str = ""
-    host_keys: Mapping[str, str] = field(default_factory=dict)
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    hostname: Label | Literal[""] = ""
+    host_keys: Mapping[PinnedKeyType, HostKeyText] = field(default_factory=dict)
     hardware: Hardware | None = None
     gpus: tuple[Gpu, ...] = ()
     cgroup: Cgroup | None = None
-    public_key: str = ""
+    public_key: PinnedSlurmKey = ""
     on_trial: bool = False
-    mail_program: str = ""
-    addresses: tuple[str, ...] = ()
+    mail_program: Program = ""
+    addresses: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,12 +86,14 @@ class Lock:
         bundles: SHA-256 of each bundle that may be installed, by its name in the cluster file.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
     version: int = VERSION
-    slurm: str = ""
-    ids: Mapping[str, int] = field(default_factory=dict)
-    leaving: tuple[str, ...] = ()
-    hosts: Mapping[str, HostLock] = field(default_factory=dict)
-    bundles: Mapping[str, str] = field(default_factory=dict)
+    slurm: Word = ""
+    ids: Mapping[Phrase, Id] = field(default_factory=dict)
+    leaving: tuple[Phrase, ...] = ()
+    hosts: Mapping[Phrase, HostLock] = field(default_factory=dict)
+    bundles: Mapping[Phrase, Digest] = field(default_factory=dict)
 
 
 def load(path: Path) -> Lock:
@@ -84,7 +108,7 @@ def load(path: Path) -> Lock:
         return Lock()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, f"it is not JSON ({error})") from error
     return from_values(plain, path)
 
@@ -168,31 +192,18 @@ def adapter() -> TypeAdapter[Lock]:
 
 
 def _lock_from(plain: dict[str, Any], path: Path) -> Lock:
-    """Make a lock from a JSON object; unknown keys and values of other types are errors."""
+    """Make a lock from a JSON object; unknown keys and values that the model does not have are errors."""
     from pydantic import ValidationError  # 55 ms that `fab --list` need not pay
 
     try:
-        lock: Lock = adapter().validate_json(json.dumps(plain), strict=True)
+        lock: Lock = adapter().validate_json(json.dumps(plain))
+    except RecursionError as error:
+        raise _damaged(path, "it is nested too deeply") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    unknown = next(_unknown_keys(plain, values_of(lock)), None)
-    if unknown:
-        raise _damaged(path, f"{unknown}: this key is unknown; a newer slurmfab may have written it")
+        reason = mistake(error)
+        newer = "; a newer slurmfab may have written it" if reason.endswith(UNKNOWN) else ""
+        raise _damaged(path, f"{reason}{newer}") from error
     return lock
-
-
-def _unknown_keys(plain: Any, known: Any, place: str = "") -> Iterator[str]:
-    """Yield the places of keys in a JSON value that the lock made from it does not have."""
-    if isinstance(plain, dict) and isinstance(known, Mapping):
-        for key, value in plain.items():
-            if key in known:
-                yield from _unknown_keys(value, known[key], f"{place}{key}.")
-            else:
-                yield f"{place}{key}"
-    elif isinstance(plain, list) and isinstance(known, list | tuple):
-        for number, (value, counterpart) in enumerate(zip(plain, known, strict=True)):
-            yield from _unknown_keys(value, counterpart, f"{place}{number}.")
 
 
 def _damaged(path: Path, reason: str) -> InputError:

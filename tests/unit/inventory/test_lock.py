@@ -125,3 +125,71 @@ def test_load_when_a_newer_slurmfab_wrote_it_then_it_says_so(tmp_path):
 
     with pytest.raises(InputError, match="was written by a newer slurmfab"):
         locks.load(tmp_path / "lock.json")
+
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGx5aW5n"
+TAMPERED = {
+    "two names": {"hostname": "n1 n2"},
+    "a name with a domain": {"hostname": "deb.debian.org"},
+    "keys for everybody": {"host_keys": {"@cert-authority * ssh-ed25519": KEY}},
+    "a key and a line": {"host_keys": {"ssh-ed25519": f"{KEY}\n* ssh-ed25519 {KEY}"}},
+    "a GPU and a line": {"gpus": [{"file": "/dev/nvidia0", "cores": "0\nNodeName=n2"}]},
+    "too much memory": {
+        "hardware": {
+            "CPUs": 1,
+            "Boards": 1,
+            "SocketsPerBoard": 1,
+            "CoresPerSocket": 1,
+            "ThreadsPerCore": 1,
+            "RealMemory": 10**30,
+        }
+    },
+    "a key without restrict": {"public_key": f"ssh-ed25519 {KEY} slurm@n1\nssh-ed25519 {KEY} x"},
+    "options before a key": {"public_key": f'command="sh" ssh-ed25519 {KEY} slurm@n1'},
+    "a program with arguments": {"mail_program": "/bin/sh -c x"},
+    "an address that is a name": {"addresses": ["n1"]},
+    "an unknown key": {"evil": 1},
+}
+
+
+@pytest.mark.parametrize("entry", TAMPERED.values(), ids=TAMPERED)
+def test_load_when_somebody_tampered_with_a_host_then_the_lock_is_refused(tmp_path, entry):
+    path = tmp_path / "cluster.lock.json"
+    path.write_text(json.dumps({"version": 1, "hosts": {"n1": entry}}))
+
+    with pytest.raises(InputError, match=rf"is damaged: hosts\.n1\.{next(iter(entry))}"):
+        locks.load(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"ids": {"slurm.uid": -1}}, r"ids\.slurm\.uid"),
+        ({"ids": {"slurm.uid": 1 << 40}}, r"ids\.slurm\.uid"),
+        ({"slurm": "24.11\nx"}, "slurm"),
+        ({"leaving": ["ann\nbob"]}, r"leaving\.0"),
+        ({"bundles": {"b": "x"}}, r"bundles\.b"),
+    ],
+)
+def test_load_when_somebody_tampered_with_the_cluster_then_the_lock_is_refused(tmp_path, values, reason):
+    path = tmp_path / "cluster.lock.json"
+    path.write_text(json.dumps({"version": 1, **values}))
+
+    with pytest.raises(InputError, match=f"is damaged: {reason}: "):
+        locks.load(path)
+
+
+def test_load_when_the_file_is_nested_deeply_then_it_is_refused(tmp_path):
+    path = tmp_path / "cluster.lock.json"
+    path.write_text('{"version": 1, "hosts": ' + "[" * 100_000 + "]" * 100_000 + "}")
+
+    with pytest.raises(InputError, match="is damaged: "):
+        locks.load(path)
+
+
+def test_load_when_an_earlier_slurmfab_wrote_it_then_keys_with_other_comments_are_kept(tmp_path):
+    path = tmp_path / "cluster.lock.json"
+    entry = {"hostname": "n1", "host_keys": {"ssh-dss": KEY}, "public_key": f"ssh-ed25519 {KEY} slurm user of n1"}
+    path.write_text(json.dumps({"version": 1, "hosts": {"n1": entry}}))
+
+    assert locks.load(path).hosts["n1"].public_key == entry["public_key"]
