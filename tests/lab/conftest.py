@@ -93,7 +93,8 @@ class Stock:
         if name not in self.kept:
             database = (*versions.packages("database"), *versions.DATABASE_SERVER)
             with self.running(installed(self.spec(suite), ctl=database)) as made:
-                made.deploy()
+                # MariaDB's package may have given its user the number that munge has on the other hosts.
+                made.deploy("--move-ids")
                 made.on("ctl", f"{NO_DATABASE} && {FORGET}")
                 self.keep(made, name)
         return name
