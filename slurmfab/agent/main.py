@@ -114,6 +114,7 @@ def answer(frame: bytes, answers: Answers, lock: Lock) -> None:
     try:
         with KeepAlive(answers):
             request = json.loads(frame)
+            answers.begin(request["op"])
             OPERATIONS[request["op"]](request, answers, lock)
     except Disconnected:
         raise
@@ -167,6 +168,7 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
     failed = ""
     for resource in resources:
         answers.check()
+        answers.begin(resource.id)
         outcome = skipped(resource.id, failed) if failed else apply_timed(resource, context)
         if outcome.status == "failed" and not context.dry_run:
             failed = resource.id

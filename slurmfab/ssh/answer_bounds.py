@@ -71,6 +71,7 @@ class AnswerBounds:
     def __init__(self, host: str, request: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         operation = str(request.get("op", ""))
         self.host = host
+        self.operation = operation
         self.clock = clock
         self.resources = tuple(request.get("resources", ()))
         self.values = VALUES.get(operation, frozenset({operation.replace("-", "_")}))
@@ -81,6 +82,7 @@ class AnswerBounds:
         self.piece_bytes = 0
         self.chatter_bytes = 0
         self.lines = 0
+        self.sign = ""
         self.since = clock()
 
     def receive(self, count: int) -> None:
@@ -101,7 +103,7 @@ class AnswerBounds:
             raise AgentFailed(
                 self.host,
                 f"{self.work()} has not ended after {age:.0f} s (the limit is {limit:.0f} s), although the agent is "
-                "alive. See what hangs there: ps axfo pid,stat,etime,args.",
+                f"alive{self.sign}. See what hangs there: ps axfo pid,stat,etime,args.",
             )
 
     def limit(self) -> float:
@@ -129,6 +131,7 @@ class AnswerBounds:
         self.refuse_unknown(line, SIGN_OF_LIFE if is_sign else self.values)
         if is_sign:
             self.pass_over(size)
+            self.sign = self.work_in(line)
             return
         self.lines += not line.keys() & PARTS
         if self.lines > len(self.resources) + 1:
@@ -139,6 +142,17 @@ class AnswerBounds:
             self.piece_bytes += size
             if self.piece_bytes > PIECES_BYTES:
                 raise AgentFailed(self.host, f"{self.title} does not end. {ADVICE}")
+
+    def work_in(self, sign: Mapping[str, Any]) -> str:
+        """What a sign of life says to be at work, for a message; empty if that is what its host was to be at work on.
+
+        Raises:
+            AgentFailed: it says nothing of the kind.
+        """
+        work, seconds = sign.get("at"), sign.get("seconds")
+        if not isinstance(work, str) or type(seconds) not in {int, float}:
+            raise AgentFailed(self.host, f"{self.title} has a sign of life that names no work. {ADVICE}")
+        return "" if work in {self.work(), self.operation} else f" and says to be at {text_of(work)!r}"
 
     def pass_over(self, size: int) -> None:
         """Count a line that is no part of the answer.

@@ -267,11 +267,19 @@ def test_an_agent_whose_deployer_sends_no_heartbeats_releases_the_lock_and_ends(
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_an_agent_sends_heartbeats_during_a_long_request() -> None:
+def test_an_agent_at_a_long_request_sends_signs_of_life_that_name_the_work_and_its_age() -> None:
     read, write = os.pipe()
-    with os.fdopen(write, "wb") as stream, os.fdopen(read, "rb") as reader, KeepAlive(Answers(stream), 0.01):
-        assert json.loads(reader.readline()) == {"alive": True}
-        assert json.loads(reader.readline()) == {"alive": True}
+    with os.fdopen(write, "wb") as stream, os.fdopen(read, "rb") as reader:
+        answers = Answers(stream)
+        answers.begin("apply")
+        with KeepAlive(answers, 0.01):
+            first = json.loads(reader.readline())
+            answers.begin("packages:munge")
+            while (sign := json.loads(reader.readline()))["at"] == "apply":
+                assert sign["alive"]
+            older = next(line for line in map(json.loads, reader) if line["seconds"] > sign["seconds"])
+    assert (first["alive"], first["at"]) == (True, "apply")
+    assert (sign["at"], older["at"]) == ("packages:munge", "packages:munge")
 
 
 def test_an_old_python_when_it_gets_the_payload_is_named() -> None:

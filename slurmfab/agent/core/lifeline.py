@@ -2,7 +2,8 @@
 
 The input consists of frames: `<decimal byte count>`, a newline, that many bytes of JSON. An empty frame, `0` and a
 newline, is the deployer's heartbeat, because a network failure or a power failure does not close the connection.
-The output consists of JSON lines; during a long request the agent sends `{"alive": true}` every few seconds.
+The output consists of JSON lines; during a long request the agent sends a sign of life every few seconds, which names
+the operation or resource at work and its age: `{"alive": true, "at": "packages:munge,slurmd", "seconds": 25.0}`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Answers:
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
         self.lock = threading.Lock()
+        self.work = "", time.monotonic()
         self.is_disconnected = False  # not an Event: a signal handler sets it and must not wait for a lock
 
     def send(self, **answer: Any) -> None:
@@ -48,6 +50,10 @@ class Answers:
                 self.stream.flush()
         except (OSError, ValueError):
             self.is_disconnected = True
+
+    def begin(self, work: str) -> None:
+        """Note the operation or the resource that is at work from now on."""
+        self.work = work, time.monotonic()
 
     def check(self) -> None:
         """Raise `Disconnected` if the deployer has disconnected."""
@@ -72,7 +78,8 @@ class KeepAlive:
     def send_heartbeats(self) -> None:
         """Send heartbeats until the context ends."""
         while not self.ended.wait(self.seconds):
-            self.answers.send(alive=True)
+            work, since = self.answers.work
+            self.answers.send(alive=True, at=work, seconds=round(time.monotonic() - since, 1))
 
     def __enter__(self) -> None:
         self.thread.start()

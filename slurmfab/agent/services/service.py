@@ -66,6 +66,7 @@ class Service(Resource):
     """
 
     kind: ClassVar[str] = "service"
+    deadline: ClassVar[float] = 600.0
     unit: str
     watches: Tuple[str, ...] = ()
     enabled: bool = True

@@ -201,7 +201,7 @@ def test_a_host_that_keeps_silent_before_the_greeting_is_lost() -> None:
 
 def test_an_answer_is_its_lines_without_signs_of_life_and_without_the_last() -> None:
     heard: list[Line] = []
-    says = b'{"alive": true}\n{"outcome": 1}\n{"alive"', b': true}\n{"outcome": 2}\n', DONE
+    says = ALIVE + b'{"outcome": 1}\n' + ALIVE[:10], ALIVE[10:] + b'{"outcome": 2}\n', DONE
     lines = answer(*says, heard=heard.append, request=TWO_KEYS)
     assert lines == ({"outcome": 1}, {"outcome": 2})
     assert tuple(heard) == lines
@@ -432,3 +432,24 @@ def test_an_agent_that_drips_before_it_greets_when_its_time_is_over_then_the_hos
 def test_a_text_with_bytes_that_are_no_utf_8_when_it_is_told_then_it_has_marks_in_their_place() -> None:
     says = json.dumps({"outcome": {"x\udce4": ["y\udcff", "\U0001f600"]}}).encode() + b"\n"
     assert answer(says, DONE, request=TWO_KEYS) == ({"outcome": {"x\ufffd": ["y\ufffd", "\U0001f600"]}},)
+
+
+@pytest.mark.parametrize(
+    ("sign", "reason"),
+    [
+        (ALIVE.replace(b"ssh-key:slurm", b"nap"), "although the agent is alive and says to be at 'nap'"),
+        (ALIVE, r"although the agent is alive\. See what hangs there"),
+    ],
+)
+def test_a_resource_beyond_its_deadline_when_the_agent_says_to_be_at_something_else_then_both_are_told(
+    sign: bytes, reason: str
+) -> None:
+    clock = Clock()
+    with pytest.raises(AgentFailed, match=rf"^n1: ssh-key:slurm has not ended .*{reason}"):
+        answer(*[clock.later(5, sign)] * 61, request=TWO_KEYS, clock=clock)
+
+
+@pytest.mark.parametrize("at", [b"null", b"[]", b"1"])
+def test_a_sign_of_life_that_names_no_work_is_refused(at: bytes) -> None:
+    with pytest.raises(AgentFailed, match="sign of life that names no work"):
+        answer(b'{"alive": true, "at": %s, "seconds": 1}\n' % at, DONE)
