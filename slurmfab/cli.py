@@ -91,13 +91,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def after_task(words: list[str]) -> list[str]:
+def after_task(arguments: list[str]) -> list[str]:
     """The command line with `--hosts` behind the task, where a task reads it.
 
     >>> after_task(["--hosts", "n1,n2", "deploy"])
     ['deploy', '--hosts', 'n1,n2']
     """
-    rest, moved = list(words), []
+    rest, moved = list(arguments), []
     while rest and rest[0].split("=")[0] in CORE_HOSTS:
         _, equals, value = rest.pop(0).partition("=")
         moved += ["--hosts", value if equals or not rest else rest.pop(0)]

@@ -37,16 +37,16 @@ class _Template(NamedTuple):
     place: str
 
 
-def fold_lines(said: Iterable[tuple[str, str]]) -> list[str]:
+def fold_lines(lines: Iterable[tuple[str, str]]) -> list[str]:
     """One line for each group of hosts with the same text, as in `n[2-96]: no answer.`; further lines are indented.
 
     Args:
-        said: pairs of a host and a text about it.
+        lines: pairs of a host and a text about it.
     """
-    return [f"{one.hostlist}: {hang(one.texts[0])}" for one in fold_texts((host, (text,)) for host, text in said)]
+    return [f"{one.hostlist}: {hang(one.texts[0])}" for one in fold_texts((host, (text,)) for host, text in lines)]
 
 
-def fold_texts(said: Iterable[tuple[str, Sequence[str]]], *, apart: bool = False) -> list[Folded]:
+def fold_texts(host_texts: Iterable[tuple[str, Sequence[str]]], *, apart: bool = False) -> list[Folded]:
     """The texts of hosts, those put together that differ in nothing but the host's name and IP addresses.
 
     Names and addresses that differ become hostlists, so none is lost:
@@ -55,13 +55,13 @@ def fold_texts(said: Iterable[tuple[str, Sequence[str]]], *, apart: bool = False
     [Folded(hosts=('n1', 'n2'), texts=('no answer from 10.0.0.[1-2]',))]
 
     Args:
-        said: a host with its texts, of which each host may have several; those of one group are all equal.
+        host_texts: a host with its texts, of which each host may have several; those of one group are all equal.
         apart: whether to keep all hosts apart.
 
     Returns:
         The groups, in the order of their first host.
     """
-    pairs = list(dict.fromkeys((host, tuple(texts)) for host, texts in said))
+    pairs = list(dict.fromkeys((host, tuple(texts)) for host, texts in host_texts))
     # A text that several hosts share word for word is about none of them, even if it names one.
     shared = Counter(texts for _, texts in pairs)
     groups: dict[_Template, list[tuple[str, list[str]]]] = {}

@@ -188,8 +188,8 @@ def fold_in_order(names: Iterable[str]) -> str:
 
 def natural(name: str) -> tuple[tuple[str | int, ...], str]:
     """A sort key that puts n2 before n10."""
-    words = re.split("([0-9]+)", name)
-    return tuple(int(word) if number % 2 else word for number, word in enumerate(words)), name
+    parts = re.split("([0-9]+)", name)
+    return tuple(int(word) if number % 2 else word for number, word in enumerate(parts)), name
 
 
 def extend(some: Iterable[str], names: Iterable[str]) -> list[str]:

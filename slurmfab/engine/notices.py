@@ -87,12 +87,12 @@ def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step])
     lines = []
     for step in steps:
         gpus = gpu_changes.changes(plan_input.host(step.host).gpus, plan_input.facts[step.host].gpus)
-        words = [change.words for change in gpus]
+        descriptions = [change.description for change in gpus]
         for outcome in step.outcomes:
-            words += [
+            descriptions += [
                 f"{one.name} is {one.actual} instead of {one.wanted}" for one in outcome.changes if one.name != GPUS
             ]
-            lines.append((step.host, f"other hardware: {'; '.join(words)}; {outcome.message}"))
+            lines.append((step.host, f"other hardware: {'; '.join(descriptions)}; {outcome.message}"))
     for line in fold_lines(lines):
         run.progress.line(line)
 

@@ -95,9 +95,9 @@ def slurm_part(forecast: Forecast) -> list[str]:
 def labels(some: Sequence[Label]) -> Iterator[str]:
     """A line for each difference, with its requirement in the last column, and the number of further ones."""
     shown = [(shortened(str(label.difference)), label.need.value) for label in some[:SHOWN_LABELS]]
-    width = max(len(words) for words, _ in shown)
-    for words, need in shown:
-        yield f"{INDENT}{words:<{width}}   [{need}]"
+    width = max(len(text) for text, _ in shown)
+    for text, need in shown:
+        yield f"{INDENT}{text:<{width}}   [{need}]"
     if len(some) > len(shown):
         rest = {label.need for label in some[SHOWN_LABELS:]}
         needs = ", ".join(need.value for need in Requirement if need in rest)

@@ -149,9 +149,9 @@ class Progress:
                 for line in describe(outcome)
             )
             groups.setdefault((step.phase, headline(step), step.has_failed, details), []).append(step)
-        for (phase, words, has_failed, details), equal in groups.items():
+        for (phase, text, has_failed, details), equal in groups.items():
             name = self.paint(f"{phase:<12}", COLOURS["failed" if has_failed else "changed"])
-            yield f"{name} {fold(step.host for step in equal):<10} {words} ({time_range(equal)})"
+            yield f"{name} {fold(step.host for step in equal):<10} {text} ({time_range(equal)})"
             yield from (f"    {line}" for line in details)
 
     def lost_lines(self, lost: Iterable[tuple[str, HostError]]) -> Iterator[str]:

@@ -72,10 +72,10 @@ def after_plan(report: Report, options: DeployOptions, path: Path) -> str:
     """
     if not report.count(WOULD_CHANGE) or report.forecast.disruptions:
         return ""
-    words = ["deploy", *(["--hosts", shlex.quote(options.hosts)] if options.hosts else [])]
-    words += ["--move-ids"] if options.approvals.move_ids else []
-    words += ["--prune"] if options.approvals.prune else []
-    return f"Next: {command_for(' '.join(words), path)}"
+    arguments = ["deploy", *(["--hosts", shlex.quote(options.hosts)] if options.hosts else [])]
+    arguments += ["--move-ids"] if options.approvals.move_ids else []
+    arguments += ["--prune"] if options.approvals.prune else []
+    return f"Next: {command_for(' '.join(arguments), path)}"
 
 
 def commit(path: Path) -> str:
@@ -83,6 +83,6 @@ def commit(path: Path) -> str:
     return f"commit {path} and {loading.lock_path(path)}"
 
 
-def command_for(words: str, path: Path) -> str:
+def command_for(command: str, path: Path) -> str:
     """A command of this program, as the user would type it for this cluster file."""
-    return f"{FAB} {words}" + ("" if path == loading.default_path() else f" --cluster {shlex.quote(str(path))}")
+    return f"{FAB} {command}" + ("" if path == loading.default_path() else f" --cluster {shlex.quote(str(path))}")

@@ -58,19 +58,19 @@ def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *,
     known = loaded(cluster)
     names = compute_nodes(known, hosts) if hosts else ()
     minutes = WAIT if wait is None else wait
-    words = ["--now", "--json", f"--wait={minutes}", *(["--hosts=" + ",".join(names)] if names else [])]
-    told = sys.stderr if output.json == "-" else sys.stdout
+    arguments = ["--now", "--json", f"--wait={minutes}", *(["--hosts=" + ",".join(names)] if names else [])]
+    stream = sys.stderr if output.json == "-" else sys.stdout
     checks = known.cluster.gpu_checks
     assert checks is not None, "loaded() refuses that"
     seconds = 60.0 * (minutes + 4 * checks.minutes + BESIDES_WAITING)
     with asker(known, output) as ask:
         which = fold(names) if names else "all nodes with GPUs"
-        print(f"Measuring {which} by jobs of low priority; they wait up to {minutes} min.", file=told, flush=True)
+        print(f"Measuring {which} by jobs of low priority; they wait up to {minutes} min.", file=stream, flush=True)
         entries, code = conversation(
-            known.cluster.controller, ask, [*words, *([] if drains else ["--no-drain"])], seconds,
-            lambda entry: print(format_entry(entry), file=told, flush=True),
+            known.cluster.controller, ask, [*arguments, *([] if drains else ["--no-drain"])], seconds,
+            lambda entry: print(format_entry(entry), file=stream, flush=True),
         )  # fmt: skip
-    print(summary(known.cluster.name, entries), file=told)
+    print(summary(known.cluster.name, entries), file=stream)
     write_json(known, entries, code, output)
     return code
 
@@ -95,11 +95,11 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
     with asker(known, output) as ask:
         entries, _ = conversation(known.cluster.controller, ask, ["--history"], 60.0, lambda _: None)
     chosen = [entry for entry in entries if entry["nodes"] and (not names or names & set(entry["nodes"]))]
-    told = sys.stderr if output.json == "-" else sys.stdout
+    stream = sys.stderr if output.json == "-" else sys.stdout
     for entry in chosen:
-        print(f"{entry['time'][:16].replace('T', ' ')}  {format_entry(entry)}", file=told)
+        print(f"{entry['time'][:16].replace('T', ' ')}  {format_entry(entry)}", file=stream)
     if not chosen:
-        print(f"Nothing has been measured yet: {FAB} check-gpus.", file=told)
+        print(f"Nothing has been measured yet: {FAB} check-gpus.", file=stream)
     write_json(known, chosen, 0, output)
     return 0
 
@@ -152,14 +152,14 @@ def asker(known: Inventory, output: session.Output) -> Iterator[Ask]:
 
 
 def conversation(
-    controller: str, ask: Ask, words: Sequence[str], seconds: float, heard: Callable[[Entry], None]
+    controller: str, ask: Ask, arguments: Sequence[str], seconds: float, heard: Callable[[Entry], None]
 ) -> tuple[list[Entry], int]:
     """Run the GPU check program on the controller; returns the entries that it printed, and its exit code.
 
     Args:
         controller: the controller's name, for messages.
         ask: runs a command on the controller (see `asker`).
-        words: arguments for the program.
+        arguments: arguments for the program.
         seconds: time limit.
         heard: called with each measurement when it arrives.
 
@@ -180,11 +180,11 @@ def conversation(
             refused.append(entry["refused"])
         elif entry.get("nodes") is not None:
             entries.append(entry)
-            if entry["nodes"] and "--history" not in words:
+            if entry["nodes"] and "--history" not in arguments:
                 heard(entry)
 
-    code = ask(" ".join([RUN, *map(shlex.quote, words), "2>&1"]), hear, seconds)
-    has_ended = "--history" in words or any(entry.get("end") for entry in entries)
+    code = ask(" ".join([RUN, *map(shlex.quote, arguments), "2>&1"]), hear, seconds)
+    has_ended = "--history" in arguments or any(entry.get("end") for entry in entries)
     if refused or not has_ended or code not in (ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED):
         why = refused or noise[-1:] or [f"the program ended with exit code {code}"]
         raise HostFailed(controller, f"the GPUs were not checked: {why[0].rstrip('.')}.")
@@ -194,8 +194,8 @@ def conversation(
 def summary(name: str, entries: Sequence[Entry]) -> str:
     """The last line of output: how many nodes have each outcome."""
     counts: dict[str, int] = next((dict(entry["counts"]) for entry in entries if entry.get("end")), {})
-    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-    return f"{name}: {said or 'no node has GPUs'}."
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    return f"{name}: {counted or 'no node has GPUs'}."
 
 
 def write_json(known: Inventory, entries: Sequence[Entry], code: int, output: session.Output) -> None:

@@ -172,15 +172,15 @@ def changes_text(one: Record) -> str:
     files_on: dict[str, list[str]] = {}
     for file, hosts in hosts_of.items():
         files_on.setdefault(fold(hosts), []).append(file)
-    words = [f"{', '.join(files)} on {hosts}" for hosts, files in files_on.items()]
-    words += [f"{count} {COUNTED_KINDS[kind][count != 1]}" for kind, count in counts.items()]
-    words += [f"{word}: {fold(names)}" for word, names in acts.items()]
-    words += [f"accounting: {', '.join(entries)}"] if entries else []
+    parts = [f"{', '.join(files)} on {hosts}" for hosts, files in files_on.items()]
+    parts += [f"{count} {COUNTED_KINDS[kind][count != 1]}" for kind, count in counts.items()]
+    parts += [f"{word}: {fold(names)}" for word, names in acts.items()]
+    parts += [f"accounting: {', '.join(entries)}"] if entries else []
     cut_off = dict.fromkeys(step.host for step in one.steps if step.with_status(UNKNOWN))
-    words += [f"perhaps more on {fold(cut_off)}"] if cut_off else []
-    if not words and one.ended is None:
+    parts += [f"perhaps more on {fold(cut_off)}"] if cut_off else []
+    if not parts and one.ended is None:
         return "its changes are not known"
-    return "; ".join(words) or ("other changes" if done else "nothing changed")
+    return "; ".join(parts) or ("other changes" if done else "nothing changed")
 
 
 def accounts_of(outcome: Outcome) -> dict[str, None]:

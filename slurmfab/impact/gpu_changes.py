@@ -27,11 +27,11 @@ class GpuChange:
     """How one GPU has changed.
 
     Args:
-        words: the change, as part of a sentence.
+        description: the change, as part of a sentence.
         is_loss: whether jobs lack something because of it; false for an additional GPU.
     """
 
-    words: str
+    description: str
     is_loss: bool = True
 
 
@@ -100,9 +100,9 @@ def _by(known: Sequence[Gpu], now: Sequence[Gpu], place: Callable[[Gpu], str]) -
     gone = [gpus for key, gpus in before.items() if key not in after]
     yield from (GpuChange(f"{gpus[0].slot} is gone{_was(gpus)}") for gpus in gone)
     for key, gpus in before.items():
-        words = _at_one_place(gpus, after[key]) if key in after else ""
-        if words:
-            yield GpuChange(words)
+        description = _at_one_place(gpus, after[key]) if key in after else ""
+        if description:
+            yield GpuChange(description)
         elif key in after and not gone and gpus[0].file != after[key][0].file:
             yield GpuChange(f"{gpus[0].slot} has the device file {after[key][0].file} now")
     for key, gpus in after.items():

@@ -48,7 +48,7 @@ class JobEnd:
     accepted: bool = False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The job and its end: `12 (ann) on n1: NODE_FAIL, NodeDown`."""
         where = f" on {self.nodes}" if self.nodes else ""
         return f"{self.id} ({self.user}){where}: {self.fate}"
@@ -95,8 +95,8 @@ class JobTally:
         if self.after is None:
             return (f"Jobs: {self.before} ran before; {self.unknown}, so the number of running jobs is unknown.",)
         counts = f"Jobs: {self.before} ran before, {self.after} {'runs' if self.after == 1 else 'run'} now."
-        ended = (f"Ended by themselves: {'; '.join(job.words for job in self.ended)}.",) if self.ended else ()
-        lost = (f"{'Lost (allowed)' if job.accepted else 'LOST'}: job {job.words}." for job in self.lost)
+        ended = (f"Ended by themselves: {'; '.join(job.description for job in self.ended)}.",) if self.ended else ()
+        lost = (f"{'Lost (allowed)' if job.accepted else 'LOST'}: job {job.description}." for job in self.lost)
         return (counts, *ended, *lost)
 
     def as_json(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def goes_on(before: Job, now: Job | None) -> bool:
 def tally(
     before: Iterable[Job],
     now: Iterable[Job],
-    told: Mapping[str, Job],
+    ends: Mapping[str, Job],
     *,
     remembers: bool = True,
     accepted: frozenset[str] = frozenset(),
@@ -146,14 +146,14 @@ def tally(
     Args:
         before: all that ran or waited.
         now: the same, after it.
-        told: what slurmctld says of jobs that are `missing`, by job id.
+        ends: what slurmctld says of jobs that are `missing`, by job id.
         remembers: whether slurmctld must still know all jobs that ended since.
         accepted: ids of the jobs that an allowed change hurts.
     """
     jobs, present = tuple(before), tuple(now)
     ended, lost = [], []
     for job in missing(jobs, present):
-        end = end_of(job, told.get(job.number), remembers=remembers, accepted=job.number in accepted)
+        end = end_of(job, ends.get(job.number), remembers=remembers, accepted=job.number in accepted)
         if is_lost(end):
             lost.append(end)
         elif job.state in RUNS:
@@ -161,19 +161,19 @@ def tally(
     return JobTally(len(running(jobs)), len(running(present)), tuple(ended), tuple(lost))
 
 
-def end_of(job: Job, told: Job | None, *, remembers: bool, accepted: bool) -> JobEnd:
+def end_of(job: Job, now: Job | None, *, remembers: bool, accepted: bool) -> JobEnd:
     """How a job ended.
 
     Args:
         job: the job before the change.
-        told: the job as slurmctld shows it now; `None` when it does not know it.
+        now: the job as slurmctld shows it now; `None` when it does not know it.
         remembers: whether slurmctld must still know it.
         accepted: whether the user allowed its loss.
     """
     nodes = job.node_list if job.state in RUNS else ""
-    if told is None:
+    if now is None:
         return JobEnd(job.id, job.user, nodes, GONE if remembers else FORGOTTEN, accepted=accepted)
-    return JobEnd(job.id, job.user, nodes, told.state, told.reason, accepted)
+    return JobEnd(job.id, job.user, nodes, now.state, now.reason, accepted)
 
 
 def is_lost(end: JobEnd) -> bool:

@@ -58,8 +58,8 @@ class Difference:
         if self.kind in (SETTING, TEXT):
             return self.name
         kind = {NODE_LINE: "node", PARTITION_LINE: "partition", DEVICES: "devices of"}[self.kind]
-        words = f"{kind}s {self.name}" if self.kind == NODE_LINE and len(self.nodes) > 1 else f"{kind} {self.name}"
-        return f"{words}: {self.key}" if self.key else words
+        title = f"{kind}s {self.name}" if self.kind == NODE_LINE and len(self.nodes) > 1 else f"{kind} {self.name}"
+        return f"{title}: {self.key}" if self.key else title
 
     @property
     def change(self) -> str:
@@ -203,14 +203,14 @@ def devices(conf: ConfText) -> Mapping[str, str]:
     """The devices in gres.conf by node name; under the empty name those of all nodes."""
     found: dict[str, list[str]] = {}
     for line in conf.lines:
-        words = " ".join(f"{conf.spelled[key]}={value}" for key, value in line.items() if key != "nodename")
+        settings = " ".join(f"{conf.spelled[key]}={value}" for key, value in line.items() if key != "nodename")
         try:
             names = expand(line["nodename"]) if "nodename" in line else ("",)
         except HostlistError:
             names = (line["nodename"],)
         for name in names:
-            found.setdefault(name, []).append(words)
-    return {name: ", ".join(sorted(words)) for name, words in found.items()}
+            found.setdefault(name, []).append(settings)
+    return {name: ", ".join(sorted(settings)) for name, settings in found.items()}
 
 
 def spelled(table: Mapping[str, object], key: str) -> str:

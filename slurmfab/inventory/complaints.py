@@ -73,14 +73,14 @@ def place_in_words(place: Place) -> str:
     >>> place_in_words(("nodes", 0, "settings", "Gres"))
     'nodes[0].Gres'
     """
-    words = ""
+    text = ""
     for number, part in enumerate(place):
         is_ours = part == "settings" and 2 == number < len(place) - 1  # noqa: PLR2004
         if isinstance(part, int):
-            words += f"[{part}]"
+            text += f"[{part}]"
         elif not is_ours:
-            words += f".{part}" if words else part
-    return words
+            text += f".{part}" if text else part
+    return text
 
 
 def _lines(complaints: Iterable[Complaint], where: str) -> Iterator[str]:

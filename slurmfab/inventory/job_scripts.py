@@ -51,9 +51,9 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
     wanted = {"prolog": cluster.prolog, "epilog": cluster.epilog}
     found: dict[str, tuple[Script, ...]] = {}
     complaints: list[str] = []
-    for key, said in wanted.items():
-        if said is not None:
-            scripts, wrong = scripts_in(key, beside / Path(said).expanduser())
+    for key, value in wanted.items():
+        if value is not None:
+            scripts, wrong = scripts_in(key, beside / Path(value).expanduser())
             found[key] = scripts
             complaints += wrong
     if complaints:
@@ -154,5 +154,5 @@ def syntax_errors(shell: str, text: str) -> Iterator[str]:
     except (OSError, subprocess.TimeoutExpired):
         return
     if done.returncode != 0:
-        words = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        yield f"its shell reports a syntax error: {words[0]}."
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        yield f"its shell reports a syntax error: {lines[0]}."

@@ -66,5 +66,5 @@ def unknown_to(private: PrivateTmp | None, version: SlurmVersion) -> tuple[str, 
     if private is None or version >= SINCE:
         return ()
     wanted = {"Dirs": set(private.directories) != set(ALWAYS), "Shared": private.shared}
-    words = f"Slurm {version} does not know it (known from {SINCE})"
-    return tuple(f"private_tmp.{key}: {words}" for key, is_wanted in wanted.items() if is_wanted)
+    reason = f"Slurm {version} does not know it (known from {SINCE})"
+    return tuple(f"private_tmp.{key}: {reason}" for key, is_wanted in wanted.items() if is_wanted)

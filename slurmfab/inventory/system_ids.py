@@ -85,8 +85,8 @@ def offer(
     found: dict[str, list[str]] = {}
     for host, fact in facts.items():
         for user in SYSTEM_USERS:
-            if words := move(user, chosen, fact):
-                found.setdefault(f"{user}: {words}", []).append(host)
+            if change := move(user, chosen, fact):
+                found.setdefault(f"{user}: {change}", []).append(host)
     return (
         "With --move-ids, users and groups get these numbers, as do all their files on local file systems:",
         *(f"    {fold(hosts)}: {what}" for what, hosts in found.items()),

@@ -70,8 +70,8 @@ def call(argv: Sequence[str], text: str = "") -> str:
     """
     done = subprocess.run([*TIED, *argv], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
-        words = " ".join(_telling((done.stderr or done.stdout).strip().splitlines()))
-        raise LabError(f"`{' '.join(argv)[:300]}` failed on this machine with exit code {done.returncode}: {words}")
+        message = " ".join(_telling((done.stderr or done.stdout).strip().splitlines()))
+        raise LabError(f"`{' '.join(argv)[:300]}` failed on this machine with exit code {done.returncode}: {message}")
     return done.stdout
 
 

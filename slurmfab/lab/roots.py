@@ -48,7 +48,7 @@ def make_host_keys(host: HostLayout) -> None:
 def host_keys(host: HostLayout) -> Mapping[str, str]:
     """Public SSH host keys of one host: type, such as `ssh-ed25519`, to base64."""
     files = sorted(host.keys.glob("*.pub"))
-    return {words[0]: words[1] for words in (file.read_text().split() for file in files) if len(words) > 1}
+    return {fields[0]: fields[1] for fields in (file.read_text().split() for file in files) if len(fields) > 1}
 
 
 def prepare(state: LabState, name: str, address: str) -> None:

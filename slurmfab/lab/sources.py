@@ -106,7 +106,7 @@ def _plain_uris(uris: Iterable[str], read: Callable[[str], str]) -> Iterable[str
     for uri in uris:
         if uri.startswith("mirror+file:"):
             lines = (line.split("#")[0].split() for line in read(uri.removeprefix("mirror+file:")).splitlines())
-            yield from _plain_uris((words[0] for words in lines if words), read)
+            yield from _plain_uris((fields[0] for fields in lines if fields), read)
         elif uri.startswith(("http://", "https://")):
             yield uri
 
@@ -125,8 +125,8 @@ def render(sources: Iterable[Source]) -> str:
 
 def machine_sources(suite: str) -> tuple[Source, ...]:
     """Sources for hosts of a suite, from this machine's source lists; empty if it uses no Debian mirror."""
-    words = call(["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"])
-    places = dict(re.findall(r"^(LIST|PARTS)='(.*)'$", words, re.MULTILINE))
+    variables = call(["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"])
+    places = dict(re.findall(r"^(LIST|PARTS)='(.*)'$", variables, re.MULTILINE))
     parts = Path(places["PARTS"])
     files = [Path(places["LIST"]), *sorted(parts.glob("*.list")), *sorted(parts.glob("*.sources"))]
     found = [source for file in files if file.is_file() for source in parse_sources(file.read_text())]

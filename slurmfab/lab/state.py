@@ -69,13 +69,13 @@ def from_data(data: dict[str, Any]) -> LabState:
     spec: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in data["spec"].items() if key in known
     }
-    said = {field.name: data[field.name] for field in fields(LabState) if field.name in data}
+    values = {field.name: data[field.name] for field in fields(LabState) if field.name in data}
     try:
         made = LabSpec(**spec)
     except InputError:
         # A newer slurmfab wrote values that are not valid here. These three suffice to keep the lab or to remove it.
         made = LabSpec(spec["name"], spec["suite"], spec["nodes"])
-    return LabState(**{**said, "spec": made, "cgroups": tuple(data["cgroups"])})
+    return LabState(**{**values, "spec": made, "cgroups": tuple(data["cgroups"])})
 
 
 def names() -> tuple[str, ...]:

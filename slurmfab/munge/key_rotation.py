@@ -158,8 +158,10 @@ def exchange(run: Run, key_digest: str, controllers: Sequence[str]) -> None:
         resume(run, controllers)
     measured = {"keys differed": window, **({"slurmctld away": time.monotonic() - begun} if controllers else {})}
     run.record_steps(*(Step(what, run.controller, (), seconds) for what, seconds in measured.items()))
-    words = ", slurmctld was away for {slurmctld away:.1f} s" if controllers else ""
-    run.progress.line(("The hosts' keys differed for {keys differed:.2f} s at most" + words + ".").format(**measured))
+    and_slurmctld = ", slurmctld was away for {slurmctld away:.1f} s" if controllers else ""
+    run.progress.line(
+        ("The hosts' keys differed for {keys differed:.2f} s at most" + and_slurmctld + ".").format(**measured)
+    )
 
 
 def switch(run: Run, key_digest: str) -> float:

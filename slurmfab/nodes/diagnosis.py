@@ -135,15 +135,15 @@ def lost_hardware(known: Evidence) -> tuple[str, ...]:
         gone.append(f"{now.CPUs} of {was.CPUs} CPUs")
     if now and now.RealMemory < node.memory:
         gone.append(f"{now.RealMemory} MiB of memory instead of the {node.memory} in slurm.conf")
-    lost = [change.words for change in gpu_changes.changes(pinned.gpus, facts.gpus) if change.is_loss]
+    lost = [change.description for change in gpu_changes.changes(pinned.gpus, facts.gpus) if change.is_loss]
     if len(facts.gpus) < len(pinned.gpus):
         gone.append(f"{len(facts.gpus)} of {len(pinned.gpus)} GPUs")
     if not gone and not lost:
         return ()
-    words = f"it has only {' and '.join(gone)}" if gone else "it has other GPUs"
+    loss = f"it has only {' and '.join(gone)}" if gone else "it has other GPUs"
     driverless = [driverless_text(facts.driverless_gpus)] if lost and facts.driverless_gpus else []
     which = f" ({', '.join([*lost, *driverless])})" if lost else ""
-    return (f"{words}{which}. Repair the hardware; if this is intended: {acceptance(known.roles, node.name)}",)
+    return (f"{loss}{which}. Repair the hardware; if this is intended: {acceptance(known.roles, node.name)}",)
 
 
 def unended_jobs(node: Node, jobs: tuple[Job, ...], leftovers: Leftovers) -> tuple[str, ...]:

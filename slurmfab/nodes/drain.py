@@ -125,8 +125,8 @@ def refuse_unknown(controller: str, current: Snapshot, names: Iterable[str]) -> 
     """
     unknown = [name for name in names if name not in current.by_name]
     if unknown:
-        words = f"its slurmctld does not know {fold(unknown)}. If the cluster file has changed, run {FAB} deploy."
-        raise HostError(controller, words)
+        reason = f"its slurmctld does not know {fold(unknown)}. If the cluster file has changed, run {FAB} deploy."
+        raise HostError(controller, reason)
 
 
 def keeps_reason(state: NodeState) -> bool:

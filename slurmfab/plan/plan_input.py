@@ -255,11 +255,11 @@ def pin(
     return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=installed or lock.slurm)
 
 
-def pinned_keys(old: Mapping[str, str], told: Mapping[str, str]) -> Mapping[str, str]:
+def pinned_keys(old: Mapping[str, str], shown: Mapping[str, str]) -> Mapping[str, str]:
     """The host keys that the lock gets: those that a host tells of join the one that was pinned at first contact.
 
     Args:
         old: the keys in the lock, base64 by type.
-        told: the keys that the host tells of.
+        shown: the keys that the host tells of.
     """
-    return told if len(old) <= 1 and old.items() <= told.items() and told else old
+    return shown if len(old) <= 1 and old.items() <= shown.items() and shown else old

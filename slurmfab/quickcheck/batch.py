@@ -89,7 +89,7 @@ def submitted(bench: Bench, node: str, output: str) -> str:
     """
     slurm = bench.slurm
     slurm.has_run_jobs = True
-    words = ("--time=5", f"--chdir={bench.who.home}", f"--output={output}", "--ntasks=1", f"--mem={SMALL_MEMORY}M")
+    options = ("--time=5", f"--chdir={bench.who.home}", f"--output={output}", "--ntasks=1", f"--mem={SMALL_MEMORY}M")
     place = (f"--partition={partition_of(bench.cluster, (node,))}", f"--nodelist={node}")
     line = bench.as_person(
         "timeout",
@@ -97,7 +97,7 @@ def submitted(bench: Bench, node: str, output: str) -> str:
         "sbatch",
         "--parsable",
         f"--job-name={slurm.job_name}",
-        *words,
+        *options,
         *place,
         f"--wrap={SCRIPT}",
     )

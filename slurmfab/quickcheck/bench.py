@@ -132,12 +132,12 @@ class Bench:
             nodes: names of the nodes.
             records: Slurm's records of the nodes, by name.
         """
-        told = [self.complaint(name, records[name]) for name in nodes]
-        causes = [f"{name}: {text.partition(' Repair: ')[0]}" for name, text in zip(nodes, told, strict=True)]
+        complaints = [self.complaint(name, records[name]) for name in nodes]
+        causes = [f"{name}: {text.partition(' Repair: ')[0]}" for name, text in zip(nodes, complaints, strict=True)]
         if len(causes) == 1:
-            return told[0].replace("its state", f"{nodes[0]} takes no jobs; its state", 1)
+            return complaints[0].replace("its state", f"{nodes[0]} takes no jobs; its state", 1)
         more = f" And {len(causes) - MOST_NAMED} more." if len(causes) > MOST_NAMED else ""
-        repair = next((text.partition(" Repair: ")[2] for text in told), "")
+        repair = next((text.partition(" Repair: ")[2] for text in complaints), "")
         way = repair or f"{FAB} status"
         return f"no node takes jobs. {' '.join(causes[:MOST_NAMED])}{more} Repair: {way}"
 
@@ -145,9 +145,10 @@ class Bench:
         """Why a node takes no jobs, with the repair."""
         if not record:
             return f"the node is not in Slurm. Repair: {FAB} deploy"
-        said = node_state.complaint(name, record, acceptance(self.cluster.roles(name), name))
+        complaint = node_state.complaint(name, record, acceptance(self.cluster.roles(name), name))
         return (
-            said or f"the node is in no partition. Repair: add it to a partition of the cluster file, then {FAB} deploy"
+            complaint
+            or f"the node is in no partition. Repair: add it to a partition of the cluster file, then {FAB} deploy"
         )
 
     def run(
@@ -171,9 +172,9 @@ class Bench:
         assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see {log}"
         return str(done.stdout)
 
-    def as_person(self, *words: str) -> str:
+    def as_person(self, *command: str) -> str:
         """The command line, for a root shell, that runs a command as the user."""
-        return f"cd /tmp && {shlex.join([*self.who.command, *words])}"
+        return f"cd /tmp && {shlex.join([*self.who.command, *command])}"
 
 
 def has_room(record: Mapping[str, str]) -> bool:
@@ -184,8 +185,8 @@ def has_room(record: Mapping[str, str]) -> bool:
 
 def number(record: Mapping[str, str], key: str) -> int:
     """A number in a node's record; 0 if it is missing."""
-    said = record.get(key, "")
-    return int(said) if said.isdigit() else 0
+    value = record.get(key, "")
+    return int(value) if value.isdigit() else 0
 
 
 def memory_for(record: Mapping[str, str], each: int, count: int) -> int:

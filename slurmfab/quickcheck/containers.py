@@ -47,8 +47,8 @@ def container(bench: Bench, node: str) -> str:
     if not image:
         pytest.skip(f"{node} has {runtime}, but no image was given: --image IMAGE.")
     options, command = call(runtime, image)
-    said = bench.run((node,), command, memory=memory, options=options)
-    assert EXPECTED_OUTPUT in said, (
+    output = bench.run((node,), command, memory=memory, options=options)
+    assert EXPECTED_OUTPUT in output, (
         f"{runtime} ran {short(image)} without the expected output. Repair: try `{command}` in a job by hand"
     )
     return f"{runtime} ran a shell in {short(image)}"

@@ -44,7 +44,7 @@ class Gpus:
         return self.total - self.used
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The counts by type, as in `4 a100 and 2 v100`."""
         return " and ".join(f"{count} {kind or 'GPUs'}" for kind, count in self.counts.items())
 
@@ -71,9 +71,9 @@ def nodes_of_each_kind(bench: Bench) -> dict[str, tuple[str, ...]]:
     """
     kinds: dict[str, tuple[str, ...]] = {}
     for name, record in bench.records().items():
-        words = gpus_in(record).words
-        if words:
-            key = name if bench.is_each else words
+        description = gpus_in(record).description
+        if description:
+            key = name if bench.is_each else description
             kinds[key] = (*kinds.get(key, ()), name)
     return kinds
 

@@ -40,19 +40,19 @@ def nccl(bench: Bench, node: str) -> str:
         f'{shlex.join(["env", *variables])} "$program" {SIZES} -g {there.total} 2>&1; echo "exit code $?"'
     )
     memory = memory_for(record, JOB_MEMORY, there.total)
-    said = bench.run((node,), command, memory=memory, options=(f"--gres={asked(there)}",))
-    if said.startswith("no program"):
+    output = bench.run((node,), command, memory=memory, options=(f"--gres={asked(there)}",))
+    if output.startswith("no program"):
         pytest.skip(
             f"{program} of nccl-tests is not installed on {node}; "
             "if it is elsewhere, set gpu_checks.program in the cluster file."
         )
-    found = parse(said)
-    words = [line for line in said.strip().splitlines() if line.strip()]
-    assert found is not None, f"{program} printed no results: {words[-2] if len(words) > 1 else words[-1]}."
+    found = parse(output)
+    lines = [line for line in output.strip().splitlines() if line.strip()]
+    assert found is not None, f"{program} printed no results: {lines[-2] if len(lines) > 1 else lines[-1]}."
     assert not found.failure, f"{found.failure}. Repair: see `dmesg` on {node} for Xid errors"
     assert not found.wrong, f"{found.wrong} values are wrong. Repair: a GPU or link of {node} is broken; see `dmesg`"
     size = f"{found.size / 2**20:.0f} MiB"
-    return f"all_reduce over {there.words}: {found.busbw:.1f} GB/s bus bandwidth at {size}, no value wrong"
+    return f"all_reduce over {there.description}: {found.busbw:.1f} GB/s bus bandwidth at {size}, no value wrong"
 
 
 def program_of(bench: Bench) -> tuple[str, tuple[str, ...]]:

@@ -76,13 +76,13 @@ class QuickcheckOptions:
         Raises:
             InputError: a word of `only` is not a check, or the time limit is out of range.
         """
-        words = {word.strip() for word in self.only.split(",") if word.strip()}
-        strangers = sorted(words - set(CHECKS))
+        chosen = {word.strip() for word in self.only.split(",") if word.strip()}
+        strangers = sorted(chosen - set(CHECKS))
         if strangers:
             raise InputError(f"--only {','.join(strangers)}: quickcheck knows {', '.join(CHECKS)}.")
         if not LEAST_SECONDS <= self.seconds <= MOST_SECONDS:
             raise InputError(f"--timeout {self.seconds}: write seconds from {LEAST_SECONDS} to {MOST_SECONDS}.")
-        return tuple(check for check in CHECKS if not words or check in words)
+        return tuple(check for check in CHECKS if not chosen or check in chosen)
 
 
 def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> int:
@@ -286,9 +286,9 @@ def on_each_kind(bench: Bench, name: str, work: Callable[[Bench, str], str], sic
             continue
         sick |= {kind} if line.outcome == FAILED else set()
         yield line
-    for words, lines in left_out.items():
+    for reason, lines in left_out.items():
         seconds = sum(line.seconds for line in lines)
-        yield Line(name, fold(filter(None, (line.host for line in lines))), NOT_RUN, words, seconds=seconds)
+        yield Line(name, fold(filter(None, (line.host for line in lines))), NOT_RUN, reason, seconds=seconds)
     if sick - kinds.keys():
         yield Line(name, "", NOT_RUN, f"these GPUs failed an earlier check ({', '.join(sorted(sick - kinds.keys()))}).")
 
@@ -312,8 +312,8 @@ def outcome(
     begun = time.monotonic()
     node = ""
 
-    def line(outcome: Outcome, words: str, repair: str = "") -> Line:
-        return Line(name, node, outcome, words, repair, time.monotonic() - begun)
+    def line(outcome: Outcome, text: str, repair: str = "") -> Line:
+        return Line(name, node, outcome, text, repair, time.monotonic() - begun)
 
     try:
         node = choose(nodes)

@@ -41,7 +41,7 @@ OF_ONE = {
 
 def description(cgroup: Cgroup) -> str:
     """A host's control groups with their problem, such as `version 2 with cpuset and memory taken by version 1`."""
-    about_all = [ABOUT_ALL[words] for words in _worst(cgroup) if words in ABOUT_ALL]
+    about_all = [ABOUT_ALL[trouble] for trouble in _worst(cgroup) if trouble in ABOUT_ALL]
     if about_all:
         return "; ".join(about_all)
     if cgroup.version not in ("v1", "v2"):
@@ -117,7 +117,7 @@ def unlimited(cgroup: Cgroup) -> str:
 
 def _worst(cgroup: Cgroup) -> tuple[str, ...]:
     """Blocking problems; a missing D-Bus is reported only if it is the only one."""
-    return tuple(words for words in cgroup.troubles if words != NO_BUS) or cgroup.troubles
+    return tuple(trouble for trouble in cgroup.troubles if trouble != NO_BUS) or cgroup.troubles
 
 
 def _by_trouble(cgroup: Cgroup) -> dict[str, list[str]]:

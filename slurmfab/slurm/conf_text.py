@@ -83,16 +83,16 @@ def parse(text: str) -> ConfText:
     lines = tuple(logical_lines(text))
     for line in lines:
         spelled.update({key.lower(): key for key, _ in line})
-        said = {SYNONYMS.get(key.lower(), key.lower()): value for key, value in line}
+        fields = {SYNONYMS.get(key.lower(), key.lower()): value for key, value in line}
         kind = line[0][0].lower()
         if kind not in defaults:
             take(settings, line)
-        elif said[kind].upper() == "DEFAULT":
-            defaults[kind] = without({**defaults[kind], **said}, kind)
+        elif fields[kind].upper() == "DEFAULT":
+            defaults[kind] = without({**defaults[kind], **fields}, kind)
         elif kind == "nodename":
-            node_lines.append(node_line(said[kind], {**defaults[kind], **without(said, kind)}))
+            node_lines.append(node_line(fields[kind], {**defaults[kind], **without(fields, kind)}))
         else:
-            partitions[said[kind]] = {**defaults[kind], **without(said, kind)}
+            partitions[fields[kind]] = {**defaults[kind], **without(fields, kind)}
     plain = tuple({key.lower(): value for key, value in line} for line in lines)
     return ConfText(settings, spelled, tuple(node_lines), partitions, plain)
 

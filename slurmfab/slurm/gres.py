@@ -210,14 +210,14 @@ def _merged(found: Iterable[Device]) -> list[Device]:
 
 def _gres_line(device: Device, method: str, names: Iterable[str]) -> str:
     """One line of gres.conf."""
-    words = [f"NodeName={fold_in_order(sorted(names, key=natural))}"]
+    parts = [f"NodeName={fold_in_order(sorted(names, key=natural))}"]
     if method and device.name == "gpu":
-        words.append(f"AutoDetect={method}")
+        parts.append(f"AutoDetect={method}")
     if device.count:
-        words += [f"Name={device.name}", *([f"Type={device.type}"] if device.type else [])]
+        parts += [f"Name={device.name}", *([f"Type={device.type}"] if device.type else [])]
         key = "MultipleFiles" if device.is_one else "File"
         files = ",".join(device.files) if device.is_one else fold_in_order(device.files)
-        words.append(f"{key}={files}" if device.files else f"Count={device.count}")
+        parts.append(f"{key}={files}" if device.files else f"Count={device.count}")
         if device.name not in PLUGINS:
-            words.append("Flags=CountOnly")
-    return " ".join([*words, *([f"Cores={device.cores}"] if device.cores else [])])
+            parts.append("Flags=CountOnly")
+    return " ".join([*parts, *([f"Cores={device.cores}"] if device.cores else [])])

@@ -25,10 +25,10 @@ def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
         own: the user's keys of slurm.conf.
         enforces: whether slurmfab's own slurm.conf makes jobs need accounts.
     """
-    said = {key.lower(): value for key, value in own.items()}
-    if not enforces or "jobsubmitplugins" in said:
+    settings = {key.lower(): value for key, value in own.items()}
+    if not enforces or "jobsubmitplugins" in settings:
         return False
-    if "accountingstorageenforce" not in said:
+    if "accountingstorageenforce" not in settings:
         return True
-    words = (said["accountingstorageenforce"] or "").lower().split(",")
-    return bool(_HOLDING & {word.strip() for word in words})
+    enforced = (settings["accountingstorageenforce"] or "").lower().split(",")
+    return bool(_HOLDING & {word.strip() for word in enforced})

@@ -71,8 +71,8 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
     found["State"] = "UNKNOWN"
     kept = {key: value for key, value in found.items() if key.lower() not in replaced}
     state = {"State": kept.pop("State")} if "State" in kept else {}
-    said = {key: str(value) for key, value in node.settings.items() if key.lower() not in _KEYS_OF_GRES_CONF}
-    return {**kept, **said, **state}
+    given = {key: str(value) for key, value in node.settings.items() if key.lower() not in _KEYS_OF_GRES_CONF}
+    return {**kept, **given, **state}
 
 
 def real_memory(total: int, margin: str) -> int:
@@ -113,12 +113,12 @@ def _node_line(nodes: Sequence[Node], memory_margin: str) -> str:
     """One line for nodes with equal settings."""
     ordered = sorted(nodes, key=lambda node: natural(node.name))
     first = ordered[0]
-    words = [assignment("NodeName", fold_in_order([node.name for node in ordered]))]
+    parts = [assignment("NodeName", fold_in_order([node.name for node in ordered]))]
     if first.address != first.name:
-        words.append(assignment("NodeAddr", fold_in_order([node.address for node in ordered])))
+        parts.append(assignment("NodeAddr", fold_in_order([node.address for node in ordered])))
     if first.hostname != first.name:
-        words.append(assignment("NodeHostname", fold_in_order([node.hostname for node in ordered])))
-    return " ".join(chain(words, (assignment(*item) for item in node_settings(first, memory_margin).items())))
+        parts.append(assignment("NodeHostname", fold_in_order([node.hostname for node in ordered])))
+    return " ".join(chain(parts, (assignment(*item) for item in node_settings(first, memory_margin).items())))
 
 
 def _fits(cpus: str, hardware: Hardware) -> bool:

@@ -58,19 +58,19 @@ def preemption(
         own: the user's keys of slurm.conf; with PreemptType, or a PreemptMode that preempts no job, nothing is added.
     """
     partitions, qos = tuple(map(_lower, partitions)), tuple(map(_lower, qos))
-    said = {key.lower(): value for key, value in own.items()}
-    if "preempttype" in said or ("preemptmode" in said and not modes(said["preemptmode"] or OFF)):
+    settings = {key.lower(): value for key, value in own.items()}
+    if "preempttype" in settings or ("preemptmode" in settings and not modes(settings["preemptmode"] or OFF)):
         return None
     by_qos, by_partition = preempts_by_qos(qos), preempts_by_partition(partitions)
     if not by_qos and not by_partition:
         return None
-    mode = said.get("preemptmode") or common_mode(qos if by_qos else partitions)
+    mode = settings.get("preemptmode") or common_mode(qos if by_qos else partitions)
     declared = {word for one in (*partitions, *qos) for word in modes(_mode_of(one))}
     return Preemption(
         type=BY_QOS if by_qos else BY_PARTITION,
         mode=mode,
         requeues=DEFAULT_MODE in {*modes(mode), *declared},
-        partitions_default_to_off=not by_qos and "preemptmode" not in said,
+        partitions_default_to_off=not by_qos and "preemptmode" not in settings,
     )
 
 
@@ -121,5 +121,5 @@ def _mode_of(settings: Settings) -> str:
 
 def _tier(settings: Settings) -> int:
     """A partition's PriorityTier, 1 by default; Priority is its old name (slurm.conf(5))."""
-    said = settings.get("prioritytier", settings.get("priority", "1"))
-    return int(said) if said.isdigit() else 1
+    tier = settings.get("prioritytier", settings.get("priority", "1"))
+    return int(tier) if tier.isdigit() else 1

@@ -117,7 +117,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
     version = SlurmVersion.parse(conf.version)
     slurm, cgroups = _Settings(conf.slurm_conf), _Settings(conf.cgroup_conf)
     kinds = one_of_each(conf.nodes)
-    yielding = preemption([said for _, _, said in conf.partitions], conf.qos, conf.slurm_conf)
+    yielding = preemption([settings for _, _, settings in conf.partitions], conf.qos, conf.slurm_conf)
     return {
         "cluster_name": conf.cluster_name,
         "controllers": [_host_and_address(*controller) for controller in conf.controllers],
@@ -222,21 +222,24 @@ def _host_and_address(hostname: str, address: str) -> str:
 
 def _partition_lines(conf: SlurmConf, yielding: Preemption | None) -> list[str]:
     """The PartitionName lines, with the settings that preemption needs."""
-    return [_partition_line(name, nodes, partition_settings(said, yielding)) for name, nodes, said in conf.partitions]
+    return [
+        _partition_line(name, nodes, partition_settings(settings, yielding))
+        for name, nodes, settings in conf.partitions
+    ]
 
 
 def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:
     """A PartitionName line; without the key Nodes for a partition without nodes."""
-    words = {"PartitionName": name, **({"Nodes": nodes} if nodes else {}), **settings}
-    return " ".join(assignment(key, value) for key, value in words.items())
+    values = {"PartitionName": name, **({"Nodes": nodes} if nodes else {}), **settings}
+    return " ".join(assignment(key, value) for key, value in values.items())
 
 
 def _memory_per_cpu(nodes: Iterable[Node], memory_margin: str) -> int:
     """The least memory per CPU of all nodes in MiB, for DefMemPerCPU."""
     shares = set()
     for node in nodes:
-        said = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
-        cpus = said.get("cpus") or said.get("procs") or str(node.hardware.CPUs)
-        shares.add((said["realmemory"], cpus))
+        settings = {key.lower(): value for key, value in node_settings(node, memory_margin).items()}
+        cpus = settings.get("cpus") or settings.get("procs") or str(node.hardware.CPUs)
+        shares.add((settings["realmemory"], cpus))
     numbers = [(int(memory), int(cpus)) for memory, cpus in shares if memory.isdigit() and cpus.isdigit() and int(cpus)]
     return max(1, min((memory // cpus for memory, cpus in numbers), default=1))

@@ -238,7 +238,7 @@ def explained(error: Exception, route: Route) -> Unreachable:  # noqa: PLR0911 -
         )
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
         return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")
-    if isinstance(error, paramiko.ChannelException) or any(words in str(error) for words in NO_CHANNEL):
+    if isinstance(error, paramiko.ChannelException) or any(part in str(error) for part in NO_CHANNEL):
         return Unreachable(
             route.host,
             f"its jump host cannot connect to {where} ({getattr(error, 'text', 'no answer')}). Is the host up, "
@@ -251,7 +251,7 @@ def explained(error: Exception, route: Route) -> Unreachable:  # noqa: PLR0911 -
         )
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and "host key" in str(error):
         return Unreachable(route.host, f"{where} offers no SSH host key of a type that is pinned for it.")
-    if isinstance(error, EOFError) or any(words in str(error) for words in NO_BANNER):
+    if isinstance(error, EOFError) or any(part in str(error) for part in NO_BANNER):
         return Unreachable(
             route.host,
             f"{where} accepts connections but sends no SSH banner. "

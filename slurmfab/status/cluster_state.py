@@ -112,7 +112,7 @@ class Status:
             user: the user whose jobs and limits to include; empty for none.
         """
         seen = self.seen
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "shape": JSON_VERSION,
             "cluster": self.cluster,
             "slurm": self.version,
@@ -132,12 +132,12 @@ class Status:
             "jobs": {"running": count_running(seen.jobs), "pending": count_pending(seen.jobs)},
         }
         if user:
-            told["user"] = {
+            values["user"] = {
                 "name": user,
                 "limits": seen.limits.as_json() if seen.limits else None,
                 "jobs": [job_as_json(job) for job in seen.jobs if job.user == user],
             }
-        return told
+        return values
 
     def partition_as_json(self, partition: snapshot.Partition) -> dict[str, Any]:
         """A partition as JSON values."""
@@ -156,11 +156,11 @@ class Status:
 
     def trouble(self) -> str:
         """Why the state is unknown, in one or more lines."""
-        words = list(self.lost.values())
+        reasons = list(self.lost.values())
         asked = [one.host for one in self.seen.controllers if not one.is_up]
         if asked or self.seen.trouble:
-            words.append(f"{','.join(asked) or self.cluster}: {snapshot.no_answer(self.seen)}")
-        return "\n".join(words)
+            reasons.append(f"{','.join(asked) or self.cluster}: {snapshot.no_answer(self.seen)}")
+        return "\n".join(reasons)
 
 
 def group_of(node: Node) -> StateGroup:

@@ -129,8 +129,8 @@ def word_after(task_name: str, parameter: str) -> list[str]:
         task_name: as on the command line.
         parameter: the function's parameter for the word; it is a flag as well.
     """
-    words = sys.argv[1:]
-    after = words[words.index(task_name) + 1 :] if task_name in words else []
+    arguments = sys.argv[1:]
+    after = arguments[arguments.index(task_name) + 1 :] if task_name in arguments else []
     return [parameter] if after and not after[0].startswith("-") else []
 
 
@@ -217,4 +217,4 @@ def names(given: Iterable[str]) -> tuple[str, ...]:
     >>> names(["gpu,long", "short"])
     ('gpu', 'long', 'short')
     """
-    return tuple(name.strip() for words in given for name in words.split(",") if name.strip())
+    return tuple(name.strip() for text in given for name in text.split(",") if name.strip())

@@ -42,17 +42,17 @@ class Reader:
         """Begin with a task, or with the options in front of all."""
         self.now, self.missing = context, list(context.positional_args)
 
-    def read(self, words: Iterator[str]) -> None:
+    def read(self, arguments: Iterator[str]) -> None:
         """Look at all words; those behind `--` are not ours.
 
         Raises:
             Exit: a word is wrong, or help was asked for and shown.
         """
-        for word in words:
+        for word in arguments:
             if word == "--":
                 break
             if word.startswith("-") and len(word) > 1:
-                self.read_flag(word, words)
+                self.read_flag(word, arguments)
             elif self.missing:
                 self.missing.pop(0)
             elif word in self.tasks:
@@ -62,7 +62,7 @@ class Reader:
         if self.missing:
             refuse(self.missing_word(self.missing[0]))
 
-    def read_flag(self, word: str, words: Iterator[str]) -> None:
+    def read_flag(self, word: str, arguments: Iterator[str]) -> None:
         """Look at an option and step over its value."""
         flag, has_value, _ = word.partition("=")
         if flag in HELP and self.now is not self.core:
@@ -76,7 +76,7 @@ class Reader:
         self.missing = [one for one in self.missing if one is not argument]
         if argument is None or not argument.takes_value or has_value:
             return
-        value = next(words, None)
+        value = next(arguments, None)
         if value is None and not argument.optional:
             refuse(f"{flag} needs a value: {argument.help}.")
         if value is not None and flag in HELP and value not in self.tasks:
@@ -106,11 +106,13 @@ class Reader:
         return f"{name} needs {str(argument.name).upper()}: {argument.help}. See: {FAB} {name} --help."
 
 
-def check(words: Iterable[str], core: ParserContext, contexts: Iterable[ParserContext], collection: Collection) -> None:
+def check(
+    arguments: Iterable[str], core: ParserContext, contexts: Iterable[ParserContext], collection: Collection
+) -> None:
     """Look through a command line.
 
     Args:
-        words: all but the program's name.
+        arguments: all but the program's name.
         core: the program's own options, in front of the tasks.
         contexts: what may follow each task.
         collection: the tasks.
@@ -119,7 +121,7 @@ def check(words: Iterable[str], core: ParserContext, contexts: Iterable[ParserCo
         Exit: with code 2, a word is wrong; with code 0, the help of a task was asked for and has been shown.
     """
     tasks = {context.name: context for context in contexts if context.name}
-    Reader(core, tasks, collection).read(iter(tuple(words)))
+    Reader(core, tasks, collection).read(iter(tuple(arguments)))
 
 
 def refuse(text: str) -> NoReturn:

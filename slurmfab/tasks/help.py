@@ -70,9 +70,9 @@ def in_one_line(task: Task[Any]) -> tuple[str, str]:
 def task_help(task: Task[Any]) -> str:
     """The help of a task: how it is called, what it does, its options."""
     context = ParserContext(name_of(task), args=task.get_arguments())
-    words = [str(argument.name).upper() for argument in context.positional_args]
+    names = [str(argument.name).upper() for argument in context.positional_args]
     options = columns((flag, text or "") for flag, text in context.help_tuples())
-    usage = " ".join(["Usage:", FAB, name_of(task), *words, *(["[OPTIONS]"] if options else [])])
+    usage = " ".join(["Usage:", FAB, name_of(task), *names, *(["[OPTIONS]"] if options else [])])
     paragraphs = (inspect.getdoc(task) or "").split("\n\n")
     return "\n\n".join([usage, *map(paragraph, paragraphs), *([f"Options:\n{options}"] if options else [])])
 

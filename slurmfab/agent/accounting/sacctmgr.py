@@ -71,17 +71,17 @@ class Sacctmgr:
             raise ResourceFailed(explain_failure(command, output, errors))
         return done.stdout.decode(errors="replace")
 
-    def rows(self, columns: Sequence[str], *words: str) -> List[List[str]]:
+    def rows(self, columns: Sequence[str], *arguments: str) -> List[List[str]]:
         """Run a `show` and return one list of columns for each line.
 
         Args:
             columns: for `format=`; only the last one may contain a `|`.
-            words: what to show, such as `("assoc", "where", "cluster=x")`.
+            arguments: what to show, such as `("assoc", "where", "cluster=x")`.
 
         Raises:
             ResourceFailed: as for `run`, or a description has a line break, so that its rows cannot be told apart.
         """
-        lines = self.run(["-nP", "show", *words, "format=" + ",".join(columns)]).split("\n")
+        lines = self.run(["-nP", "show", *arguments, "format=" + ",".join(columns)]).split("\n")
         found = [line.split("|", len(columns) - 1) for line in lines if line]
         broken = next((row for row in found if len(row) != len(columns)), None)
         if broken:

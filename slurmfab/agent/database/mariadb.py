@@ -108,8 +108,8 @@ def login(host: str, port: int, user: str, password: str, database: str) -> Tupl
         raise ResourceFailed("%s: out of memory" % LIBRARY)
     try:
         set_timeouts(library, handle)
-        words = (host.encode(), user.encode(), password.encode(), None, port, None, 0)
-        if not library.mysql_real_connect(handle, *words) or library.mysql_select_db(handle, database.encode()):
+        arguments = (host.encode(), user.encode(), password.encode(), None, port, None, 0)
+        if not library.mysql_real_connect(handle, *arguments) or library.mysql_select_db(handle, database.encode()):
             return library.mysql_errno(handle), library.mysql_error(handle).decode(errors="replace")
         return 0, ""
     finally:

@@ -247,20 +247,20 @@ def ssh_host_keys(root: str) -> Dict[str, str]:
     keys = {}
     for name in names(root + "/etc/ssh"):
         if name.startswith("ssh_host_") and name.endswith("_key.pub"):
-            words = read_text(root + "/etc/ssh/" + name).split()
-            if len(words) > 1 and words[0] in HOST_KEY_TYPES:
-                keys[words[0]] = words[1]
+            fields = read_text(root + "/etc/ssh/" + name).split()
+            if len(fields) > 1 and fields[0] in HOST_KEY_TYPES:
+                keys[fields[0]] = fields[1]
     return keys
 
 
 def public_key(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> str:
     """The slurm user's SSH public key with the comment that `SshKey` gives it, empty if there is none."""
     home = accounts.get("slurm", {}).get("home", "")
-    words = read_text(root + home + "/.ssh/id_ed25519.pub").split() if home else []
-    if len(words) < 2 or words[0] != SLURM_KEY:  # noqa: PLR2004 - type and key
+    fields = read_text(root + home + "/.ssh/id_ed25519.pub").split() if home else []
+    if len(fields) < 2 or fields[0] != SLURM_KEY:  # noqa: PLR2004 - type and key
         return ""
-    is_ours = len(words) == 3 and words[2].startswith("slurm@") and "." not in words[2]  # noqa: PLR2004
-    return " ".join([*words[:2], words[2] if is_ours else "slurm@" + hostname()])
+    is_ours = len(fields) == 3 and fields[2].startswith("slurm@") and "." not in fields[2]  # noqa: PLR2004
+    return " ".join([*fields[:2], fields[2] if is_ours else "slurm@" + hostname()])
 
 
 def hostname() -> str:

@@ -34,10 +34,10 @@ def ipv4_addresses(trie: str) -> List[str]:
     """The local addresses in the text of /proc/net/fib_trie, where `/32 host LOCAL` follows each."""
     found, last = [], ""
     for line in trie.splitlines():
-        words = line.split()
-        if words and words[0] == "|--":
-            last = words[1]
-        elif words[:3] == ["/32", "host", "LOCAL"] and not last.startswith("127."):
+        fields = line.split()
+        if fields and fields[0] == "|--":
+            last = fields[1]
+        elif fields[:3] == ["/32", "host", "LOCAL"] and not last.startswith("127."):
             found.append(last)
     return list(dict.fromkeys(found))
 

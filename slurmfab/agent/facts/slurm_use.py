@@ -120,12 +120,14 @@ def daemon_marks(name: str, pid: str, arguments: Sequence[str]) -> List[Dict[str
         first = server.split(",")[0].strip("[]").rpartition(":")
         return conf_marks("", CONFS[1]) or [{"place": place, "cluster": "", "controllers": [first[0] or first[2]]}]
     variables = read_bytes("/proc/%s/environ" % pid).decode(errors="replace").split("\0")
-    said = after("-f", arguments) or next((v[len("SLURM_CONF=") :] for v in variables if v[:11] == "SLURM_CONF="), "")
+    slurm_conf = after("-f", arguments) or next(
+        (v[len("SLURM_CONF=") :] for v in variables if v[:11] == "SLURM_CONF="), ""
+    )
     program = os.path.realpath("/proc/%s/exe" % pid)
     prefix = os.path.dirname(os.path.dirname(program))
     if name != "slurmdbd":
         own = (prefix + "/etc/slurm.conf", prefix + "/etc/slurm/slurm.conf")
-        for path in [said] if said else own:
+        for path in [slurm_conf] if slurm_conf else own:
             marks = conf_marks("", path)
             if marks:
                 return marks

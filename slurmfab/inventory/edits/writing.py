@@ -130,8 +130,8 @@ def write(path: Path, text: str) -> None:
 
 def _ssh_part(ssh: Ssh) -> str:
     """The section `ssh`, or a comment if it has no values."""
-    said = ssh.model_dump(exclude_none=True, exclude={"endpoints"})
-    lines = [f"  {key}: {yaml_text(str(value))}" for key, value in said.items()]
+    values = ssh.model_dump(exclude_none=True, exclude={"endpoints"})
+    lines = [f"  {key}: {yaml_text(str(value))}" for key, value in values.items()]
     if ssh.endpoints:
         lines += ["  endpoints:", *_pairs(ssh.endpoints, "    ")]
     return "\n".join([_SSH, *(["ssh:", *lines] if lines else [_NO_SSH])]) + "\n"
@@ -150,8 +150,8 @@ def _check_new(cluster: Cluster, hosts: Sequence[str], like: str | None) -> None
         raise InputError("No hosts to add were named.")
     known = [host for host in hosts if host in cluster.hosts]
     if known:
-        words = "is" if len(known) == 1 else "are"
-        raise InputError(f"{hostlist.fold(known)} {words} already in the cluster. `{FAB} deploy` updates its hosts.")
+        verb = "is" if len(known) == 1 else "are"
+        raise InputError(f"{hostlist.fold(known)} {verb} already in the cluster. `{FAB} deploy` updates its hosts.")
     if like is not None and like not in cluster.compute_nodes:
         raise InputError(f"{like} is not a compute node, so a new node cannot be like it.")
 

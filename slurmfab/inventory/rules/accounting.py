@@ -168,9 +168,9 @@ def preemption_is_no_circle(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     for number, qos in enumerate(cluster.qos):
         if loop := _loop(qos.name, lambda name: preempts.get(name, ())):
             key = next(key for key in qos.settings if key.lower() == "preempt")
-            words = "it preempts itself" if len(loop) == 2 else f"the QOS form a loop: {' preempts '.join(loop)}"  # noqa: PLR2004
+            reason = "it preempts itself" if len(loop) == 2 else f"the QOS form a loop: {' preempts '.join(loop)}"  # noqa: PLR2004
             advice = "; for jobs of the same QOS, write PreemptMode: within" if len(loop) == 2 else ""  # noqa: PLR2004
-            yield ("qos", number, "settings", key), words + advice
+            yield ("qos", number, "settings", key), reason + advice
 
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
@@ -258,8 +258,8 @@ def _default_not_in(settings: Mapping[str, str], allowed: tuple[str, ...], place
     for key, value in settings.items():
         name = value.strip().lower()
         if key.lower() == "defaultqos" and name not in ("", "-1") and name not in (allowed or (NORMAL,)):
-            words = ", ".join(allowed) if allowed else f"{NORMAL}, which all have; set a list with QOS"
-            yield (*place, key), f'"{name}" is not among the QOS allowed there: {words}'
+            choices = ", ".join(allowed) if allowed else f"{NORMAL}, which all have; set a list with QOS"
+            yield (*place, key), f'"{name}" is not among the QOS allowed there: {choices}'
 
 
 def _loop(name: str, following: Callable[[str], Iterable[str]]) -> tuple[str, ...]:

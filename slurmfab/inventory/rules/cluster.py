@@ -82,10 +82,10 @@ def partitions_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             known = set(cluster.compute_nodes)
             unknown = [node for node in partition.nodes if node not in known]
             if unknown:
-                words = "is not a compute node" if len(unknown) == 1 else "are not compute nodes"
+                problem = "is not a compute node" if len(unknown) == 1 else "are not compute nodes"
                 yield (
                     ("partitions", number, "Nodes"),
-                    f'"{hostlist.fold(unknown)}" {words} (known: {_known(cluster.compute_nodes)})',
+                    f'"{hostlist.fold(unknown)}" {problem} (known: {_known(cluster.compute_nodes)})',
                 )
 
 

@@ -21,13 +21,13 @@ def external_is_whole(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     database = cluster.database
     if database is None:
         return
-    said = database.model_fields_set
+    given = database.model_fields_set
     if database.external is None:
-        for key in sorted({"password_file", "user"} & said):
-            words = "it is only for an external database; slurmfab chooses user and password of its own database"
-            yield ("database", key), words
+        for key in sorted({"password_file", "user"} & given):
+            reason = "it is only for an external database; slurmfab chooses user and password of its own database"
+            yield ("database", key), reason
         return
-    if "password_file" not in said or database.password_file is None:
+    if "password_file" not in given or database.password_file is None:
         yield (
             ("database",),
             (
@@ -37,10 +37,10 @@ def external_is_whole(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         )
     address, port = database.server
     if not is_address(address) or not 0 < port <= _HIGHEST_PORT:
-        words = (
+        reason = (
             f'"{database.external}" is not address:port; write it as db.example.org, 10.0.0.9:3307 or [fd00::9]:3306'
         )
-        yield ("database", "external"), words
+        yield ("database", "external"), reason
 
 
 def database_is_where_no_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str]]:

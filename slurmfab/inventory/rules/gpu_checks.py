@@ -17,10 +17,10 @@ def gpus_of_known_types(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 
     If a group has no `Gres` in the file, only a deployment knows its types, and checks them then.
     """
-    said = [gres_of(group.settings) for group in cluster.nodes]
-    if cluster.gpu_checks is None or None in said:
+    values = [gres_of(group.settings) for group in cluster.nodes]
+    if cluster.gpu_checks is None or None in values:
         return
-    types = {kind for gres in said for kind in gpu_types(gres or "")}
+    types = {kind for gres in values for kind in gpu_types(gres or "")}
     if not types:
         yield ("gpu_checks",), "no node has GPUs in its Gres"
     for place, key in unknown_types(cluster, types) if types else ():

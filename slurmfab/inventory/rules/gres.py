@@ -66,12 +66,12 @@ def gres_types_name_all(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     key = next((key for key in cluster.slurm_conf if key.lower() == "grestypes"), "")
     if not key:
         return
-    said = cluster.slurm_conf[key] or ""
-    known = {name.strip() for name in said.split(",")}
+    value = cluster.slurm_conf[key] or ""
+    known = {name.strip() for name in value.split(",")}
     for place, entries in _entries_of(cluster):
         unknown = {device.name for device in map(parsed, entries) if device} - known
         for name in sorted(unknown):
-            yield place, f'"{name}" is not in slurm_conf.GresTypes ({said or "null"}); add it there'
+            yield place, f'"{name}" is not in slurm_conf.GresTypes ({value or "null"}); add it there'
 
 
 def autodetect_is_one_of_slurms(cluster: Cluster) -> Iterator[tuple[Place, str]]:

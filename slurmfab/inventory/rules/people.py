@@ -80,15 +80,15 @@ def numbers_are_free_to_use(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     for number, user in enumerate(cluster.users):
         for key, value, taken in (("uid", user.uid, uids), ("gid", user.gid or user.uid, gids)):
             place: Place = ("users", number, key)
-            said = user.uid if key == "uid" else user.gid
+            chosen = user.uid if key == "uid" else user.gid
             if value is None:
                 continue
-            if said and said < _FIRST_OF_PEOPLE:
-                yield place, f"{said} is reserved for system users; people have numbers from {_FIRST_OF_PEOPLE}"
-            elif said and said in _NOBODYS_IDS:
-                yield place, f"{said} cannot be a user's number"
-            elif said and said in daemons:
-                yield place, f"{said} is the number of {daemons[said]}"
+            if chosen and chosen < _FIRST_OF_PEOPLE:
+                yield place, f"{chosen} is reserved for system users; people have numbers from {_FIRST_OF_PEOPLE}"
+            elif chosen and chosen in _NOBODYS_IDS:
+                yield place, f"{chosen} cannot be a user's number"
+            elif chosen and chosen in daemons:
+                yield place, f"{chosen} is the number of {daemons[chosen]}"
             elif taken.setdefault(value, user.name) != user.name:
                 owner = taken[value]
                 yield place, f"{value} is already the {key.upper()} of {owner}"

@@ -68,8 +68,8 @@ def configless_keeps_its_settings(cluster: Cluster) -> Iterator[tuple[Place, str
 def configless_option_comes_from_its_key(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """If slurmctld serves files while slurmd has its own, the only effect is error messages in their logs."""
     for key, value in cluster.slurm_conf.items() if not cluster.configless else ():
-        words = {word.strip().lower() for word in (value or "").split(",")}
-        if key.lower() == "slurmctldparameters" and CONFIGLESS_OPTION in words:
+        options = {word.strip().lower() for word in (value or "").split(",")}
+        if key.lower() == "slurmctldparameters" and CONFIGLESS_OPTION in options:
             yield (
                 ("slurm_conf", key),
                 f"with {CONFIGLESS_OPTION} alone no node fetches files; set configless: true at the top",

@@ -126,11 +126,11 @@ def slurmd_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 @once
 def is_reconfigured(plan_input: PlanInput) -> bool:
     """Whether slurmctld has sent a reconfigure to every slurmd before phase `slurmd`."""
-    told = any(
+    is_changed = any(
         plan_input.cluster.configless or difference.file not in SLURMD_ALONE for difference in plan_input.differences
     )
     runs = runs_slurmctld(plan_input, plan_input.cluster.controller)
-    return told and runs and adds_nodes_by_reconfigure(plan_input.slurm_version) and not must_stop(plan_input)
+    return is_changed and runs and adds_nodes_by_reconfigure(plan_input.slurm_version) and not must_stop(plan_input)
 
 
 def gate(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

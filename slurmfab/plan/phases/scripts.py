@@ -59,8 +59,8 @@ def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | 
     if not plan_input.is_compute_node(host):
         return (), None
     cluster = plan_input.cluster
-    said = {"prolog": cluster.prolog, "epilog": cluster.epilog}
-    return tuple(kind for kind in KINDS if said[kind] is not None), cluster.health
+    scripts = {"prolog": cluster.prolog, "epilog": cluster.epilog}
+    return tuple(kind for kind in KINDS if scripts[kind] is not None), cluster.health
 
 
 def around_jobs(plan_input: PlanInput, kind: str) -> tuple[Resource, ...]:
@@ -129,8 +129,8 @@ def settings(plan_input: PlanInput, host: str, health: Health) -> str:
 
 def gpu_files(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The device files of a node's GPUs: from gres.conf, or from the lock if gres.conf lists none (AutoDetect)."""
-    said = files_by_node(dict(plan_input.files).get("gres.conf", "")).get(host, ())
-    return said or tuple(gpu.file for gpu in plan_input.host(host).gpus if gpu.file)
+    files = files_by_node(dict(plan_input.files).get("gres.conf", "")).get(host, ())
+    return files or tuple(gpu.file for gpu in plan_input.host(host).gpus if gpu.file)
 
 
 @functools.lru_cache(maxsize=2)
@@ -138,11 +138,11 @@ def files_by_node(gres_conf: str) -> Mapping[str, tuple[str, ...]]:
     """The device files of GPUs by node, from the text of a gres.conf (gres.conf(5))."""
     found: dict[str, tuple[str, ...]] = {}
     for line in gres_conf.splitlines():
-        words = dict(re.findall(r"(\w+)=(\S+)", line.partition("#")[0]))
-        said = words.get("File") or words.get("MultipleFiles")
-        if words.get("Name") == "gpu" and said and "NodeName" in words:
-            files = expand_files(said)
-            for node in expand(words["NodeName"]):
+        settings = dict(re.findall(r"(\w+)=(\S+)", line.partition("#")[0]))
+        named = settings.get("File") or settings.get("MultipleFiles")
+        if settings.get("Name") == "gpu" and named and "NodeName" in settings:
+            files = expand_files(named)
+            for node in expand(settings["NodeName"]):
                 found[node] = tuple(dict.fromkeys((*found.get(node, ()), *files)))
     return found
 

@@ -52,8 +52,8 @@ def unknown_tres(plan_input: PlanInput) -> Iterator[str]:
         for key, value in limits.normal(settings, {**limits.QOS_BY_NAME, **limits.USER_BY_NAME}):
             names = set(tres_of(value)) - known if kind(key) == TRES else set()
             for name in sorted(names):
-                words = ", ".join(sorted(known - set(STATIC_TRES))) or "none besides Slurm's own"
-                yield f"{what}: {key}: slurmctld does not count {name} (AccountingStorageTRES in slurm.conf: {words})."
+                others = ", ".join(sorted(known - set(STATIC_TRES))) or "none besides Slurm's own"
+                yield f"{what}: {key}: slurmctld does not count {name} (AccountingStorageTRES in slurm.conf: {others})."
 
 
 def newer_limits(plan_input: PlanInput) -> Iterator[str]:

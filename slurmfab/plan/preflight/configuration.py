@@ -53,8 +53,8 @@ def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
         return
     cluster = plan_input.cluster
     changes = before != dict(plan_input.files)["slurm.conf"] or (cluster.configless and plan_input.differences)
-    if changes and (words := refusal(plan_input, hosts)):
-        raise InputError(words)
+    if changes and (reason := refusal(plan_input, hosts)):
+        raise InputError(reason)
 
 
 def refuse_unknown_keys(plan_input: PlanInput) -> None:

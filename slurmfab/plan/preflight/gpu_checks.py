@@ -31,5 +31,5 @@ def refuse_unfit(plan_input: PlanInput) -> None:
 
 def types_of(plan_input: PlanInput, node: str) -> set[str]:
     """The types of a node's GPUs: those of the cluster file, else the discovered ones."""
-    said = gres_of(plan_input.cluster.settings_of(node))
-    return {gpu.type or "gpu" for gpu in plan_input.host(node).gpus} if said is None else gpu_types(said)
+    gres = gres_of(plan_input.cluster.settings_of(node))
+    return {gpu.type or "gpu" for gpu in plan_input.host(node).gpus} if gres is None else gpu_types(gres)

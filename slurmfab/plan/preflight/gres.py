@@ -69,8 +69,8 @@ def remarks(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str
             yield node, other
         if known and gres_value(settings) and not wanted_gpus(settings):
             all_of_them = written(Device("gpu", known[0].type, str(len(known))))
-            said = f"its Gres, {gres_value(settings)}, does not name its {len(known)} GPUs, so jobs cannot use them"
-            yield node, f"{said}; to change that, add {all_of_them} to it"
+            remark = f"its Gres, {gres_value(settings)}, does not name its {len(known)} GPUs, so jobs cannot use them"
+            yield node, f"{remark}; to change that, add {all_of_them} to it"
 
 
 def wrong_gpus(settings: Mapping[str, str], gpus: Sequence[Gpu], bare: Sequence[DriverlessGpu]) -> str:

@@ -80,9 +80,9 @@ def too_small(grown: Cluster, host: str, fact: HostFacts) -> str:
     assert fact.hardware is not None, "a host without known hardware was refused before"
     settings = grown.settings_of(host)
     node = Node(host, host, host, fact.hardware, fact.gpus, settings)
-    said = {key.lower(): value for key, value in node_settings(node, grown.memory_margin).items()}
+    promised = {key.lower(): value for key, value in node_settings(node, grown.memory_margin).items()}
     for key, has in (("RealMemory", fact.hardware.RealMemory), ("CPUs", fact.hardware.CPUs)):
-        wanted = said.get(key.lower(), "")
+        wanted = promised.get(key.lower(), "")
         if wanted.isdigit() and int(wanted) > has:
             return f"the cluster file gives it {key}={wanted}, and it has {has}. Slurm would not accept this node."
     return wrong_gpus(settings, fact.gpus, fact.driverless_gpus)

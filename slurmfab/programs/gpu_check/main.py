@@ -29,20 +29,20 @@ INTERRUPTED = 130
 PAIR_SIZE = 2
 
 
-def main(settings: str, *words: str) -> int:
+def main(settings: str, *arguments: str) -> int:
     """Run the check, or print earlier results.
 
     Args:
         settings: path of a JSON file: `program` and `arguments` of all_reduce_perf, its `environment`; `min_busbw` and
             `between_nodes` (GB/s, one number or by type; the second may be null), `mpi`; `partition` and `qos` (or
             null); `drain`; `wait` and `minutes`; `keep` (runs of the history) and its `directory`.
-        words: `--now`, `--json`, `--history`, `--no-drain`, `--hosts=NAME,NAME`, `--wait=MINUTES`.
+        arguments: `--now`, `--json`, `--history`, `--no-drain`, `--hosts=NAME,NAME`, `--wait=MINUTES`.
 
     Returns:
         The exit code.
     """
     os.umask(0o022)
-    options: Dict[str, str] = dict(word.partition("=")[::2] for word in words)
+    options: Dict[str, str] = dict(word.partition("=")[::2] for word in arguments)
     try:
         with open(settings, encoding="utf-8") as file:
             wanted = json.load(file)

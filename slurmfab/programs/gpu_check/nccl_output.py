@@ -90,16 +90,16 @@ def rows(output: str) -> List[SizeResult]:
     return found
 
 
-def row_of(names: Sequence[str], words: Sequence[str]) -> Optional[SizeResult]:
+def row_of(names: Sequence[str], values: Sequence[str]) -> Optional[SizeResult]:
     """One row of the table; `None` for another line, such as a message in between.
 
     Args:
         names: of the columns.
-        words: of the line.
+        values: of the line.
     """
-    if len(words) < _MIN_COLUMNS or not words[0].isdigit():
+    if len(values) < _MIN_COLUMNS or not values[0].isdigit():
         return None
-    columns = list(zip(names, words))  # noqa: B905 - zip(strict=) is Python 3.10's
+    columns = list(zip(names, values))  # noqa: B905 - zip(strict=) is Python 3.10's
     try:
         speeds = [float(word) for name, word in columns if name == "busbw" and word != "N/A"]
         counts = [int(float(word)) for name, word in columns if name == "wrong" and word != "N/A"]
@@ -107,7 +107,7 @@ def row_of(names: Sequence[str], words: Sequence[str]) -> Optional[SizeResult]:
         return None
     if not speeds:
         return None
-    return SizeResult(int(words[0]), min(speeds), sum(counts) if counts else None)
+    return SizeResult(int(values[0]), min(speeds), sum(counts) if counts else None)
 
 
 def failure_in(output: str) -> str:

@@ -96,10 +96,10 @@ def count_gpus(gres: str) -> Dict[str, int]:
         plain += letter if depth == 0 and letter != ")" else ""
     found: Dict[str, int] = {}
     for entry in plain.split(","):
-        words = entry.split(":") if ":" in entry else [entry, "1"]
-        if words[0] == "gpu" and words[-1].isdigit() and int(words[-1]):
-            kind = words[1] if len(words) > 2 else UNTYPED  # noqa: PLR2004 - gpu:TYPE:COUNT
-            found[kind] = found.get(kind, 0) + int(words[-1])
+        parts = entry.split(":") if ":" in entry else [entry, "1"]
+        if parts[0] == "gpu" and parts[-1].isdigit() and int(parts[-1]):
+            kind = parts[1] if len(parts) > 2 else UNTYPED  # noqa: PLR2004 - gpu:TYPE:COUNT
+            found[kind] = found.get(kind, 0) + int(parts[-1])
     return found
 
 

@@ -81,10 +81,10 @@ def judge_output(
         return None, "its job was cancelled" if "PREEMPTION" not in output else "its job was preempted"
     measured = parse(output)
     if measured is None:
-        words = [line.strip() for line in output.splitlines() if line.strip()]
-        if code == NOT_FOUND and words:
-            return None, "there is %s: install nccl-tests, or set gpu_checks.program" % words[0]
-        errors = [line for line in words if "error" in line] or words[-1:]
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
+        if code == NOT_FOUND and lines:
+            return None, "there is %s: install nccl-tests, or set gpu_checks.program" % lines[0]
+        errors = [line for line in lines if "error" in line] or lines[-1:]
         return None, "its job ended with exit code %d: %s" % (code, (errors[0] if errors else "no output")[:300])
     return measured, shortcoming(planned, measured)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from slurmfab.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
 
+TOP = Path(__file__).parents[3]
 SHOW = """
 import json, os
 print(json.dumps([dict(os.environ), os.getsid(0) == os.getpid()]))
@@ -34,7 +36,9 @@ def test_a_program_has_a_session_of_its_own_so_that_a_lost_terminal_does_not_end
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run programs as others")
 def test_a_program_that_runs_as_another_user_has_none_of_roots_groups() -> None:
-    assert Context().must(["sh", "-c", "id -u; id -G"], account=(4711, 4712)).split() == ["4711", "4712"]
+    agent = "import os; from slurmfab.agent.core.resource import Context; os.setgroups([0, 4713]); "
+    agent += "print(Context().must(['sh', '-c', 'id -u; id -G'], account=(4711, 4712)))"
+    assert Context().must([sys.executable, "-c", agent], env={"PYTHONPATH": str(TOP)}).split() == ["4711", "4712"]
 
 
 def test_a_program_never_reads_the_requests_of_the_deployer() -> None:

@@ -54,7 +54,7 @@ DIVIDED = (instance("3g.20gb", 30, 31), instance("1g.5gb", 84, 85))
 def test_gpus_when_they_are_not_the_locks_are_told_by_slot_and_device_file(
     now: tuple[Gpu, ...], words: list[str]
 ) -> None:
-    assert [change.words for change in changes(KNOWN, now)] == words
+    assert [change.description for change in changes(KNOWN, now)] == words
 
 
 def test_a_gpu_that_is_new_is_no_loss_and_all_else_is() -> None:
@@ -79,7 +79,7 @@ def test_gpus_when_only_what_is_known_of_them_differs_are_the_same(now: tuple[Gp
 
 def test_gpus_when_slots_are_unknown_are_told_by_device_file() -> None:
     known = tuple(Gpu(f"/dev/nvidia{number}") for number in range(2))
-    assert [change.words for change in changes(known, known[1:])] == ["/dev/nvidia0 is gone"]
+    assert [change.description for change in changes(known, known[1:])] == ["/dev/nvidia0 is gone"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_gpus_when_slots_are_unknown_are_told_by_device_file() -> None:
 )
 def test_a_gpu_when_it_is_divided_otherwise_is_told(now: tuple[Gpu, ...], after: str) -> None:
     (change,) = changes(DIVIDED, now)
-    assert change.words == (
+    assert change.description == (
         f"the GPU in slot 0000:07:00.0 (/dev/nvidia0) is divided otherwise: {after}, "
         "and was a100_3g.20gb and a100_1g.5gb"
     )

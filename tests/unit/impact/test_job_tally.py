@@ -71,7 +71,7 @@ def test_a_job_that_has_ended_is_told_apart_from_one_that_was_lost(before: Job, 
 
 def test_a_job_of_which_slurmctld_may_have_forgotten_how_it_ended_is_no_loss() -> None:
     counted = tally([job(1)], [], {}, remembers=False)
-    assert (counted.lost, [end.words for end in counted.ended]) == (
+    assert (counted.lost, [end.description for end in counted.ended]) == (
         (),
         ["1 (ann) on n1: it has ended, and slurmctld no longer knows how"],
     )
