@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.checks.daemons import WATCHED, daemons
+from slurmfab.checks.directories import owners, wrong_directories
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
@@ -60,6 +61,15 @@ def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
     found = daemons(host)
     off = [unit for unit in units_of(cluster, host.name) if not found.unit(unit).is_enabled]
     assert not off, f"{' and '.join(off)} will not start at the next boot. Repair: {deploy(host.name)}"
+
+
+def test_directories_are_theirs(host: CheckedHost, cluster: Cluster) -> None:
+    """the directories of Slurm's daemons belong to them, and no link of another user leads elsewhere"""
+    wrong = wrong_directories(host, owners(cluster, host.name))
+    assert not wrong, (
+        f"{'; '.join(wrong)}. Repair: see who made that and why, it may be an attack; remove a link with rm, "
+        f"move the directory back; then {deploy(host.name)}"
+    )
 
 
 def test_munge_socket_is_there(host: CheckedHost) -> None:

@@ -162,3 +162,46 @@ def test_the_munge_key_during_a_deployment_is_in_no_output_record_or_argument(de
         assert key not in text
         assert key[:24] not in text
     assert "file:/etc/munge/munge.key" in json.dumps(told)
+
+
+STATE, LURED = "/var/lib/slurm/slurmctld", "/usr/local/bin"
+OWNERS = f"stat -c '%U:%G %a %n' /usr/local {LURED}; ls -la {LURED} /etc/cron.d | sha256sum"
+
+
+def test_a_link_that_slurm_puts_in_place_of_the_state_gives_it_nothing_of_root_and_is_named(
+    deployed_lab: DeployedLab,
+) -> None:
+    before = deployed_lab.on("ctl", OWNERS)
+    as_slurm = "runuser -u slurm -- sh -ec"
+    deployed_lab.on("ctl", f"{as_slurm} 'mv {STATE} {STATE}.away; ln -s {LURED} {STATE}'")
+    try:
+        deployed = deployed_lab.slurmfab("deploy")
+        checked = deployed_lab.slurmfab("check-cluster", "--only", "directories")
+        assert deployed_lab.on("ctl", OWNERS) == before
+    finally:
+        deployed_lab.on("ctl", f"{as_slurm} 'rm {STATE}; mv {STATE}.away {STATE}'")
+    assert deployed.returncode == 1, deployed.stdout
+    assert f"{STATE} is a symbolic link of slurm to {LURED}. It is not followed" in " ".join(deployed.stderr.split())
+    assert checked.returncode == 1
+    assert f"leads through a symbolic link of slurm, slurmctld -> {LURED}" in " ".join(checked.stdout.split())
+    assert deployed_lab.deploy()["steps"] == []
+
+
+def test_a_directory_with_the_files_of_others_is_neither_given_away_nor_closed(deployed_lab: DeployedLab) -> None:
+    text = deployed_lab.inventory_path.read_text()
+    deployed_lab.on("ctl", "mkdir -m 755 /srv/data && touch /srv/data/theirs")
+    try:
+        deployed_lab.inventory_path.write_text(f"{text}backup: {{directory: /home}}\n")
+        refused = deployed_lab.slurmfab("plan")
+        deployed_lab.inventory_path.write_text(f"{text}backup: {{directory: /srv/data}}\n")
+        kept = deployed_lab.slurmfab("deploy")
+        assert deployed_lab.on("ctl", "stat -c '%U %a' /home /srv/data") == "root 755\nroot 755"
+    finally:
+        deployed_lab.inventory_path.write_text(text)
+        deployed_lab.on("ctl", "rm -r /srv/data")
+    assert (refused.returncode, '"/home" is a directory of the system' in refused.stderr) == (2, True)
+    assert (kept.returncode, "/srv/data seems to be in use for something else" in " ".join(kept.stderr.split())) == (
+        1, True
+    )  # fmt: skip
+    deployed_lab.deploy()
+    assert deployed_lab.deploy()["steps"] == []

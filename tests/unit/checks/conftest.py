@@ -82,6 +82,7 @@ def sound(name: str) -> dict[str, Rule]:
         "munge --no-input": "MUNGE:x:\n",
         "unmunge": "STATUS:           Success (0)\n",
         "ssh -o BatchMode": "",
+        "namei": "",
         "squeue": "",
         "slurmd -C": f"NodeName={name} {LAYOUT} RealMemory=8000\n",
         "srun .*n.1-2.*uname -n": "n2\nn1\n",
