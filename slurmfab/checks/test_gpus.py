@@ -57,8 +57,8 @@ def test_gpus_are_there(gpu_node: CheckedHost, lock: Lock, cluster: Cluster) -> 
     if found:
         raise Drifted(
             OTHER_HARDWARE,
-            f"{'; '.join(change.description for change in found)}. Repair: see `nvidia-smi` and `dmesg` there: the driver "
-            "is not loaded, or the GPU has fallen off its bus; or, if the change is intended: "
+            f"{'; '.join(change.description for change in found)}. Repair: see `nvidia-smi` and `dmesg` there: the "
+            "driver is not loaded, or the GPU has fallen off its bus; or, if the change is intended: "
             f"{acceptance(cluster.roles(gpu_node.name), gpu_node.name)}",
         )
 
