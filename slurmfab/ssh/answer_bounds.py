@@ -13,9 +13,9 @@ from typing import Any
 from slurmfab.agent import kinds
 from slurmfab.errors import AgentFailed
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 
-START_BYTES = MIB // 4
+START_BYTES = MIB // 16
 """The most bytes before the agent's greeting: what a shell's start files print, and sudo's lecture."""
 
 START_SECONDS = 120.0
@@ -95,7 +95,7 @@ class AnswerBounds:
         if self.bytes > self.most_bytes:
             raise AgentFailed(
                 self.host,
-                f"{self.title} exceeds {self.most_bytes / MIB:g} MiB, so it was not read to its end. Is the host "
+                f"{self.title} exceeds {self.most_bytes // KIB} KiB, so it was not read to its end. Is the host "
                 "healthy, and its python3 the distribution's?",
             )
         age, limit = self.clock() - self.since, self.limit()

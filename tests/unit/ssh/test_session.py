@@ -333,14 +333,14 @@ def test_output_before_the_greeting_when_it_does_not_end_then_the_host_is_left_o
     says = Script()
     says.recv = lambda _: next(flood)  # type: ignore[method-assign]
     flood = endless(piece, START_BYTES)
-    with pytest.raises(AgentFailed, match=r"^n1: the start of the agent exceeds 0\.25 MiB"):
+    with pytest.raises(AgentFailed, match=r"^n1: the start of the agent exceeds 64 KiB"):
         Session("n1", says).start(become=False)
 
 
 @pytest.mark.parametrize(
     ("piece", "most", "reason"),
     [
-        (b"x" * 60_000, ANSWER_BYTES["facts"], "exceeds 8 MiB"),
+        (b"x" * 60_000, ANSWER_BYTES["facts"], "exceeds 8192 KiB"),
         (b"noise\n" * 10_000, CHATTER_BYTES, "is lost in other output"),
         (b"\n" * 60_000, CHATTER_BYTES, "is lost in other output"),
         (ALIVE * 1000, CHATTER_BYTES, "is lost in other output"),
