@@ -147,7 +147,7 @@ def started(line: str, boot: float, hertz: int) -> tuple[int, float]:
     return int(line.split(maxsplit=1)[0]), boot + int(line.rpartition(")")[2].split()[19]) / hertz
 
 
-def access(words: str) -> tuple[str, str, int]:
+def access(text: str) -> tuple[str, str, int]:
     """User, group and mode from the output of stat, as in `munge munge 400`."""
-    user, group, mode = words.split()
+    user, group, mode = text.split()
     return user, group, int(mode, 8)

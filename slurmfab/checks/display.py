@@ -79,8 +79,8 @@ class Display:
             self.show_status(f"{results[0].group}: {results[0].title}")
             return
         for row in check_rows(results):
-            words = f"{OUTCOME_TEXTS[row.outcome]:<10} {results[0].group:<14} {row.title:<{TITLE_WIDTH}}"
-            write(f"{words} {row.hosts}  {row.seconds:.1f} s", self.out)
+            text = f"{OUTCOME_TEXTS[row.outcome]:<10} {results[0].group:<14} {row.title:<{TITLE_WIDTH}}"
+            write(f"{text} {row.hosts}  {row.seconds:.1f} s", self.out)
 
     def show(self, verdict: Verdict) -> None:
         """Show the table, the failures, what was not run, and the summary as the last line."""

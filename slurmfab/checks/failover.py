@@ -222,8 +222,8 @@ class Proof:
     @property
     def patience(self) -> float:
         """Seconds that a change of controllers may take: SlurmctldTimeout and 30 more."""
-        said = setting(self.cluster.slurm_conf, "SlurmctldTimeout")
-        return (int(said) if said.isdigit() else TAKEOVER_SECONDS) + 30.0
+        timeout = setting(self.cluster.slurm_conf, "SlurmctldTimeout")
+        return (int(timeout) if timeout.isdigit() else TAKEOVER_SECONDS) + 30.0
 
     def submit(self, host: CheckedHost, script: str) -> str:
         """Submit a small job as the slurm user, with a wrapped script, and return its job ID."""

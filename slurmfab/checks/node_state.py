@@ -35,17 +35,17 @@ _SUFFIXES = {
 
 def flags(state: str) -> set[str]:
     """The flags of a node state: `IDLE*+DRAIN` is IDLE, NOT_RESPONDING and DRAIN."""
-    words = set()
+    found = set()
     for word in state.split("+"):
         base = word.rstrip("".join(_SUFFIXES))
-        words |= {base, *(_SUFFIXES[sign] for sign in word[len(base) :])}
-    return words
+        found |= {base, *(_SUFFIXES[sign] for sign in word[len(base) :])}
+    return found
 
 
 def is_ready(node: Mapping[str, str]) -> bool:
     """Whether a node is in service: it takes jobs now, or when its present jobs have ended."""
-    words = flags(node.get("State", "UNKNOWN"))
-    return bool(words & READY) and words <= READY | HARMLESS
+    states = flags(node.get("State", "UNKNOWN"))
+    return bool(states & READY) and states <= READY | HARMLESS
 
 
 def has_less(node: Mapping[str, str]) -> bool:
@@ -65,26 +65,26 @@ def complaint(name: str, node: Mapping[str, str], acceptance: str) -> str:
         return ""
     state, reason = node.get("State", "UNKNOWN"), node.get("Reason", "")
     author = f" [{node['ReasonBy']}@{node['ReasonSince']}]" if node.get("ReasonSince") else ""
-    said = f"its state in Slurm is {state}"
-    said += f", with the reason “{reason}{author}”." if reason else ", without a reason."
-    return f"{said} {advice(name, flags(state), reason, acceptance)}"
+    text = f"its state in Slurm is {state}"
+    text += f", with the reason “{reason}{author}”." if reason else ", without a reason."
+    return f"{text} {advice(name, flags(state), reason, acceptance)}"
 
 
-def advice(name: str, words: set[str], reason: str, acceptance: str) -> str:
+def advice(name: str, states: set[str], reason: str, acceptance: str) -> str:
     """The meaning of a state and reason, and the repair.
 
     Args:
         name: the node's name.
-        words: the flags of its state.
+        states: the flags of its state.
         reason: Slurm's reason; empty for none.
         acceptance: the command that accepts hardware other than the lock's.
     """
     resume = " ".join(update_nodes([name], "State=RESUME"))
     otherwise = f"Repair: {resume}; if the state comes back, see /var/log/slurm/slurmctld.log on the controller"
-    return next((text for holds, text in _rules(name, words, reason, acceptance, resume) if holds), otherwise)
+    return next((text for holds, text in _rules(name, states, reason, acceptance, resume) if holds), otherwise)
 
 
-def _rules(name: str, words: set[str], reason: str, acceptance: str, resume: str) -> tuple[tuple[bool, str], ...]:
+def _rules(name: str, states: set[str], reason: str, acceptance: str, resume: str) -> tuple[tuple[bool, str], ...]:
     """Pairs of condition and advice; the first true one counts. Arguments as for `advice`; `resume` is a command."""
     return (
         (
@@ -93,17 +93,17 @@ def _rules(name: str, words: set[str], reason: str, acceptance: str, resume: str
             f"Repair: fix the hardware, then {resume}; or, if the change is intended: {acceptance}",
         ),
         (
-            bool(words & {"INVAL", "INVALID_REG"}),
+            bool(states & {"INVAL", "INVALID_REG"}),
             f"The hardware that the node reports does not match slurm.conf. Repair: {deploy(name)}",
         ),
         (
-            "NOT_RESPONDING" in words or reason.startswith("Not responding"),
+            "NOT_RESPONDING" in states or reason.startswith("Not responding"),
             "slurmctld gets no answer from its slurmd: slurmd is down, or a firewall blocks it. "
             f"Repair: {deploy(name)}; if that does not help, see `journalctl -u slurmd` there",
         ),
-        ("UNKNOWN" in words, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
+        ("UNKNOWN" in states, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
         (
-            reason.startswith(HEALTH) and bool(words & {"DRAIN", "DRAINED", "DRAINING"}),
+            reason.startswith(HEALTH) and bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
             "Its own health check has drained it. Repair: fix the problem; the node returns to service by "
             f"itself some minutes later, or with {FAB} resume {name}",
         ),
@@ -112,11 +112,11 @@ def _rules(name: str, words: set[str], reason: str, acceptance: str, resume: str
             f"The node rebooted unexpectedly while it was in service. Repair: {resume}",
         ),
         (
-            bool(words & {"DRAIN", "DRAINED", "DRAINING"}),
+            bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
             f"An admin or Slurm itself has drained it. Repair: when the cause is fixed, {resume}",
         ),
         (
-            bool(words & {"REBOOT_ISSUED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}),
+            bool(states & {"REBOOT_ISSUED", "POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "MAINTENANCE"}),
             "It is rebooting, powering up or down, or in maintenance. Repair: wait until it is back",
         ),
     )

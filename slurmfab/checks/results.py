@@ -77,10 +77,10 @@ class Verdict:
     def headline(self) -> str:
         """Such as `38 checks passed, 1 failed, 2 not run in 6.1 s`; a check on three hosts counts as three."""
         passed, failed, left = (len(self.having(outcome)) for outcome in (PASSED, FAILED, NOT_RUN))
-        words = [f"{passed} check{'' if passed == 1 else 's'} passed"]
-        words += [f"{failed} failed"] if failed else []
-        words += [f"{left} not run"] if left else []
-        return f"{', '.join(words)} in {self.seconds:.1f} s"
+        parts = [f"{passed} check{'' if passed == 1 else 's'} passed"]
+        parts += [f"{failed} failed"] if failed else []
+        parts += [f"{left} not run"] if left else []
+        return f"{', '.join(parts)} in {self.seconds:.1f} s"
 
     def as_json(self) -> dict[str, Any]:
         """The results as JSON values; docs/checks.md documents their format."""

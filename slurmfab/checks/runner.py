@@ -191,8 +191,8 @@ def run_pytest(checks: Checks, junit: Path | None) -> None:
         "no:terminal",
         *(["--junitxml", str(junit)] if junit else []),
     ]
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
         code = pytest.main([*options, *files], plugins=[checks])
     unknown = checks.unknown_words()
     if unknown:
@@ -200,4 +200,6 @@ def run_pytest(checks: Checks, junit: Path | None) -> None:
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if not checks.results:
-        raise SlurmfabError(f"pytest did not run the checks (exit code {int(code)}): {said.getvalue().strip()[-500:]}")
+        raise SlurmfabError(
+            f"pytest did not run the checks (exit code {int(code)}): {output.getvalue().strip()[-500:]}"
+        )

@@ -142,9 +142,9 @@ class Slurm:
         place = [f"--partition={partition}", f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
         size = [*SMALL, f"--mem={memory}M", *options]
         bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
-        words = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *place, *size, "sh", "-c", command]
+        command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *place, *size, "sh", "-c", command]
         line = f"cd /tmp && exec timeout --kill-after=5 {self.seconds:.0f} "
-        line += shlex.join([*under, *self.sender, *words])
+        line += shlex.join([*under, *self.sender, *command_line])
         done = self.controller.run(line, seconds=self.seconds + 10)
         self.explain(nodes, done)
         return done
@@ -193,14 +193,14 @@ class Slurm:
         )
         if done.rc == 0 or (not refused and done.rc != 124):
             return
-        words = refused[0] if refused else f"no result within {self.seconds:.0f} s"
+        message = refused[0] if refused else f"no result within {self.seconds:.0f} s"
         jobs = self.others_on(nodes)
-        if jobs and (not refused or any(word in words for word in BUSY)):
+        if jobs and (not refused or any(word in message for word in BUSY)):
             reason = f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {self.wait_seconds} s."
             self.busy.update(dict.fromkeys(nodes, reason))
             pytest.skip(reason)
         raise AssertionError(
-            f"Slurm does not run a job there: {words}. "
+            f"Slurm does not run a job there: {message}. "
             "Repair: see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`"
         )
 

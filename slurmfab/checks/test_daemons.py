@@ -152,9 +152,11 @@ def assert_runs(host: CheckedHost, unit: str) -> None:
     if found.load != "loaded":
         raise AssertionError(f"{unit}.service is {found.load}. Repair: {deploy(host.name)}")
     state = found.active + (f" ({found.result})" if found.result != "success" else "")
-    words = host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip().rstrip(".")
-    said = f"; last log line: {words}" if words else ""
-    raise AssertionError(f"{unit}.service is {state}{said}. Repair: {deploy(host.name)}")
+    last_line = (
+        host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip().rstrip(".")
+    )
+    log_line = f"; last log line: {last_line}" if last_line else ""
+    raise AssertionError(f"{unit}.service is {state}{log_line}. Repair: {deploy(host.name)}")
 
 
 def assert_listens(host: CheckedHost, daemon: str, number: int) -> None:

@@ -50,7 +50,7 @@ def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """
     names = tuple(name for name in cluster.hosts if name in lock.hosts and lock.hosts[name].hostname)
     lines = host.ask(RESOLVE.format(names=" ".join(names))).splitlines()
-    found = {words[0]: words[1:] for words in map(str.split, lines)}
+    found = {fields[0]: fields[1:] for fields in map(str.split, lines)}
     trouble = (
         misled(name, cluster.addresses.get(name, ""), found.get(name, []), is_own=name == host.name) for name in names
     )

@@ -67,7 +67,7 @@ def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
     )
 
 
-def handed_over(said: str) -> Handed:
+def handed_over(output: str) -> Handed:
     """The result of `WATCH`, from the last line of its output."""
-    told = json.loads(said.strip().splitlines()[-1])
-    return Handed(bool(told["called"]), tuple(told["errors"]))
+    values = json.loads(output.strip().splitlines()[-1])
+    return Handed(bool(values["called"]), tuple(values["errors"]))

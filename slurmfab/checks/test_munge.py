@@ -66,16 +66,16 @@ def assert_believed(maker: CheckedHost, reader: CheckedHost, other: CheckedHost)
     status = status_of_credential(maker, reader)
     if status.startswith("Success"):
         return
-    said = f"{reader.name} rejects a credential from {maker.name}: {status}."
+    problem = f"{reader.name} rejects a credential from {maker.name}: {status}."
     if "Invalid credential" not in status:
-        raise AssertionError(f"{said} {advice(status, other)}")
+        raise AssertionError(f"{problem} {advice(status, other)}")
     if has_same_key(maker, reader):
         raise Drifted(
             KEY_NOT_LOADED,
-            f"{said} The two munged use different keys, but both disks have the same key: "
+            f"{problem} The two munged use different keys, but both disks have the same key: "
             f"one munged has not loaded it. Repair: {deploy(maker.name, reader.name)}",
         )
-    raise Drifted(CHANGED_FILE, f"{said} The two munged use different keys. Repair: {deploy(other.name)}")
+    raise Drifted(CHANGED_FILE, f"{problem} The two munged use different keys. Repair: {deploy(other.name)}")
 
 
 def advice(status: str, other: CheckedHost) -> str:

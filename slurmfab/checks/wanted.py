@@ -66,8 +66,8 @@ def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
 
 def port(cluster: Cluster, key: str) -> int:
     """The port of a daemon: from the cluster file (the first of a range) or Slurm's default; `key` is in `PORTS`."""
-    said = setting(cluster.slurm_conf, key) or PORTS[key]
-    return int(re.split(r"\D", said)[0])
+    value = setting(cluster.slurm_conf, key) or PORTS[key]
+    return int(re.split(r"\D", value)[0])
 
 
 def setting(settings: Mapping[str, str | None], key: str) -> str:
@@ -102,8 +102,8 @@ def gpu_count(gres: str) -> int:
     6
     """
     entries = re.sub(r"\([^)]*\)", "", gres).split(",")
-    words = [entry.split(":") for entry in entries if entry.split(":")[0] == "gpu"]
-    return sum(int(last[-1]) if last[-1].isdigit() else 1 for last in words)
+    parts = [entry.split(":") for entry in entries if entry.split(":")[0] == "gpu"]
+    return sum(int(last[-1]) if last[-1].isdigit() else 1 for last in parts)
 
 
 def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:

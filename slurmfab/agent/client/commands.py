@@ -305,12 +305,12 @@ def any_answers(shown: str) -> bool:
     return any(is_up for _, _, is_up in controllers(shown))
 
 
-def accounts(what: str, fields: Sequence[str], *words: str) -> Command:
+def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
     """Prints rows of slurmdbd with fields separated by `|`.
 
     Args:
         what: sacctmgr(1)'s word for them, such as `associations`.
         fields: to print; all but the last one must be without free text.
-        words: further words, such as `where user=ann`.
+        arguments: further words, such as `where user=ann`.
     """
-    return ("sacctmgr", "--noheader", "--parsable2", "show", what, *words, "format=" + ",".join(fields))
+    return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))

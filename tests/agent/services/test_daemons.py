@@ -17,7 +17,7 @@ from slurmfab.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.agent.nodes import registered
 from slurmfab.agent.nodes.registered import SlurmNodes
 from slurmfab.agent.nodes.states import NodeState, states_from
-from slurmfab.agent.services import service, systemctl
+from slurmfab.agent.services import listening, service, systemctl
 from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.services.timer import Timer
@@ -191,11 +191,14 @@ def test_a_timer_that_systemd_does_not_load_is_not_enabled(root: Path) -> None:
     assert host.programs == ["systemctl daemon-reload"]
 
 
-def test_a_daemon_that_has_ended_is_not_waited_for_and_its_last_errors_are_told(root: Path) -> None:
+def test_a_daemon_that_has_ended_is_not_waited_for_and_its_last_errors_are_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening.time, "sleep", lambda _: pytest.fail("it is waited for"))
     (root / "dbd.log").write_text("[1] error: old\n" * 9999 + "[2] error: no database\n[3] fatal: giving up\n")
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
-        daemon = Listening("slurmdbd", taken.getsockname()[1], 100_000, "/dbd.log")
+        daemon = Listening("slurmdbd", taken.getsockname()[1], 60, "/dbd.log")
         assert daemon.actual(Units(root)) == {"listens": "no"}
         with pytest.raises(ResourceFailed, match=r"slurmdbd has ended: error: old \| error: no database \| fatal"):
             daemon.converge(Units(root, ActiveState="failed"), frozenset({"listens"}))
