@@ -63,11 +63,11 @@ class Entry(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The lines of a known_hosts file, those with plain names by each of these.
+    """Lines of a known_hosts file with the same marker, those with plain names by each of these.
 
     Args:
         by_name: entries without patterns, by name in lower case.
-        others: entries with patterns or a hashed name.
+        others: entries with patterns or a hashed name, which have to be compared one by one.
     """
 
     by_name: Mapping[str, tuple[Entry, ...]]
@@ -78,6 +78,9 @@ class Entries(NamedTuple):
         for name in names:
             yield from self.by_name.get(name, ())
         yield from (entry for entry in self.others if is_about(entry.names, names))
+
+
+NO_ENTRIES = Entries({}, ())
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class KnownHost:
         for names in (self._names, self._plain_names):
             found: dict[str, list[str]] = {}
             for entry in self._entries(names):
-                if not entry.marker and not self.revoked_in(entry.key):
+                if not self.revoked_in(entry.key):
                     found.setdefault(entry.key.kind, []).append(entry.key.base64)
             if found:
                 return {kind: tuple(dict.fromkeys(keys)) for kind, keys in found.items()}
@@ -113,14 +116,14 @@ class KnownHost:
 
         A file of revoked keys that cannot be read revokes all keys, as for ssh(1) (ssh_config(5), RevokedHostKeys).
         """
-        for entry in self._entries((*self._names, *self._plain_names)):
-            if entry.marker == REVOKED and entry.key == key:
+        for entry in self._entries((*self._names, *self._plain_names), REVOKED):
+            if entry.key == key:
                 return str(entry.path)
         return next((file for file in self.revoked_files if is_revoked(Path(file).expanduser(), key)), "")
 
     def has_authority(self) -> bool:
         """Whether a certificate authority is known for the host."""
-        return any(entry.marker == AUTHORITY for entry in self._entries((*self._names, *self._plain_names)))
+        return any(self._entries((*self._names, *self._plain_names), AUTHORITY))
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -131,40 +134,51 @@ class KnownHost:
         """The names without ports."""
         return tuple(dict.fromkeys(name[1:].rpartition("]:")[0] if name[:1] == "[" else name for name in self._names))
 
-    def _entries(self, names: tuple[str, ...]) -> Iterator[Entry]:
-        """Yield the lines of all files about any of these names, those of the first file first."""
+    def _entries(self, names: tuple[str, ...], marker: str = "") -> Iterator[Entry]:
+        """Yield the lines of all files with a marker about any of these names, those of the first file first."""
         for file in self.files:
-            yield from entries_of(Path(file).expanduser()).about(names)
+            yield from entries_of(Path(file).expanduser()).get(marker, NO_ENTRIES).about(names)
 
 
-def entries_of(path: Path) -> Entries:
-    """The lines of a known_hosts file; none if it cannot be read. It is parsed again only when it has changed."""
+def entries_of(path: Path) -> Mapping[str, Entries]:
+    """The lines of a known_hosts file by their markers; none if it cannot be read.
+
+    The file is parsed again only when it has changed. Few lines have a marker, and only they are compared with the name
+    of a host that the lock knows: with hashed names that is slow for many hosts.
+    """
     try:
         status = path.stat()
         return _entries_of(path, status.st_mtime_ns, status.st_size)
     except OSError:
-        return Entries({}, ())
+        return {}
 
 
 @lru_cache(maxsize=16)
-def _entries_of(path: Path, _time: int, _size: int) -> Entries:
-    """The lines of a known_hosts file.
+def _entries_of(path: Path, _time: int, _size: int) -> Mapping[str, Entries]:
+    """The lines of a known_hosts file by their markers.
 
     Raises:
         OSError: it cannot be read.
     """
-    by_name: dict[str, list[Entry]] = {}
-    others = []
+    found: dict[str, list[Entry]] = {}
     for line in path.read_text(errors="replace").splitlines():
         entry = entry_from(line, path)
-        if entry is None:
-            continue
+        if entry:
+            found.setdefault(entry.marker, []).append(entry)
+    return {marker: indexed(entries) for marker, entries in found.items()}
+
+
+def indexed(entries: Iterable[Entry]) -> Entries:
+    """Entries, so that those of a name are found at once."""
+    by_name: dict[str, list[Entry]] = {}
+    others = []
+    for entry in entries:
         if _SPECIAL.search(entry.names):
             others.append(entry)
         else:
             for name in entry.names.lower().split(","):
                 by_name.setdefault(name, []).append(entry)
-    return Entries({name: tuple(found) for name, found in by_name.items()}, tuple(others))
+    return Entries({name: tuple(about) for name, about in by_name.items()}, tuple(others))
 
 
 def entry_from(line: str, path: Path) -> Entry | None:

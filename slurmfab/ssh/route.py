@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 SSH_CONFIGS = (Path("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
 DEEPEST_INCLUDE = 16
+KEY_FILES = {"hostkeyalias", "userknownhostsfile", "globalknownhostsfile", "revokedhostkeys"}
+"""The options about host keys, in lower case as paramiko has them."""
+
 EVERYWHERE = "Host *"
 """A line that ends a Host or Match block of ssh_config(5), which has no keyword for that."""
 
@@ -148,12 +151,14 @@ def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = (
 
 
 def key_files(options: paramiko.SSHConfigDict, host: str) -> dict[str, Any]:
-    """The options of ssh_config about host keys, as fields of a route.
+    """The options of ssh_config about host keys, as fields of a route; empty if there are none.
 
     Args:
         options: the options for the host.
         host: its name, for `%h` and `%n`.
     """
+    if not options.keys() & KEY_FILES:
+        return {}
     letters = {"%%": "%", "%d": str(Path.home()), "%u": getpass.getuser(), "%h": host, "%n": host}
 
     def files(key: str, default: tuple[str, ...]) -> tuple[str, ...]:
