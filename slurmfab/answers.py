@@ -204,7 +204,7 @@ def _kept() -> core_schema.CoreSchema:
     files = core_schema.list_schema(strict_object(file, dict.fromkeys(("owner", "group", "mode", "other"), _LINE)))
     services = core_schema.list_schema(strict_object(service, {}))
     runs = {"runs": core_schema.list_schema(_RUN), "dropped": _LINE}
-    return strict_object({**runs, "files": files, "services": services}, {})
+    return strict_object({**runs, "files": files, "services": services}, {"last": _LINE})
 
 
 def _accounts() -> core_schema.CoreSchema:

@@ -21,6 +21,7 @@
     |   +-- NoAnswer                a check's command took too long (slurmfab.checks.shell)
     +-- IdConflict                  another user or group on a host has a UID or GID that the cluster needs
     +-- JobsInTheWay                a change would disrupt jobs and was not allowed
+    +-- FilesChanged                somebody else changed the cluster file or its lock while the run waited
     +-- PlanOutdated                the hosts have changed since a plan was saved (slurmfab.engine.saved_plan)
     +-- DeployFailed                a step failed on the controller, so the other hosts were not started
     +-- LabError                    the lab could not be created, read or removed
@@ -177,6 +178,10 @@ class IdConflict(SlurmfabError):
 
 class JobsInTheWay(SlurmfabError):
     """A change that would disrupt jobs and that the user did not allow; it was not started."""
+
+
+class FilesChanged(SlurmfabError):
+    """A cluster file or lock that somebody else has changed since the run read it."""
 
 
 class DeployFailed(SlurmfabError):

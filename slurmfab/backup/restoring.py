@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slurmfab import atomic_file
 from slurmfab.agent.backup import archive as parts
 from slurmfab.agent.backup.archive import stamp
 from slurmfab.backup import archive, new_keys, refusals
 from slurmfab.backup.archive import Backup
 from slurmfab.backup.refusals import PresentState
 from slurmfab.backup.restore_phases import RestorePhases
-from slurmfab.engine import acceptance, converge, planning, session
+from slurmfab.engine import acceptance, converge, file_writing, planning, session
 from slurmfab.engine.job_safety import JobSafety
 from slurmfab.engine.requests import apply_request, gather, require_claim
 from slurmfab.engine.run import Run, RunOptions
@@ -149,7 +148,7 @@ def restore_hosts(run: Run, backup: Backup, options: RestoreOptions, job_safety:
     Raises:
         SlurmfabError: the restoration is refused, or the controller failed.
     """
-    plan_input, steps = converge.survey(run, may_prepare=True, saves_lock=False)
+    plan_input, steps = converge.survey(run, may_prepare=True)
     refuse(run, plan_input, backup, options)
     job_safety.refuse(plan_input, steps)
     require_claim(run)
@@ -260,7 +259,7 @@ def put_own_files(run: Run, backup: Backup) -> None:
     """Write the cluster file and the lock on this machine if missing; print a note if the backup's file differs."""
     path = run.inventory.path
     if not path.exists():
-        atomic_file.write(path, cluster_text(backup))
+        file_writing.write(run, cluster_text(backup))
         run.progress.line(f"Wrote {path}, from the backup.")
         written = fabfile.provide(path)
         if written:

@@ -7,15 +7,13 @@ each bundle's manifest, which has the SHA-256 of every file in it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from slurmfab.bundle import archive
 from slurmfab.bundle.archive import Bundle
-from slurmfab.engine import session
 from slurmfab.engine.run import Run
 from slurmfab.errors import InputError
-from slurmfab.inventory import loading
+from slurmfab.inventory import loading, shared_files
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import with_bundles
@@ -84,8 +82,9 @@ def pin(known: Inventory, digests: dict[str, str]) -> None:
     Raises:
         InputError: the lock file cannot be read or written.
     """
-    now = locks.load(loading.lock_path(known.path))
-    session.save_lock(replace(known, lock=with_bundles(now, digests)))
+    path = loading.lock_path(known.path)
+    with shared_files.exclusively(known.path):
+        locks.save(with_bundles(locks.load(path), digests), path)
 
 
 def accept(cluster: str) -> int:

@@ -74,7 +74,7 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
     phases are planned on the new facts. All phases after the first one that differs are carried out, since a change in
     one phase can cause a difference in a later one.
     """
-    plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True, saves_lock=True))
+    plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
     id_migration.print_planned(run, steps)
     notices.tell(run, plan_input, steps)
     other_hardware = drift.other_hardware(plan_input, run.hosts)
@@ -90,7 +90,7 @@ def converge_differences(run: Run, job_safety: JobSafety) -> None:
         first = PHASES.index(differing(steps)[0])
         converge(run, plan_input, [phase for phase in PHASES[first:] if phase.prepares])
         id_migration.print_done(run)
-        plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True, saves_lock=True))
+        plan_input, steps = survey_until_safe(run, job_safety, lambda: survey(run, may_prepare=True))
     if differing(steps):
         first = PHASES.index(differing(steps)[0])
         converge(run, plan_input, [phase for phase in PHASES[first:] if not phase.prepares])
@@ -100,6 +100,8 @@ def survey_until_safe(
     run: Run, job_safety: JobSafety, ask: Callable[[], tuple[AnyPlanInput, list[Step]]]
 ) -> tuple[AnyPlanInput, list[Step]]:
     """Survey the hosts until the differences may be changed: no other run changes the cluster, and no job is harmed.
+
+    Then the lock, completed by the facts, is saved.
 
     Args:
         run: the run.
@@ -119,12 +121,13 @@ def survey_until_safe(
         if any(step.differs for step in steps) and not run.claim.is_held and take_claim(run):
             continue
         if not job_safety.drain_first():
+            run.save_lock()
             return plan_input, steps
 
 
 def dry_run(run: Run) -> Report:
     """Report what `deploy` would do, and change nothing; the report's steps hold all outcomes."""
-    plan_input, steps = survey(run, may_prepare=False, saves_lock=False)
+    plan_input, steps = survey(run, may_prepare=False)
     job_safety = JobSafety(run)
     job_safety.assess(plan_input, steps)
     notices.tell(run, plan_input, steps)
@@ -134,13 +137,12 @@ def dry_run(run: Run) -> Report:
     return run.report()
 
 
-def survey(run: Run, *, may_prepare: bool, saves_lock: bool) -> tuple[PlanInput, list[Step]]:
+def survey(run: Run, *, may_prepare: bool) -> tuple[PlanInput, list[Step]]:
     """Ask the hosts for facts, plan, and compare: two requests per host.
 
     Args:
         run: the run.
         may_prepare: whether a missing python3 may be installed.
-        saves_lock: whether the lock, completed by the facts, is saved.
 
     Returns:
         The plan's input, and all outcomes of the comparison.
@@ -153,10 +155,7 @@ def survey(run: Run, *, may_prepare: bool, saves_lock: bool) -> tuple[PlanInput,
     facts = gather(run, run.remaining(hosts_to_ask(run)), may_prepare=may_prepare)
     plan_input = assess_hosts(run, facts)
     exclude_without_packages(run, plan_input)
-    plan = make_plan(plan_input, run.remaining(run.hosts))
-    if saves_lock:
-        run.save_lock()
-    return plan_input, compare_hosts(run, plan)
+    return plan_input, compare_hosts(run, make_plan(plan_input, run.remaining(run.hosts)))
 
 
 def differing(steps: Iterable[Step]) -> tuple[Phase, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from slurmfab.engine import changed_since, saved_plan, session
+from slurmfab.engine import changed_since, file_writing, saved_plan, session
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run, RunHooks, RunOptions
 from slurmfab.engine.saved_plan import PlanOutdated, SavedPlan
@@ -27,23 +27,12 @@ PREPARING = frozenset(phase.name for phase in PHASES if phase.prepares)
 class PlanVerifier:
     """Verifies that each survey of a deployment shows what the saved plan shows.
 
-    The lock is saved only after the first survey was verified, so that a refused deployment leaves no trace.
-
     Args:
         plan: the saved plan.
     """
 
     def __init__(self, plan: SavedPlan) -> None:
         self.plan = plan
-        self.is_verified = False
-        self.kept: Inventory | None = None
-
-    def save_lock(self, known: Inventory) -> None:
-        """Save the lock; before the first survey is verified, keep it for later."""
-        if self.is_verified:
-            session.save_lock(known)
-        else:
-            self.kept = known
 
     def check_survey(self, run: Run, steps: Sequence[Step]) -> None:
         """Refuse to continue if the hosts differ from the plan.
@@ -66,10 +55,6 @@ class PlanVerifier:
         )
         if lines:
             raise PlanOutdated(changed_since.format_refusal(self.plan, lines, is_prepared=is_prepared))
-        self.is_verified = True
-        if self.kept is not None:
-            self.save_lock(self.kept)
-            self.kept = None
 
 
 def start_run(
@@ -97,7 +82,7 @@ def start_run(
     approvals = replace(options.approvals, move_ids=plan.move_ids, prune=plan.prune)
     run_options = RunOptions("deploy", approvals, digest_key=plan.digest_key, installs_python=False)
     verifier = PlanVerifier(plan)
-    hooks = RunHooks(save_lock=verifier.save_lock, check_survey=verifier.check_survey)
+    hooks = RunHooks(save_lock=file_writing.save_lock, check_survey=verifier.check_survey)
     run = session.start(known, plan.hosts, output, run_options, hooks=hooks)
     if plan.is_empty:
         run.transport.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from slurmfab.engine import database_password
+from slurmfab.engine import database_password, older_copy
 from slurmfab.engine.actor import stamp
 from slurmfab.engine.run import Run
 from slurmfab.errors import HostFailed
@@ -62,8 +62,8 @@ def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool
     Raises:
         DeployFailed: the controller is excluded, or slurmdbd's host while the new slurm.conf depends on it.
         IdConflict: the hosts' UIDs and GIDs contradict each other.
-        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for, or a new host belongs to
-            another cluster.
+        InputError: the installed Slurm or the hosts cannot do what the cluster file asks for, a new host belongs to
+            another cluster, or the cluster file is older than what the hosts have.
     """
     inventory, approvals = run.inventory, run.options.approvals
     local = read_local_input(inventory, with_scripts=with_scripts)
@@ -73,6 +73,7 @@ def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool
     run.require_controller()
     fit = {host: fact for host, fact in facts.items() if host not in run.failed_hosts}
     plan_input = make_plan_input(inventory, fit, local, approvals)
+    older_copy.refuse(run, plan_input.conf_before.nodes)
     refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
     run.update_lock(plan_input.lock)
     return plan_input

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from slurmfab.agent.core.resource import Outcome, as_request
 from slurmfab.answers import ADVICE
+from slurmfab.engine import changed_files
 from slurmfab.engine.actor import who
 from slurmfab.engine.report import UNKNOWN, Step, outcome_from
 from slurmfab.engine.run import Run
@@ -387,13 +388,15 @@ def require_claim(run: Run) -> None:
 def take_claim(run: Run) -> bool:
     """Take the lock on the primary controller for this run, before the run changes anything on any host.
 
-    Every run takes this lock first. So of two runs that begin at the same moment, one changes nothing.
+    Every run takes this lock first. So of two runs that begin at the same moment, one changes nothing. A run that
+    waited for it, or before it, does not undo what another run or an editor has written into its files meanwhile.
 
     Returns:
         Whether another run had the lock after the hosts were asked for facts, so that the facts may be outdated.
 
     Raises:
         SlurmfabError: another run has the lock; the message says who started it.
+        FilesChanged: the cluster file or the lock has changed since this run read it.
         HostError: the controller does not answer.
     """
     try:
@@ -403,6 +406,7 @@ def take_claim(run: Run) -> bool:
             f"{error.host}: another run is changing this cluster: {error.holder}. This run changed nothing. "
             "Run the same command again when that run has ended."
         ) from None
+    changed_files.refuse(run)
     run.before_change()
     run.claim.mark_taken()
     idle = answer_value(run.controller, lines, "lock")["idle"] if lines else None

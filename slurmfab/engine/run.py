@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from slurmfab.facts import HostFacts
     from slurmfab.impact.job_tally import JobTally
     from slurmfab.inventory.lock import Lock
+    from slurmfab.inventory.shared_files import FilesRead
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class RunHooks:
     """Functions that a command gives to its run.
 
     Args:
-        save_lock: saves the lock of the inventory when it may have changed, before any host is changed.
+        save_lock: saves the lock of the run's inventory where it has changed, before any host is changed.
         check_survey: gets the run and all outcomes of a survey; raises an error if nothing may be changed for them.
     """
 
-    save_lock: Callable[[Inventory], None] = lambda _: None
+    save_lock: Callable[[Run], None] = lambda _: None
     check_survey: Callable[[Run, Sequence[Step]], None] = lambda _run, _steps: None
 
 
@@ -163,6 +164,7 @@ class Run:
         self.record = RecordKeeping(write_record)
         self.claim = ClusterClaim()
         self.pending = PendingFacts()
+        self.lock_at_start = inventory.lock
         self.started = started or datetime.now(timezone.utc)
         self._begun = time.monotonic()
         self._inventory = inventory
@@ -254,7 +256,11 @@ class Run:
 
     def save_lock(self) -> None:
         """Save the lock, as the command has it saved."""
-        self.hooks.save_lock(self._inventory)
+        self.hooks.save_lock(self)
+
+    def note_files(self, files: FilesRead) -> None:
+        """Note the bytes of the cluster file and the lock that this run has written."""
+        self._inventory = replace(self._inventory, files=files)
 
     def change_cluster(self, inventory: Inventory, hosts: tuple[str, ...]) -> None:
         """Go on with another cluster file and other hosts, as when nodes have left the cluster."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from slurmfab import atomic_file
-from slurmfab.engine import record
+from slurmfab.engine import file_writing, record
 from slurmfab.engine.package_source import HostRepositories, PackageSource
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Report, failures
@@ -18,8 +18,6 @@ from slurmfab.engine.run import Run, RunHooks, RunOptions
 from slurmfab.engine.summary import next_step, summary
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.hostlist import expand, fold
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
 from slurmfab.inventory.loading import Inventory
 from slurmfab.program_name import FAB
 from slurmfab.ssh import route
@@ -145,7 +143,7 @@ def start(
         transport,
         output.progress(),
         packages=output.packages,
-        hooks=hooks or RunHooks(save_lock=save_lock),
+        hooks=hooks or RunHooks(save_lock=file_writing.save_lock),
         write_record=record.begin,
     )
 
@@ -184,11 +182,6 @@ def trusted_keys(known: Inventory, host: str) -> dict[str, tuple[str, ...]]:
     if host in known.lock.hosts and known.lock.hosts[host].host_keys:
         return {kind: (key,) for kind, key in known.lock.hosts[host].host_keys.items()}
     return known_host(route.to_host(host, known.cluster.ssh, known.cluster.addresses.get(host, ""))).keys()
-
-
-def save_lock(known: Inventory) -> None:
-    """Write the lock file, if the lock has changed."""
-    locks.save(known.lock, loading.lock_path(known.path))
 
 
 def finish(run: Run, output: Output, error: str = "") -> Report:

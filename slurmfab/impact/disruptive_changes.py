@@ -203,7 +203,12 @@ HOST_IN_USE = "host-in-use"
 
 A deployment refuses such hosts; see `slurmfab.plan.preflight.other_clusters`."""
 
-KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE)
+UNKNOWN_NODES = "unknown-nodes"
+"""Another of its own kind: nodes are removed that somebody added from another copy of the cluster file.
+
+Runs refuse that; see `slurmfab.engine.older_copy`."""
+
+KNOWN = (*NAMES, LOST_LIMITS, HOST_IN_USE, UNKNOWN_NODES)
 """The names that `--allow` takes."""
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.errors import InputError
 from slurmfab.inventory import lock as locks
+from slurmfab.inventory import shared_files
+from slurmfab.inventory.shared_files import FilesRead
 from slurmfab.program_name import FAB
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ MOST_BYTES = 16 * 1024 * 1024
 DEFAULT_PATH = Path("configs/cluster.yaml")
 PATH_VARIABLE = "SLURMFAB_CLUSTER"
 
+lock_path = shared_files.lock_path
+
 
 @dataclass(frozen=True)
 class Inventory:
@@ -29,11 +34,13 @@ class Inventory:
         cluster: the contents of the cluster file.
         lock: facts and decisions of earlier runs.
         path: path of the cluster file.
+        files: both files as they were read; `None` where they were not read from there.
     """
 
     cluster: Cluster
     lock: locks.Lock
     path: Path
+    files: FilesRead | None = field(default=None, repr=False, compare=False)
 
 
 def load(path: Path) -> Inventory:
@@ -43,7 +50,10 @@ def load(path: Path) -> Inventory:
         ClusterFileError: the file has mistakes; the error lists all of them.
         InputError: the file or its lock cannot be read.
     """
-    return Inventory(parse(read_text(path), str(path)), locks.load(lock_path(path)), path)
+    text, read_at = read_text(path), time.time()
+    locked = shared_files.content(lock_path(path))
+    lock = locks.Lock() if locked is None else locks.parse(locked, lock_path(path))
+    return Inventory(parse(text, str(path)), lock, path, FilesRead(text.encode(), locked, read_at))
 
 
 def load_named(cluster: str) -> Inventory:
@@ -97,11 +107,6 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{path}:{line}: this is not UTF-8 text; save the file as UTF-8.") from error
-
-
-def lock_path(path: Path) -> Path:
-    """The path of a cluster file's lock: `cluster.lock.json` beside `cluster.yaml`."""
-    return path.with_name(f"{path.stem}.lock.json")
 
 
 def named_path(cluster: str) -> Path:

@@ -32,6 +32,7 @@ from slurmfab.answers import (
 )
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup, Gpu, Hardware
+from slurmfab.inventory.shared_files import content
 from slurmfab.program_name import FAB
 
 if TYPE_CHECKING:
@@ -102,12 +103,22 @@ def load(path: Path) -> Lock:
     Raises:
         InputError: the file cannot be read, is damaged, or was written by a newer slurmfab.
     """
+    found = content(path)
+    return Lock() if found is None else parse(found, path)
+
+
+def parse(text: bytes, path: Path) -> Lock:
+    """Make a lock from the bytes of its file.
+
+    Args:
+        text: the bytes.
+        path: path of the file, for complaints.
+
+    Raises:
+        InputError: the file is damaged, or was written by a newer slurmfab.
+    """
     try:
-        plain = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return Lock()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        plain = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"it is not JSON ({error})") from error
     return from_values(plain, path)
@@ -142,7 +153,12 @@ def save(lock: Lock, path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    atomic_file.write(path, json.dumps(values_of(lock), indent=2, sort_keys=True) + "\n", mode=0o644)
+    atomic_file.write(path, text_of(lock), mode=0o644)
+
+
+def text_of(lock: Lock) -> str:
+    """The text of a lock's file."""
+    return json.dumps(values_of(lock), indent=2, sort_keys=True) + "\n"
 
 
 def with_host(lock: Lock, name: str, host_lock: HostLock) -> Lock:

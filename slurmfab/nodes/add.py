@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from slurmfab.engine import commands, planning, requests, session
+from slurmfab.engine import commands, file_writing, planning, requests, session
 from slurmfab.engine import converge as deployment
 from slurmfab.engine.acceptance import on_trial
 from slurmfab.engine.report import failures
@@ -19,8 +19,6 @@ from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.impact.approvals import NOTHING, Approvals
 from slurmfab.impact.disruptive_changes import require_known
 from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.edits import writing
 from slurmfab.inventory.loading import Inventory
 from slurmfab.nodes import bootstrap, discovery, membership
 from slurmfab.plan.plan import PHASES
@@ -132,8 +130,7 @@ def prepare_and_write(run: Run, names: tuple[str, ...], text: str) -> None:
         SlurmfabError: a new host could not be prepared; the files and the other hosts are unchanged.
     """
     prepare(run, names)
-    locks.save(run.inventory.lock, loading.lock_path(run.inventory.path))
-    writing.write(run.inventory.path, text)
+    file_writing.write(run, text)
 
 
 def prepare(run: Run, names: tuple[str, ...]) -> None:

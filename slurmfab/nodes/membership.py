@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.hostlist import expand_endpoints, fold
-from slurmfab.inventory import loading, people_ids
+from slurmfab.inventory import loading, people_ids, shared_files
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.edits import writing
 from slurmfab.inventory.loading import Inventory
@@ -83,9 +83,12 @@ def write_new_cluster(path: Path, name: str, ssh: Ssh, discovered_hosts: Sequenc
     addresses = {discovered.name: discovered.address for discovered in discovered_hosts}
     text = writing.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
     loading.parse(text, str(path))
-    lock = with_newcomers(locks.load(loading.lock_path(path)), discovered_hosts)
-    locks.save(lock, loading.lock_path(path))
-    writing.write(path, text)
+    with shared_files.exclusively(path):
+        if path.exists():
+            raise InputError(f"{path}: somebody else has made this file meanwhile, so nothing was written or changed.")
+        lock = with_newcomers(locks.load(loading.lock_path(path)), discovered_hosts)
+        locks.save(lock, loading.lock_path(path))
+        writing.write(path, text)
     return loading.load(path)
 
 
@@ -123,7 +126,7 @@ def joined(
     lock = with_newcomers(locks.without_hosts(known.lock, names), discovered_hosts)
     for name in names:
         lock = locks.with_host(lock, name, replace(lock.hosts[name], on_trial=True))
-    return Inventory(loading.parse(text, str(known.path)), lock, known.path), text
+    return replace(known, cluster=loading.parse(text, str(known.path)), lock=lock), text
 
 
 def with_newcomers(lock: Lock, discovered_hosts: Sequence[DiscoveredHost]) -> Lock:

@@ -14,7 +14,7 @@ from slurmfab.agent.nodes.drain import NodeDrain
 from slurmfab.agent.nodes.jobs import JobsEnded
 from slurmfab.agent.services.service import Service
 from slurmfab.engine import converge as deployment
-from slurmfab.engine import job_waiting, session
+from slurmfab.engine import file_writing, job_waiting, older_copy, session
 from slurmfab.engine.actor import stamp
 from slurmfab.engine.node_changes import change, change_each
 from slurmfab.engine.requests import ask_facts, fact_selection
@@ -25,7 +25,7 @@ from slurmfab.facts import HostFacts
 from slurmfab.hostlist import expand, fold, shell_word
 from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
-from slurmfab.inventory.edits import node_removal, writing
+from slurmfab.inventory.edits import node_removal
 from slurmfab.inventory.loading import Inventory
 from slurmfab.nodes import decommission
 from slurmfab.plan.preflight import other_clusters
@@ -84,8 +84,9 @@ def hooks(known: Inventory, leaving: tuple[str, ...]) -> RunHooks:
     """Hooks that keep the nodes in the saved lock until the run itself removes them from both files at the end."""
     kept = {host: known.lock.hosts[host] for host in leaving if host in known.lock.hosts}
 
-    def save_lock(now: Inventory) -> None:
-        session.save_lock(replace(now, lock=replace(now.lock, hosts={**now.lock.hosts, **kept})))
+    def save_lock(run: Run) -> None:
+        lock = run.inventory.lock
+        file_writing.save_lock(run, replace(lock, hosts={**lock.hosts, **kept}))
 
     return RunHooks(save_lock=save_lock)
 
@@ -138,12 +139,13 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
         SlurmfabError: jobs did not end in time, or a host failed; the files are unchanged.
     """
     known = run.inventory
+    older_copy.refuse_early(run)
     others = hosts_of_others(run, leaving)
     ours = tuple(host for host in leaving if host not in others)
     vacate(run, leaving, options)
     change_each(run, "slurmd stop", ours, *decommission.stopped())
     lock = locks.without_hosts(known.lock, leaving)
-    smaller = Inventory(loading.parse(text, str(known.path)), lock, known.path)
+    smaller = replace(run.inventory, cluster=loading.parse(text, str(known.path)), lock=lock)
     run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
     deployment.deploy(run)
     change_each(run, "leaving", run.remaining(ours), *decommission.cleaned(purge=options.purge))
@@ -156,8 +158,7 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
             f"Slurm does not have {fold(leaving)} any more, but {run.inventory.path} still does. "
             "Fix this and run the same command again."
         )
-    writing.write(run.inventory.path, text)
-    session.save_lock(run.inventory)
+    file_writing.write(run, text)
     run.progress.line(f"{run.inventory.path}: removed {fold(leaving)}.")
     print_unclean(run, ours)
     for host, reason in others.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from slurmfab.agent.nodes.new_node_drain import NewNodeDrain
 from slurmfab.agent.services.service import Service
-from slurmfab.engine import commands, job_waiting, requests, session
+from slurmfab.engine import commands, job_waiting, older_copy, requests, session
 from slurmfab.engine.actor import stamp
 from slurmfab.engine.node_changes import change
 from slurmfab.engine.run import Run, RunOptions
@@ -244,6 +244,7 @@ def carry_out(run: Run, host: str, text: str) -> None:
     Raises:
         SlurmfabError: jobs run there, or the machine could not be prepared; the files are unchanged.
     """
+    older_copy.refuse_early(run)
     change(run, "slurmctld", run.controller, Service("slurmctld"))
     refuse_jobs(run, host)
     change(run, "drain", run.controller, NewNodeDrain((host,), DRAIN_REASON, stamp(), takes_over=True))

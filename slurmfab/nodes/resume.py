@@ -125,7 +125,7 @@ def repair(run: Run, seen: Snapshot, any_reason: bool) -> None:
         seen: Slurm now.
         any_reason: whether to resume nodes that users took out of service.
     """
-    plan_input, steps = deployment.survey(run, may_prepare=True, saves_lock=True)
+    plan_input, steps = deployment.survey(run, may_prepare=True)
     diagnoses = diagnose(run, Survey(plan_input, tuple(steps), seen))
     run.progress.end()
     for line in diagnosis.format_diagnoses({one.node: one.text for one in diagnoses if one.text}):

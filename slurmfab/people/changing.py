@@ -6,12 +6,9 @@ from collections.abc import Iterable
 
 from slurmfab.agent.core.resource import Outcome
 from slurmfab.engine import converge as deployment
-from slurmfab.engine import notices, planning, requests, session
+from slurmfab.engine import file_writing, notices, planning, requests
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run
-from slurmfab.inventory import loading
-from slurmfab.inventory import lock as locks
-from slurmfab.inventory.edits import writing
 from slurmfab.plan.plan import PHASES, Phase, make_plan
 from slurmfab.plan.plan_input import PlanInput
 
@@ -51,8 +48,7 @@ def write(run: Run, text: str) -> None:
         SlurmfabError: there is another run; the files are unchanged.
     """
     requests.require_claim(run)
-    locks.save(run.inventory.lock, loading.lock_path(run.inventory.path))
-    writing.write(run.inventory.path, text)
+    file_writing.write(run, text)
 
 
 def deploy_users(run: Run) -> PlanInput:
@@ -70,7 +66,7 @@ def deploy_users(run: Run) -> PlanInput:
         differing = {step.phase for step in steps if step.differs}
         deployment.converge(run, plan_input, phases_of(differing))
     plan_input, _ = survey(run, ())
-    session.save_lock(run.inventory)
+    file_writing.save_lock(run)
     return plan_input
 
 

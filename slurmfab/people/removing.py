@@ -16,7 +16,6 @@ from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.hostlist import fold
 from slurmfab.inventory import loading
 from slurmfab.inventory.edits import people
-from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.people_ids import former
 from slurmfab.people import changing
 from slurmfab.plan.phases.people import associations_gone
@@ -55,7 +54,7 @@ def remove_user(cluster: str, name: str, output: Output) -> int:
     leaving = (*known.lock.leaving, name) if known.cluster.unix_users else known.lock.leaving
     lock = replace(known.lock, leaving=tuple(dict.fromkeys(leaving)))
     run = session.start(
-        Inventory(loading.parse(text, str(known.path)), lock, known.path), "", output, RunOptions("remove-user")
+        replace(known, cluster=loading.parse(text, str(known.path)), lock=lock), "", output, RunOptions("remove-user")
     )
     return session.perform(run, output, lambda begun: carry_out(begun, name, text))
 

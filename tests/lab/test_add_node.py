@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import getpass
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from conftest import SUITES, Stock
-from lab_cluster import DeployedLab
+from lab_cluster import PROGRAM, DeployedLab, eventually
 from lab_user import Person, snapshots, words_of
 
 pytestmark = pytest.mark.lab
@@ -72,24 +77,53 @@ def growing(
 
 @dataclass(frozen=True)
 class Joined:
-    """What was seen when n3 joined while a job ran on every node."""
+    """What was seen when n3 joined while a job ran on every node.
+
+    Args:
+        done: the add-node.
+        started_before: when slurmd was started on each node, before.
+        started_after: the same, after.
+        jobs: the job on each node.
+        older: a deployment that had read the files before n3 joined, and went on when it had; its exit code and words.
+        copy: somebody who has a copy of the files from before.
+    """
 
     done: subprocess.CompletedProcess[str]
     started_before: dict[str, str]
     started_after: dict[str, str]
     jobs: dict[str, str]
+    older: tuple[int, str]
+    copy: Person
+
+
+@contextmanager
+def waiting_deployment(person: Person) -> Iterator[subprocess.Popen[str]]:
+    """A deployment that has read its files and waits for the sudo password on standard input."""
+    words = [*PROGRAM, "deploy", "--ask-sudo-password"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(words, cwd=person.directory, env=person.environment, text=True, **pipes) as process:
+        try:
+            wchan = Path(f"/proc/{process.pid}/wchan")
+            eventually(lambda: "pipe_read" in wchan.read_text(), "the deployment waits for the password")
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
-def joined(growing: Growing) -> Joined:
+def joined(growing: Growing, tmp_path_factory: pytest.TempPathFactory) -> Joined:
     hosts = growing.hosts
     jobs = {node: hosts.on("ctl", WAITING_JOB.format(node=node)) for node in ("n1", "n2")}
     for job in jobs.values():
         hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     before = {node: hosts.on(node, UNIT_STARTED) for node in jobs}
-    done = growing.add(growing.address("n3"), "--accept-new-host-keys")
-    after = {node: hosts.on(node, UNIT_STARTED) for node in jobs}
-    return Joined(done, before, after, jobs)
+    copy = replace(growing.person, directory=tmp_path_factory.mktemp("copy") / "work")
+    shutil.copytree(growing.person.directory, copy.directory, ignore=shutil.ignore_patterns("*.runs"))
+    with waiting_deployment(growing.person) as older:
+        done = growing.add(growing.address("n3"), "--accept-new-host-keys")
+        after = {node: hosts.on(node, UNIT_STARTED) for node in jobs}
+        said, _ = older.communicate("\n", timeout=60)
+    return Joined(done, before, after, jobs, (older.returncode, said), copy)
 
 
 def refused(growing: Growing, *words: str) -> str:
@@ -167,6 +201,37 @@ def test_jobs_on_the_other_nodes_when_a_node_joins_then_each_runs_to_its_end(gro
         growing.hosts.on(node, "touch /tmp/finish")
         growing.hosts.until("ctl", f"scontrol -o show job {job} | grep -o JobState=[A-Z]*", "JobState=COMPLETED")
         assert growing.hosts.on(node, "cat /tmp/finished") == "ran on"
+
+
+def test_a_deployment_that_read_its_files_before_a_node_joined_then_stops_and_says_who_added_it(
+    growing: Growing, joined: Joined
+) -> None:
+    code, said = joined.older
+    assert code == 1, said
+    assert "The cluster file or its lock has changed since this run read it:" in said
+    assert ": n3 joined" in said
+    assert re.search(rf"by {getpass.getuser()}@\S+: add-node on ctl,n\[1-3\] \(\S+-add-node\)", said), said
+    assert "This run changed nothing. Run the same command again." in said
+    assert growing.hosts.on("ctl", "scontrol -o show node n3 | grep -o NodeName=n3") == "NodeName=n3"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("deploy",), ("plan",), ("remove-node", "n1", "--now")],
+    ids=["deploy", "plan", "remove-node"],
+)
+def test_a_copy_of_the_files_from_before_a_node_joined_then_does_not_remove_it(
+    growing: Growing, joined: Joined, words: tuple[str, ...]
+) -> None:
+    assert joined.done.returncode == 0
+    everybody = (*MEMBERS, "n3")
+    before = snapshots(growing.hosts, *everybody)
+    done = joined.copy.slurmfab(*words)
+    assert done.returncode == 2, words_of(done)
+    assert "n3: in Slurm on ctl, but neither configs/cluster.yaml nor its lock has ever had it." in words_of(done)
+    assert f"(the last run there: {getpass.getuser()}@" in words_of(done)
+    assert snapshots(growing.hosts, *everybody) == before
+    assert growing.hosts.on("ctl", "sinfo -h -N -n n1 -o %T") in ("idle", "allocated", "mixed")
 
 
 def test_slurmd_on_the_other_nodes_when_a_node_joins_then_is_restarted_only_where_its_slurm_needs_that(

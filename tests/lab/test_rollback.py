@@ -22,6 +22,7 @@ CONF = "/etc/slurm/slurm.conf"
 MANAGED = "/etc/hosts /etc/ssh/ssh_known_hosts /etc/slurm/*.conf /etc/munge/munge.key /var/lib/slurm/home/.ssh/*"
 SUMS = f"cd / && sha256sum {MANAGED} && stat -c '%n %U:%G %a' {MANAGED}"
 AT_WORK = "pgrep -fc '[p]ython3 -I -B' || true"
+HOLDS = "while [ -e /run/hold ]; do sleep 0.1; done"
 EXTRA = """
 slurm_conf: {SlurmdTimeout: 345}
 """
@@ -207,11 +208,60 @@ def test_a_node_that_is_down_is_named_and_brought_back_by_the_same_command_later
     assert sums(hosts) == before
 
 
+def test_what_a_host_had_changed_when_its_connection_broke_is_in_the_history_and_a_rollback_begins_there(
+    hosts: DeployedLab, job: str
+) -> None:
+    unit = "/run/systemd/system/munge.service.d"
+    lines = f'[Service]\\nExecStartPre=/bin/sh -c "{HOLDS}"\\n'
+    hold = f"mkdir -p {unit} && touch /run/hold && printf '{lines}' >{unit}/hold.conf"
+    hosts.on("n2", f"{hold} && systemctl daemon-reload && head -c 1024 /dev/zero >{KEY}")
+    process = subprocess.Popen([*PROGRAM, "deploy", "--cluster", str(hosts.inventory_path)], stderr=subprocess.PIPE)
+    try:
+        hosts.until("n2", "systemctl is-active munge", "activating")
+        hosts.on("n2", "kill -KILL $(ps -o ppid= -p $(pgrep -fo '[p]ython3 -I -B'))")
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+        hosts.on("n2", f"rm /run/hold {unit}/hold.conf; systemctl daemon-reload")
+    assert process.returncode == 3, told
+    assert b"n2: unreachable: the connection was lost" in told
+    kept = json.loads(hosts.slurmfab("history", "last", "--json", "-").stdout)
+    done = {one["id"]: one["status"] for step in kept["steps"] if step["host"] == "n2" for one in step["outcomes"]}
+    assert done == {f"file:{KEY}": "changed", "service:munge": "unknown"}
+    assert kept["changed"].endswith("perhaps more on n2")
+    hosts.until("n2", AT_WORK, "0")
+    planned = hosts.slurmfab("rollback", "--dry-run")
+    assert f"Going back to before {kept['run']}." in planned.stderr
+    hosts.deploy()
+    assert runs(hosts, job)
+
+
 def test_a_drain_changed_nothing_that_could_be_rolled_back(hosts: DeployedLab) -> None:
     assert hosts.slurmfab("drain", "n1", "--reason", "test").returncode == 0
     done = hosts.slurmfab("rollback", last(hosts))
     assert done.returncode == 0, words_of(done)
     assert "changed no file and no service, and neither did any run since; slurmfab resume n1 undoes it." in done.stderr
+
+
+def test_a_step_that_fails_on_the_controller_does_not_hide_that_slurmctld_answers(hosts: DeployedLab, job: str) -> None:
+    text = hosts.inventory_path.read_text()
+    full = "cp -a /etc/slurm /tmp/ && mount -t tmpfs -o size=32k full /etc/slurm && cp -a /tmp/slurm /etc/"
+    hosts.on("ctl", f"{full} && ! cat /dev/zero >/etc/slurm/fill 2>/dev/null")
+    try:
+        hosts.inventory_path.write_text(text.replace("345", "347"))
+        done = hosts.slurmfab("deploy", "--json", "-")
+    finally:
+        hosts.on("ctl", "umount /etc/slurm && rm -r /tmp/slurm")
+        hosts.inventory_path.write_text(text)
+    assert done.returncode == 1
+    assert "ctl is the controller, so nothing else was started." in words_of(done)
+    assert "Jobs: 1 ran before, 1 runs now." in done.stderr
+    assert "does not answer" not in words_of(done)
+    assert [json.loads(done.stdout)[key] for key in ("exit_code", "jobs")] == [
+        1, {"before": 1, "after": 1, "ended": [], "lost": []},
+    ]  # fmt: skip
+    assert runs(hosts, job)
 
 
 def test_the_first_deployment_goes_only_when_it_is_named_and_when_no_job_is_hurt(hosts: DeployedLab, job: str) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.failure_reasons import reason
+from slurmfab.agent.core.host_lock import LOCK
 from slurmfab.agent.core.reading import names, read_bytes, read_text
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed
 from slurmfab.agent.core.safe_paths import Folder, open_parent
@@ -41,6 +42,9 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}")
 """The ids of runs: time in UTC and name of the task. They are names of directories, so all other text is refused."""
+
+MOST_HOLDER = 500
+"""Characters of the name of the run that had the host's lock last."""
 
 MANIFEST, DROPPED = "manifest", "dropped"
 
@@ -274,10 +278,11 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         context: the request's context.
 
     Returns:
-        `runs`: ids of these runs, oldest first. `dropped`: the newest run whose copies were removed, or empty. `files`
-        and `services`: one entry for each, from the oldest of these runs that changed it, with its id as `run`. Of
-        files, `content` is `None` for secrets and for bytes that are not UTF-8, and `same` tells whether the file has
-        that content now. Of services, `enabled` and `running` are booleans.
+        `runs`: ids of these runs, oldest first. `last`: who changed this host last, and when, since its boot; or empty.
+        `dropped`: the newest run whose copies were removed, or empty. `files` and `services`: one entry for each, from
+        the oldest of these runs that changed it, with its id as `run`. Of files, `content` is `None` for secrets and
+        for bytes that are not UTF-8, and `same` tells whether the file has that content now. Of services, `enabled` and
+        `running` are booleans.
 
     Raises:
         ResourceFailed: `since` is not the id of a run.
@@ -295,6 +300,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
                 services.setdefault(entry["unit"], {**entry, "enabled": is_on, "running": is_up, "run": run})
     return {
         "runs": found,
+        "last": "".join(filter(str.isprintable, read_text(context.path(LOCK))))[:MOST_HOLDER],
         "dropped": dropped(context),
         "files": list(files.values()),
         "services": list(services.values()),

@@ -177,7 +177,7 @@ def inventory_then(target: Target, present: Inventory) -> Inventory:
         if name in present.lock.hosts:
             keys = {**host.host_keys, **present.lock.hosts[name].host_keys}
             lock = locks.with_host(lock, name, replace(host, host_keys=keys))
-    return Inventory(cluster, lock, present.path)
+    return replace(present, cluster=cluster, lock=lock)
 
 
 def refuse_other_machines(undone: str, present: Inventory, then: Inventory) -> None:

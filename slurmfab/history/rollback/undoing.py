@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slurmfab.agent.core.differences import difference
 from slurmfab.engine import converge as deployment
-from slurmfab.engine import planning, record, session
+from slurmfab.engine import file_writing, planning, record, session
 from slurmfab.engine.job_safety import JobSafety
 from slurmfab.engine.plan_text import overview, plan_text, slurm_part
 from slurmfab.engine.record import Record
@@ -25,7 +25,7 @@ from slurmfab.history.rollback.undo_state import UndoState, ask_undo_states
 from slurmfab.hostlist import fold
 from slurmfab.impact.approvals import NOTHING, Approvals
 from slurmfab.impact.disruptive_changes import require_known
-from slurmfab.inventory import loading
+from slurmfab.inventory import loading, shared_files
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.edits import writing
 from slurmfab.inventory.loading import Inventory
@@ -114,7 +114,8 @@ def known(path: Path, records: Sequence[Record]) -> Inventory:
         text = next((one.cluster_file for one in reversed(records) if one.cluster_file is not None), None)
         if text is None:
             raise
-        return Inventory(loading.parse(text, str(path)), locks.load(loading.lock_path(path)), path)
+        lock, files = locks.load(loading.lock_path(path)), shared_files.read(path)
+        return Inventory(loading.parse(text, str(path)), lock, path, files)
 
 
 def survey(run: Run, undoing: Undoing) -> tuple[RollbackInput, list[Step]]:
@@ -223,14 +224,13 @@ def write_files(run: Run, undoing: Undoing) -> bool:
     if target.cluster_file is None:
         return False
     text = loading.read_text(path)
-    locks.save(undoing.then.lock, loading.lock_path(path))
-    if text == target.cluster_file:
-        return False
-    if text not in {one.cluster_file for one in undoing.records}:
+    if text != target.cluster_file and text not in {one.cluster_file for one in undoing.records}:
         beside = path.with_name(f"{path.name}.before-{run.id}")
         writing.write(beside, text)
         run.progress.line(f"{path} had changes that were never deployed; they are in {beside}.")
-    writing.write(path, target.cluster_file)
+    file_writing.write(run, target.cluster_file, undoing.then.lock)
+    if text == target.cluster_file:
+        return False
     run.progress.line(f"{path} is as it was before {target.undone}.")
     return True
 

@@ -391,3 +391,10 @@ def test_the_agent_answers_with_the_files_that_a_run_changed(agent: Agent, root:
     assert [(file["path"], file["content"]) for file in line["kept"]["files"]] == [("/etc/conf", "before")]
     (line,) = agent.ask({"op": "kept", "since": "../x", "root": str(root)})
     assert "is not the id of a run" in line["error"]
+
+
+def test_who_changed_the_host_last_is_told_in_one_line_and_nobody_after_a_boot(root: Path) -> None:
+    assert told(root)["last"] == ""
+    (root / "run").mkdir(exist_ok=True)
+    (root / "run/slurmfab.lock").write_text("bjørn@laptop since 2026-11-22, fab add-node\n\x1b[2Jall is as wanted\n")
+    assert told(root)["last"] == "bjørn@laptop since 2026-11-22, fab add-node[2Jall is as wanted"

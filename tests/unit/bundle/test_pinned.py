@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from saved_bundles import DEBS, saved
-from support import THREE_HOSTS, FakeHosts, cluster, run_over
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, run_over
 
 from slurmfab.bundle import archive, making, pinned
 from slurmfab.bundle.archive import Bundle
+from slurmfab.engine.file_writing import save_lock
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.run import Run, RunHooks
-from slurmfab.engine.session import save_lock
 from slurmfab.errors import InputError
 from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
@@ -45,7 +45,9 @@ def known(bundle: Bundle) -> Inventory:
 def run_with(bundle: Bundle, shown: io.StringIO, lock: Lock | None = None) -> Run:
     progress, hooks = Progress(shown), RunHooks(save_lock=save_lock)
     path = bundle.path.with_name("cluster.yaml")
-    return run_over(FakeHosts({}), cluster(path.read_text()), lock=lock, path=path, progress=progress, hooks=hooks)
+    members = cluster(path.read_text())
+    hosts = FakeHosts(facts_of(members))
+    return run_over(hosts, members, lock=lock, path=path, progress=progress, hooks=hooks)
 
 
 def test_a_bundle_that_is_used_for_the_first_time_is_pinned_and_the_user_is_told(bundle: Bundle) -> None:

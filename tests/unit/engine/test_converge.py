@@ -32,7 +32,6 @@ from slurmfab.engine.run import Run, RunHooks
 from slurmfab.errors import DeployFailed, IdConflict, InputError
 from slurmfab.facts import Account, ClusterMark, Gpu, SlurmUse
 from slurmfab.impact.approvals import Approvals
-from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.plan.plan import Phase, make_plan
 from slurmfab.plan.plan_input import pin
@@ -295,7 +294,7 @@ def test_a_conflict_of_ids_stops_the_run_before_anything_is_compared_or_changed(
     hosts = FakeHosts(facts_of(cluster()))
     hosts.facts["n1"] = host_facts("n1", accounts={"slurm": Account(1001, 1001, "/", "")}, groups={"slurm": 1001})
     hosts.facts["n2"] = host_facts("n2", accounts={"slurm": Account(1002, 1002, "/", "")}, groups={"slurm": 1002})
-    kept: list[Inventory] = []
+    kept: list[Run] = []
     with pytest.raises(IdConflict):
         deploy(run_over(hosts, cluster(), hooks=RunHooks(save_lock=kept.append)))
     assert {request["op"] for _, request in hosts.requests} == {"facts"}
@@ -310,7 +309,7 @@ OTHERS = SlurmUse((ClusterMark("/etc/slurm/slurm.conf", "alpha", ("u1(10.9.0.1)"
 def test_a_new_host_of_another_cluster_stops_the_run_before_anything_is_compared_changed_or_saved(
     work: Callable[[Run], object], without_python: set[str]
 ) -> None:
-    saved: list[Inventory] = []
+    saved: list[Run] = []
     hosts = in_place(without_python=without_python)
     hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], slurm_use=OTHERS)
     run = run_over(hosts, cluster(), hooks=RunHooks(save_lock=saved.append))
@@ -394,7 +393,7 @@ def test_a_host_without_python3_gets_it_first_and_that_counts_as_a_change() -> N
 
 def test_a_dry_run_installs_nothing_saves_no_lock_and_compares_once() -> None:
     hosts = in_place(without_python={"n2"}, wrong={"n1": {"service:slurmd"}})
-    kept: list[Inventory] = []
+    kept: list[Run] = []
     report = dry_run(run_over(hosts, cluster(), hooks=RunHooks(save_lock=kept.append)))
     assert (hosts.installed, kept, applied(hosts)) == ([], [], [])
     assert hosts.of("n1") == ["facts", "compare"]

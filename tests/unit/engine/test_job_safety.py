@@ -76,9 +76,10 @@ def place(after: str, before: str = "", *, slurmctld: str = "active", wrong: tup
     facts["c1"] = dataclasses.replace(
         facts["c1"], munge_key=MUNGE_KEY, slurm_conf=text, services={"slurmctld": slurmctld}
     )
+    known = pin(old, Lock(), facts)
     facts = {host: facts[host] for host in wanted.hosts}
     slurm = FakeSlurm(facts, wrong={"c1": set(wrong)}, nodes=dict.fromkeys(old.compute_nodes, ("IDLE", "", "")))
-    return Place(wanted, slurm, pin(wanted, Lock(), facts))
+    return Place(wanted, slurm, pin(wanted, known, facts))
 
 
 def select_linear() -> Place:

@@ -11,6 +11,7 @@ from support import MUNGE_KEY, FakeHosts, cluster, facts_of, plan_input, prepare
 
 from slurmfab.engine import planned, saved_plan
 from slurmfab.engine.converge import deploy, dry_run
+from slurmfab.engine.file_writing import save_lock
 from slurmfab.engine.planned import PlanVerifier
 from slurmfab.engine.run import Run, RunHooks
 from slurmfab.engine.saved_plan import Files, PlanOutdated, SavedPlan
@@ -44,7 +45,7 @@ def plan_of(hosts: FakeHosts) -> SavedPlan:
 def kept_to(plan: SavedPlan, hosts: FakeHosts, directory: Path) -> tuple[Run, PlanVerifier]:
     """A deployment that may do what the plan shows."""
     verifier = PlanVerifier(plan)
-    hooks = RunHooks(save_lock=verifier.save_lock, check_survey=verifier.check_survey)
+    hooks = RunHooks(save_lock=save_lock, check_survey=verifier.check_survey)
     run = run_over(hosts, cluster(), path=directory / "lab.yaml", hooks=hooks, installs_python=False)
     return run, verifier
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ssh_keys import ED25519, OTHER
-from support import MUNGE_KEY, FakeHosts, cluster, run_over
+from support import FakeHosts, cluster, run_over
 
 from slurmfab.engine import session
 from slurmfab.engine.progress import Progress
@@ -18,7 +18,6 @@ from slurmfab.engine.report import Report
 from slurmfab.engine.run import Run
 from slurmfab.engine.session import Output, select_hosts
 from slurmfab.errors import DeployFailed, HostFailed, InputError
-from slurmfab.inventory import loading
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import HostLock, Lock
 
@@ -101,13 +100,3 @@ def test_a_run_that_ends_early_says_what_failed_on_which_host(tmp_path: Path) ->
     with pytest.raises(DeployFailed):
         session.perform(run, Output(json=str(tmp_path / "report")), work)
     assert shown.getvalue().splitlines()[-1] == "n1: file:/etc/hosts: it is full"
-
-
-def test_the_lock_is_written_beside_the_cluster_file_if_it_has_changed(tmp_path: Path) -> None:
-    known = Inventory(cluster(), Lock(slurm="24.11.5"), tmp_path / "lab.yaml")
-    session.save_lock(known)
-    path = loading.lock_path(known.path)
-    before = path.stat()
-    session.save_lock(known)
-    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
-    assert MUNGE_KEY not in path.read_text()

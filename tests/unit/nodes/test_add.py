@@ -11,6 +11,7 @@ import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, host_facts, plan_input, prepared, run_over
 
 from slurmfab.engine import acceptance
+from slurmfab.engine.file_writing import save_lock
 from slurmfab.engine.run import Run, RunHooks
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.inventory import loading
@@ -62,7 +63,7 @@ def growing(folder: Path, *names: str) -> tuple[Run, TriedHosts, str]:
     grown, text = joined(Inventory(members, lock, path), new)
     wrong = {name: {"group:slurm"} for name in names}
     hosts = TriedHosts({**facts_of(members, prepared), **{name: prepared(name) for name in names}}, wrong)
-    hooks = RunHooks(save_lock=lambda now: locks.save(now.lock, loading.lock_path(path)))
+    hooks = RunHooks(save_lock=save_lock)
     run = run_over(hosts, grown.cluster, lock=grown.lock, path=path, hooks=hooks)
     return run, hosts, text
 
