@@ -43,13 +43,17 @@ def test_a_file_that_cannot_take_its_place_is_not_left_beside_it(tmp_path: Path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["conf"]
 
 
+@pytest.mark.parametrize("is_link", [True, False])
 def test_a_file_when_the_name_that_it_is_written_under_is_taken_is_not_written_into_that_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_link: bool
 ) -> None:
     monkeypatch.setattr(replace.os, "urandom", lambda _: b"\x01\x23\xab\xcd")
     (tmp_path / "others").write_text("keep")
     taken = tmp_path / ".slurmfab-conf.0123abcd"
-    taken.symlink_to("others")
+    if is_link:
+        taken.symlink_to("others")
+    else:
+        taken.hardlink_to(tmp_path / "others")
     with pytest.raises(OSError, match="conf"):
         replace.exchange(str(tmp_path / "conf"), b"new")
     assert (tmp_path / "others").read_text() == "keep"
