@@ -15,7 +15,7 @@ import os
 import pwd
 import stat
 from contextlib import suppress
-from typing import Iterable, Iterator, List, Optional, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 from slurmfab.agent.core.resource import ResourceFailed
 
@@ -203,7 +203,7 @@ class Folder:
         except OSError as error:
             raise at(error, self.place(name)) from None
 
-    def has_mark(self, marks: Iterable[str]) -> bool:
+    def has_mark(self, marks: Sequence[str]) -> bool:
         """Whether a name in it shows what it is for.
 
         Args:

@@ -94,7 +94,7 @@ class Directory(Resource):
         # Root's directories are given away only if their path or a file shows that they are meant.
         is_dedicated = ANYTHING in self.marks and (self.owner == "root" or not folder.others)
         names = [name for name in folder.names() if name not in OF_FILE_SYSTEM]
-        if not names or is_dedicated or folder.has_mark(mark for mark in self.marks if mark != ANYTHING):
+        if not names or is_dedicated or folder.has_mark([mark for mark in self.marks if mark != ANYTHING]):
             return
         raise ResourceFailed(
             "%s seems to be in use for something else: it is %s:%s %s and contains %s. It would become %s:%s %04o, so "

@@ -14,6 +14,7 @@ from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.block import Block
 from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
+from slurmfab.plan.directories import backup_directory, state_directory
 
 
 def names(folder: Path) -> list[str]:
@@ -136,6 +137,50 @@ def test_a_directory_when_linked_elsewhere_is_used_there(root: Path, context: Co
     assert converge(Directory("/spool"), context) == "changed"
     assert (root / "spool").is_symlink()
     assert (root / "disk").stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("there", "status"),
+    [
+        pytest.param((), "changed", id="empty"),
+        pytest.param(("lost+found",), "changed", id="a new file system"),
+        pytest.param(("ann", "zoe", "x-20261121T143200Z.tar"), "changed", id="with a backup"),
+        pytest.param(("ann", "zoe", "x.tar"), "failed", id="somebody else's"),
+    ],
+)
+def test_a_directory_with_another_mode_is_changed_if_it_is_empty_or_has_a_mark(
+    root: Path, context: Context, there: tuple[str, ...], status: str
+) -> None:
+    (root / "home").mkdir(mode=0o755)
+    for name in there:
+        (root / "home" / name).touch()
+    for context.dry_run in (True, False):
+        outcome = apply(backup_directory("/home"), context)
+        assert outcome.status == ("would change" if context.dry_run and status == "changed" else status)
+    assert (root / "home").stat().st_mode & 0o7777 == (0o700 if status == "changed" else 0o755)
+    assert (status == "changed") != ("contains ann, x.tar, zoe. It would become root:root 0700" in outcome.message)
+
+
+def test_a_directory_that_is_right_already_is_right_whatever_is_in_it(root: Path, context: Context) -> None:
+    (root / "data").mkdir(mode=0o700)
+    (root / "data/theirs").touch()
+    assert apply(backup_directory("/data"), context).status == "ok"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_a_directory_of_root_is_given_away_if_it_is_empty_or_a_file_shows_what_it_is(
+    root: Path, context: Context
+) -> None:
+    passwd = root / "etc/passwd"
+    passwd.write_text(passwd.read_text().replace("slurm:x:0", "slurm:x:4711"))
+    state = root / "state"
+    state.mkdir(mode=0o755)
+    for name, status in (("", "changed"), ("theirs", "failed"), ("job_state", "changed")):
+        os.chown(state, 0, 0)
+        if name:
+            (state / name).touch()
+        assert apply(state_directory("/state"), context).status == status
+        assert state.stat().st_uid == (4711 if status == "changed" else 0)
 
 
 BEFORE = b"127.0.0.1 localhost\r\n# caf\xe9 without newline"
