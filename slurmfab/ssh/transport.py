@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
@@ -79,6 +79,23 @@ class Transport(Protocol):
         """Close all connections."""
 
 
+@contextlib.contextmanager
+def closed_after(seconds: float, channel: paramiko.Channel) -> Iterator[None]:
+    """Closes a channel if the block takes longer: paramiko waits for some answers of a server without an end.
+
+    Args:
+        seconds: the time limit.
+        channel: the channel.
+    """
+    limit = threading.Timer(seconds, channel.close)
+    limit.daemon = True
+    limit.start()
+    try:
+        yield
+    finally:
+        limit.cancel()
+
+
 class SshStream:
     """Input and output of a command on an SSH channel; the end of the connection is an error, not the end of output.
 
@@ -99,9 +116,22 @@ class SshStream:
         """
         deadline, rest = time.monotonic() + SEND_SECONDS, memoryview(data)
         while rest:
-            rest = rest[self.channel.send(rest[:SEND_BYTES].tobytes()) :]
+            rest = rest[self.send_some(rest[:SEND_BYTES].tobytes()) :]
             if rest and time.monotonic() > deadline:
                 raise TimeoutError(f"the host did not take a request within {SEND_SECONDS} s")
+
+    def send_some(self, data: bytes) -> int:
+        """Send what the host takes now, and return the number of bytes.
+
+        Raises:
+            OSError: the connection is broken, or the host did not end a negotiation of keys.
+        """
+        import paramiko  # slow to import, and here by now
+
+        try:
+            return int(self.channel.send(data))
+        except (paramiko.SSHException, EOFError) as error:
+            raise OSError(str(error)) from error
 
     def has_room(self) -> bool:
         """Whether a few bytes can be sent now: the host has opened the window, and no new SSH keys are negotiated."""
@@ -233,14 +263,14 @@ class SshTransport:
             AgentFailed: sshd does not start the command, or the connection broke.
         """
         connection = self.connection(host)
-        import paramiko  # slow to import, and here by now
 
         try:
             channel: paramiko.Channel = connection.transport.open_session(timeout=SILENCE_SECONDS)
             channel.settimeout(SILENCE_SECONDS)
             channel.set_combine_stderr(True)
-            channel.exec_command(command_line)
-        except (paramiko.SSHException, EOFError, OSError) as error:
+            with closed_after(SILENCE_SECONDS, channel):
+                channel.exec_command(command_line)
+        except Exception as error:  # whatever a server's data made of paramiko's thread is raised here
             why = str(error) or type(error).__name__
             raise AgentFailed(
                 host, f"SSH login succeeded, but the server refused to start a command: {why}. See sshd's log there."
@@ -261,7 +291,8 @@ class SshTransport:
                 words = (words + piece)[-OUTPUT_BYTES:]
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"apt-get did not finish within {PYTHON_SECONDS} s")
-            code = channel.recv_exit_status()
+            with closed_after(max(1.0, deadline - time.monotonic()), channel):
+                code = channel.recv_exit_status()
         except OSError as error:
             why = str(error) or f"no data for {SILENCE_SECONDS} s"
             raise ConnectionLost(

@@ -23,7 +23,7 @@ from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey
 from slurmfab.ssh.route import Route
 from slurmfab.ssh.session import GREETING, SUDO_PROMPT
-from slurmfab.ssh.transport import PROXIES, SILENCE_SECONDS, SshStream, SshTransport
+from slurmfab.ssh.transport import PROXIES, SILENCE_SECONDS, SshStream, SshTransport, closed_after
 
 FACTS = {
     "op": "facts",
@@ -424,3 +424,39 @@ def test_proxy_commands_when_there_are_many_hosts_then_run_a_few_at_a_time(tmp_p
     found = [int(count) for count in counts.read_text().split()]
     assert len(found) == len(hosts)
     assert 1 < max(found) <= PROXIES
+
+
+def test_a_server_that_never_answers_when_a_command_is_started_then_its_channel_is_closed_in_time() -> None:
+    class Waiting(Channel):
+        def __init__(self) -> None:
+            super().__init__("")
+            self.is_closed = threading.Event()
+
+        def close(self) -> None:
+            self.is_closed.set()
+
+    quick, slow = Waiting(), Waiting()
+    with closed_after(3600, quick):  # type: ignore[arg-type]
+        pass
+    with closed_after(0.01, slow):  # type: ignore[arg-type]
+        assert slow.is_closed.wait(10)
+    assert not quick.is_closed.is_set()
+
+
+@pytest.mark.parametrize("error", [paramiko.SSHException("Key-exchange timed out"), EOFError(), IndexError("x")])
+def test_an_error_that_a_server_causes_in_paramiko_when_a_command_is_started_then_it_is_that_hosts(
+    error: Exception,
+) -> None:
+    with pytest.raises(AgentFailed, match=r"^n1: SSH login succeeded, but the server refused to start a command"):
+        behind_ssh({"n1": Connection(broken=error)}, become=False).call("n1", FACTS)
+
+
+def test_keys_that_a_server_negotiates_without_end_when_a_request_is_sent_then_the_connection_counts_as_broken() -> (
+    None
+):
+    class Negotiating(Channel):
+        def send(self, data: bytes) -> int:  # noqa: ARG002
+            raise paramiko.SSHException("Key-exchange timed out waiting for key negotiation")
+
+    with pytest.raises(OSError, match="Key-exchange timed out"):
+        SshStream(Negotiating("")).sendall(b"x")  # type: ignore[arg-type]
