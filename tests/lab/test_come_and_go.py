@@ -272,7 +272,8 @@ def test_a_removed_host_when_it_is_in_the_file_of_another_cluster_then_it_can_jo
     flux: Flux, tmp_path: Path
 ) -> None:
     person = Person.at(tmp_path)
-    person.has_seen(flux.hosts.lab, "n4")
+    shown = flux.hosts.on("n4", "cat /etc/ssh/ssh_host_ed25519_key.pub")
+    (person.home / ".ssh" / "known_hosts").write_text(f"{flux.address('n4')} {shown}\n")
     key = flux.hosts.lab.ssh_key
     person.writes(
         f"cluster: bravo\nssh: {{user: root, key: {key}}}\naddresses: {{n4: {flux.address('n4')}}}\n"
