@@ -155,6 +155,14 @@ def test_lists_when_a_package_of_them_is_not_to_be_had_are_fetched_again_and_onc
     assert outcome.status == "failed", "this dpkg installs nothing"
 
 
+def test_lists_when_missing_are_fetched_first_and_what_that_complained_of_explains_a_failure(fresh: Path) -> None:
+    (fresh / "var/lib/apt/lists/deb_dists_bookworm_main_binary-amd64_Packages.lz4").unlink()
+    host = Apt(fresh, (0, "\nErr:1 x\n  Temporary failure resolving 'deb'\n"), (100, "E: it failed\n"))
+    outcome = apply(Packages(("slurmd",)), host)
+    assert host.verbs == ["update", "install"]
+    assert "cannot be downloaded: Temporary failure resolving 'deb'" in outcome.message
+
+
 @pytest.mark.parametrize(("ends", "installs"), [((), True), (((0, ""), BROKEN), False)], ids=["mended", "broken"])
 def test_what_an_interrupted_run_left_is_completed_before_anything_is_installed(
     dpkg: Path, ends: tuple[tuple[int, str], ...], installs: bool

@@ -175,6 +175,15 @@ def test_a_service_that_cannot_start_is_told_and_nothing_is_run(
     assert host.programs == []
 
 
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [("inactive", "no"), ("failed", "no"), ("active", "yes"), ("activating", "yes"), ("deactivating", "yes")],
+)
+def test_a_service_that_shall_not_run_is_down_also_when_it_has_failed(root: Path, state: str, shown: str) -> None:
+    host = Units(root, ActiveState=state, UnitFileState="disabled")
+    assert Service("slurmd", running=False).actual(host) == {"enabled": "no", "running": shown}
+
+
 def test_a_timer_is_restarted_after_systemd_has_read_its_files_again(root: Path) -> None:
     host = Units(root, LoadState="loaded", ActiveState="active", UnitFileState="enabled", NeedDaemonReload="yes")
     timer = Timer("slurmfab-backup")
