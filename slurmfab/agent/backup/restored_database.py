@@ -30,7 +30,7 @@ class RestoredDatabase(Resource):
     """
 
     kind: ClassVar[str] = "restored-database"
-    deadline: ClassVar[float] = 14400.0
+    deadline: ClassVar[float] = 86400.0
     database: str
     staged: str
     sha256: str

@@ -42,7 +42,7 @@ class MovedIds(Resource):
     """
 
     kind: ClassVar[str] = "moved-ids"
-    deadline: ClassVar[float] = 14400.0
+    deadline: ClassVar[float] = 86400.0
     user: str
     uid: int
     gid: int
