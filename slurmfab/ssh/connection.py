@@ -83,7 +83,13 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
     )
     policy.consult(route)
     connection.client.set_missing_host_key_policy(policy)
-    limit = threading.Timer(OPEN_SECONDS, connection.client.close)
+    is_late = threading.Event()
+
+    def give_up() -> None:
+        is_late.set()  # before the end of the connection, which the other thread may notice at once
+        connection.client.close()
+
+    limit = threading.Timer(OPEN_SECONDS, give_up)
     limit.daemon = True
     limit.start()
     try:
@@ -91,7 +97,7 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
     except HostError:
         raise
     except Exception as error:
-        is_undecided = limit.finished.is_set() or AUTHENTICATION in str(error)
+        is_undecided = is_late.is_set() or AUTHENTICATION in str(error)
         raise (undecided(route) if is_undecided else explained(error, route)) from error
     finally:
         limit.cancel()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
+from slurmfab.engine import job_waiting
 from slurmfab.engine.run import Run
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.facts import ClusterMark, SlurmUse
@@ -31,12 +32,16 @@ class LeavingHosts(FakeHosts):
 
     pending: list[dict[str, str]] = field(default_factory=list)
     reservations: dict[str, str] = field(default_factory=dict)
+    busy: str = ""
 
     def call(self, host: str, request: Mapping[str, Any], *rest: Any) -> tuple[dict[str, Any], ...]:
         if request["op"] == "node-jobs":
             return ({"node_jobs": {"pending": self.pending, "reservations": self.reservations}},)
         if request["op"] == "slurm":
             nodes = "".join(map(IDLE.format, ("n1", "n2")))
+            if self.busy:
+                start, end = IDLE.format(self.busy), f"NodeName={self.busy} State=ALLOCATED CPUAlloc=4 CPUTot=4\n"
+                nodes = nodes.replace(start, end)
             return ({"slurm": {"ping": "Slurmctld(primary) at c1 is UP", "trouble": "", "nodes": nodes, "jobs": ""}},)
         return super().call(host, request, *rest)
 
@@ -63,6 +68,20 @@ def test_a_removed_node_is_stopped_cleaned_and_removed_from_both_files(tmp_path:
     assert "n2" not in known.lock.hosts
     assert hosts.of("n2") == ["facts", "apply service", "apply service,absent,block,no-kept-secrets"]
     assert run.hosts == ("c1", "n1")
+
+
+def test_a_node_whose_jobs_do_not_end_in_time_stays_in_both_files_and_is_not_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remove, "LEAST_SECONDS", 0.01)
+    monkeypatch.setattr(job_waiting, "POLL_SECONDS", 0.01)
+    run, hosts, text = leaving(tmp_path)
+    hosts.busy = "n2"
+    before = {file.name: file.read_text() for file in tmp_path.iterdir()}
+    with pytest.raises(SlurmfabError, match=r"n2: jobs still run there, so no node was removed.*--now"):
+        remove.carry_out(run, ("n2",), text, RemoveNodeOptions(minutes=0))
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == before
+    assert hosts.of("n2") == ["facts"]
 
 
 def test_packages_are_removed_only_with_purge_and_after_all_cluster_files() -> None:
