@@ -32,6 +32,7 @@ import signal
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Optional
 
 from slurmfab.agent.core.host_lock import LOCK, Lock, LockHeld
+from slurmfab.agent.core.language import ENGLISH
 from slurmfab.agent.core.lifeline import SILENCE, Answers, Disconnected, KeepAlive, Lifeline
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def serve(
         lifeline.frames.put(None)
 
     lifeline = Lifeline(stdin, leave, silence)
+    os.environ.update(ENGLISH)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, leave)
     lifeline.start()

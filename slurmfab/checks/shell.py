@@ -30,8 +30,11 @@ LAST_WORDS_SECONDS = 30.0
 PAUSE = 0.02
 """Seconds between attempts to open a session while sshd still counts ended ones."""
 
-ENVIRONMENT = "env LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Prefix of every command: English messages, and a PATH with root's programs, which other users get without sbin."""
+LANGUAGE = "env LC_ALL=C LANGUAGE="
+"""Prefix of every command: English messages; LANGUAGE alone would translate them, also sudo's prompt."""
+
+ENVIRONMENT = f"{LANGUAGE} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Prefix of every command that also has a PATH with root's programs, which other users get without sbin."""
 
 PROMPT = b"[slurmfab check: sudo password]"
 READY = b"[slurmfab check: ready]"
@@ -192,7 +195,9 @@ class SshShell:
         if not self.become:
             return f"exec {ENVIRONMENT} sh -c {shlex.quote(command)}"
         announced = f"printf %s {shlex.quote(READY.decode())} >&2; {command}"
-        return f"exec sudo -S -p {shlex.quote(PROMPT.decode())} -- {ENVIRONMENT} sh -c {shlex.quote(announced)}"
+        return (
+            f"exec {LANGUAGE} sudo -S -p {shlex.quote(PROMPT.decode())} -- {ENVIRONMENT} sh -c {shlex.quote(announced)}"
+        )
 
     def _become(self, exchange: Exchange) -> None:
         """Wait until the command runs as root; the password is sent only after sudo's prompt, never to the command.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from slurmfab import answers
+from slurmfab.agent.core.language import ENGLISH
 from slurmfab.errors import (
     AgentFailed,
     AnotherRun,
@@ -31,7 +32,11 @@ GREETING = f"{payload.GREETING}\n".encode()
 """The first line of the boot code; output of a shell's start files before it is ignored."""
 
 SUDO_PROMPT = "slurmfab asks sudo for a password: "
-NO_PYTHON = ("not found", "No such file")
+NOT_FOUND = ("not found", "No such file")
+"""Parts of the messages of sudo and of shells about a program that is not installed."""
+
+NOT_FOUND_CODE = 127
+"""Exit code of shells and of env(1) for such a program, in every language."""
 
 EMPTY_FRAME = b"0\n"
 """A heartbeat: the agent does not answer it."""
@@ -94,6 +99,9 @@ class Stream(Protocol):
             OSError: the connection is broken.
         """
 
+    def exit_code(self) -> int | None:
+        """The exit code of the command, whose output has ended; `None` if it is not known."""
+
     def close(self) -> None:
         """Close both directions; the agent ends when its input ends."""
 
@@ -104,7 +112,9 @@ class Stream(Protocol):
 def command(*, become: bool) -> str:
     """The command that starts the agent; it is constant, so that no secret is in the process list."""
     python = f"python3 {' '.join(payload.FLAGS)} -c {shlex.quote(payload.BOOT)}"
-    return f"exec sudo -S -p {shlex.quote(SUDO_PROMPT)} -- {python}" if become else f"exec {python}"
+    # In another language, PAM's prompt would take the place of ours (sudo(8), -p).
+    sudo = f"env {' '.join(f'{name}={value}' for name, value in ENGLISH.items())} sudo"
+    return f"exec {sudo} -S -p {shlex.quote(SUDO_PROMPT)} -- {python}" if become else f"exec {python}"
 
 
 class Session:
@@ -126,6 +136,7 @@ class Session:
         self.sending = threading.Lock()
         self.known: frozenset[str] = frozenset()
         self.used_password = False
+        self.become = False
 
     def start(self, *, become: bool, password: str = "", request: Mapping[str, Any] | None = None) -> None:
         """Send the agent's code to the host.
@@ -146,6 +157,7 @@ class Session:
             ConnectionLost: the connection ended.
         """
         self.bounds = AnswerBounds(self.host, {}, self.clock)
+        self.become = become
         self.known = modules.names() if request is None else modules.needed(request)
         if not become:
             self.send_code()
@@ -277,11 +289,13 @@ class Session:
         words = self.buffer.decode(errors="replace").strip().splitlines()
         last = words[-1].rstrip(".") if words else "no message"
         said = "\n".join(words)
-        if "python3" in said and any(hint in said for hint in NO_PYTHON):
+        is_absent = self.stream.exit_code() == NOT_FOUND_CODE
+        names_absent = any(hint in said for hint in NOT_FOUND)
+        if (is_absent and not self.become) or ("python3" in said and names_absent):
             return PythonMissing(self.host, "python3 is not installed. Install it: apt-get install python3.")
         if self.used_password and ONE_TRY in said:
             return SudoPasswordWrong(self.host, "sudo does not accept the password.")
-        if "sudo" in said and any(hint in said for hint in NO_PYTHON):
+        if is_absent or ("sudo" in said and names_absent):
             return BecomeRefused(self.host, "sudo is not installed. Install it, or log in as root.")
         if "sudo" in said or "sudoers" in said:
             return BecomeRefused(self.host, f"sudo refused: {last}.")

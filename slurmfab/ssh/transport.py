@@ -37,11 +37,14 @@ HEARTBEAT_BYTES = 64
 OUTPUT_BYTES = 65536
 """Bytes of apt-get's output that are kept, for its last line."""
 
+EXIT_SECONDS = 5.0
+"""How long after the end of a command's output its exit code may come."""
+
 PYTHON_SECONDS = 600
 """Time limit for the installation of python3."""
 
 INSTALL_PYTHON = (
-    "export DEBIAN_FRONTEND=noninteractive; command -v apt-get >/dev/null || exit 69; "
+    "export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 LANGUAGE=; command -v apt-get >/dev/null || exit 69; "
     # An empty line every 5 s serves as a heartbeat.
     "(while sleep 5 >/dev/null 2>&1 && echo; do :; done) & trap 'kill $!' EXIT; "
     "apt-get -qq install --no-install-recommends --yes python3 >/dev/null 2>&1 || "
@@ -137,6 +140,10 @@ class SshStream:
         """Whether a few bytes can be sent now: the host has opened the window, and no new SSH keys are negotiated."""
         transport = self.channel.get_transport()
         return self.channel.out_window_size > HEARTBEAT_BYTES and transport.clear_to_send.is_set()
+
+    def exit_code(self) -> int | None:
+        """The exit code of the command, whose output has ended; `None` if the host does not tell it soon."""
+        return self.channel.recv_exit_status() if self.channel.status_event.wait(EXIT_SECONDS) else None
 
     def recv(self, size: int) -> bytes:
         """Return at least one byte; empty at the end of the command.

@@ -32,6 +32,39 @@ users:
 """
 
 
+ODD_PROCESS = r"""
+cat > /tmp/odd <<'END'
+#!/bin/sh
+printf '\033[2J\007\rwanted' > /proc/self/comm
+sleep 600
+END
+chmod 755 /tmp/odd; systemd-run --quiet --uid eve --unit lingering /tmp/odd
+"""
+"""Shell command: a process of eve whose name clears a terminal."""
+
+SPEAKS_GERMAN = """\
+LC_ALL=C.UTF-8 LANGUAGE=de apt-get install no-such-package 2>&1 | grep -c 'Paket no-such-package kann nicht gefunden'
+"""
+IN_GERMAN = f"""\
+printf 'LANG=de_DE.UTF-8\\nLANGUAGE=de\\n' > /etc/environment
+dpkg --remove --force-depends slurm-client
+mkdir -p /root/apt /root/lists
+mv /etc/apt/sources.list* /root/apt/
+find /var/lib/apt/lists -maxdepth 1 -type f ! -name lock -exec mv -t /root/lists {{}} +
+test "$({SPEAKS_GERMAN.strip()})" = 1 && exit
+cat > /usr/local/sbin/apt-get <<'END'
+#!/bin/sh
+test -z "$LANGUAGE" && exec /usr/bin/apt-get "$@"
+/usr/bin/apt-get "$@" 2>&1 | sed 's/Unable to locate package \\(.*\\)/Paket \\1 kann nicht gefunden werden/'
+exit 100
+END
+chmod +x /usr/local/sbin/apt-get
+"""
+"""Shell command: a host whose programs print German, and to which a package is missing that no source has.
+
+A glibc as of Debian 12 translates messages in C.UTF-8 if LANGUAGE is set; for newer ones there is a stand-in.
+"""
+
 HANGING_HOME = """\
 test -e /dev/fuse || mknod /dev/fuse c 10 229
 cat > /root/hanging-home.py <<'END'
@@ -215,12 +248,45 @@ def test_somebody_whose_jobs_run_is_not_removed(peopled: Peopled) -> None:
     peopled.hosts.until("ctl", "squeue -h -u eve", "")
 
 
-def test_somebody_whose_processes_run_is_not_removed(peopled: Peopled) -> None:
-    peopled.hosts.on("n1", "systemd-run --quiet --uid eve --unit lingering sleep 600")
+def test_somebody_whose_processes_run_is_not_removed_and_their_names_steer_no_terminal(peopled: Peopled) -> None:
+    peopled.hosts.on("n1", ODD_PROCESS)
+    peopled.hosts.until("n1", "pgrep -u eve -c wanted", "1")
     refused = peopled.hosts.slurmfab("remove-user", "eve")
     assert refused.returncode == 1
     assert "n1: eve has processes here:" in words_of(refused)
+    assert r"(\x1b[2J\x07\rwanted)" in words_of(refused)
+    assert not set(refused.stderr + refused.stdout) & set("\x1b\x07\r")
     peopled.hosts.on("n1", "systemctl stop lingering")
+
+
+def test_a_job_name_steers_no_terminal(peopled: Peopled) -> None:
+    peopled.says(
+        "ann",
+        "ctl",
+        "cd /tmp; sbatch --hold -o /dev/null --job-name=\"$(printf 'x\\033[2J\\302\\233\\r')\" --wrap true",
+    )
+    shown = peopled.hosts.slurmfab("status", "--user", "ann")
+    peopled.hosts.on("ctl", "scancel --user ann")
+    assert shown.returncode == 0, words_of(shown)
+    assert "Job details for user ann" in shown.stdout
+    assert not set(shown.stdout + shown.stderr) & set("\x1b\x9b\r")
+
+
+def test_a_host_that_speaks_german_is_understood(peopled: Peopled) -> None:
+    peopled.hosts.on("n2", IN_GERMAN)
+    assert peopled.hosts.on("n2", SPEAKS_GERMAN) == "1"
+    try:
+        broken = peopled.hosts.slurmfab("deploy")
+    finally:
+        peopled.hosts.on("n2", "mv /root/apt/* /etc/apt/; mv /root/lists/* /var/lib/apt/lists/", check=False)
+    assert broken.returncode == 3
+    assert "n2: packages:" in words_of(broken)
+    assert "this host's package sources have no package slurm-client" in words_of(broken)
+    assert peopled.hosts.slurmfab("deploy").returncode == 0
+    assert peopled.hosts.on("n2", "sinfo --version").startswith("slurm")
+    checked = peopled.hosts.slurmfab("check-cluster", "--hosts", "n2", "--only", "reachable,daemons,people,munge,nodes")
+    peopled.hosts.on("n2", "rm -f /etc/environment /usr/local/sbin/apt-get")
+    assert checked.returncode == 0, words_of(checked)
 
 
 def test_somebody_who_is_removed_has_no_login_and_keeps_the_files(peopled: Peopled) -> None:

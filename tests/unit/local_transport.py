@@ -65,6 +65,10 @@ class LocalProcess:
         assert self.process.stdout is not None
         return self.process.stdout.read(size) or b""
 
+    def exit_code(self) -> int | None:
+        """The exit code, once it has ended."""
+        return self.process.wait(timeout=SILENCE_SECONDS)
+
     def close(self) -> None:
         """Close its input and wait until it ends."""
         assert self.process.stdin is not None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Optional, Se
 
 from slurmfab.agent.core.differences import difference, digests, text
 from slurmfab.agent.core.failure_reasons import reason
+from slurmfab.agent.core.language import ENGLISH
 from slurmfab.agent.core.record import Record
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Context:
         import subprocess  # many requests run no program
 
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(SITE_SETTINGS)}
-        environment = {**inherited, "LC_ALL": "C.UTF-8", "PATH": SYSTEM_PATH, **(env or {})}
+        environment = {**inherited, **ENGLISH, "PATH": SYSTEM_PATH, **(env or {})}
         try:
             return subprocess.run(
                 argv,

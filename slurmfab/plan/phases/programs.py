@@ -19,7 +19,8 @@ sys.exit(main(*sys.argv[1:]))
 NODE_STATES = tuple(
     f"agent.{name}"
     for name in (
-        "client.commands", "core.differences", "core.failure_reasons", "core.record", "core.resource", "nodes.states",
+        "client.commands", "core.differences", "core.failure_reasons", "core.language", "core.record", "core.resource",
+        "nodes.states",
     )
 )  # fmt: skip
 """The modules of the agent that a program needs to read and change node states."""

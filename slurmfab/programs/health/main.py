@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, Mapping
 
+from slurmfab.agent.core.language import ENGLISH
 from slurmfab.programs import replaced_file
 from slurmfab.programs.health import host_checks
 
@@ -37,6 +38,7 @@ def main(settings: str, word: str = "") -> int:
     Returns:
         The exit code: 0 whatever was found, since slurmd logs any other as an error, together with the output.
     """
+    os.environ.update(ENGLISH)
     left = countdown(time.monotonic() + TOTAL_SECONDS)
     wanted = read_json(settings)
     if "node" not in wanted:

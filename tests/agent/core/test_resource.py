@@ -167,3 +167,11 @@ def test_digests_differ_for_other_values_and_for_another_key(
     assert digests("old", "new", "key") == digests("old", "new", "key")
     assert digests("old", "new", "key") != digests(*other)
     assert digests(None, "new", "key").partition("/")[0] == digests("", "new", "key").partition("/")[0]
+
+
+def test_a_program_speaks_english_whatever_language_the_host_has(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LANG", "de_DE.UTF-8"), ("LANGUAGE", "de"), ("LC_MESSAGES", "de_DE.UTF-8")):
+        monkeypatch.setenv(name, value)
+    assert context.run(["sh", "-c", "echo $LC_ALL,$LANGUAGE"]).stdout == b"C.UTF-8,\n"

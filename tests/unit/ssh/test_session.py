@@ -43,10 +43,12 @@ class Script:
     Args:
         says: pieces in order; an exception is raised in its turn, and after the last piece the stream is at its end.
         deaf: whether sending fails, as to a program that has ended.
+        code: the exit code of the command.
     """
 
-    def __init__(self, *says: Said, deaf: bool = False) -> None:
+    def __init__(self, *says: Said, deaf: bool = False, code: int | None = None) -> None:
         self.says = list(says)
+        self.code = code
         self.deaf = deaf
         self.sent: list[bytes] = []
         self.is_closed = False
@@ -70,6 +72,9 @@ class Script:
     def has_room(self) -> bool:
         return True
 
+    def exit_code(self) -> int | None:
+        return self.code
+
 
 def started(*says: Said, become: bool = False, password: str = "") -> tuple[Session, Script]:
     stream = Script(*says)
@@ -78,10 +83,12 @@ def started(*says: Said, become: bool = False, password: str = "") -> tuple[Sess
     return session, stream
 
 
-def refused(*says: Said, become: bool = False, password: str = "", deaf: bool = False) -> HostError:
+def refused(
+    *says: Said, become: bool = False, password: str = "", deaf: bool = False, code: int | None = None
+) -> HostError:
     """The error with which a start ends."""
     with pytest.raises(HostError) as caught:
-        Session("n1", Script(*says, deaf=deaf)).start(become=become, password=password)
+        Session("n1", Script(*says, deaf=deaf, code=code)).start(become=become, password=password)
     assert caught.value.host == "n1"
     assert PASSWORD not in str(caught.value)
     return caught.value
@@ -129,7 +136,7 @@ def test_the_greeting_is_the_one_that_the_boot_code_prints() -> None:
 @pytest.mark.parametrize("become", [False, True])
 def test_the_command_line_is_constant_and_has_nothing_but_the_boot_code(become: bool) -> None:
     words = shlex.split(command(become=become))
-    sudo = ["sudo", "-S", "-p", SUDO_PROMPT, "--"] if become else []
+    sudo = ["env", "LC_ALL=C.UTF-8", "LANGUAGE=", "sudo", "-S", "-p", SUDO_PROMPT, "--"] if become else []
     assert words == ["exec", *sudo, "python3", "-I", "-B", "-S", "-c", BOOT]
 
 
@@ -189,6 +196,23 @@ def test_a_command_that_ends_before_it_greets_is_told_in_words(words: bytes, kin
     error = refused(words, become=True)
     assert type(error) is kind
     assert reason in error.reason
+
+
+@pytest.mark.parametrize(
+    ("words", "become", "kind", "reason"),
+    [
+        ("bash: Zeile 1: exec: python3: Nicht gefunden.\n", False, PythonMissing, "python3 is not installed"),
+        ("env: „sudo“: Datei oder Verzeichnis nicht gefunden\n", True, BecomeRefused, "sudo is not installed"),
+        ("", False, PythonMissing, "python3 is not installed"),
+    ],
+)
+def test_a_program_that_is_missing_is_known_by_the_exit_code_in_every_language(
+    words: str, become: bool, kind: type, reason: str
+) -> None:
+    error = refused(words.encode(), become=become, code=127)
+    assert type(error) is kind
+    assert reason in error.reason
+    assert isinstance(refused(words.encode(), become=become, code=1), AgentFailed | BecomeRefused)
 
 
 def test_a_command_that_is_gone_before_the_code_could_be_sent_is_told_by_its_own_words() -> None:

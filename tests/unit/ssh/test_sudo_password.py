@@ -123,6 +123,7 @@ class Local:
         )
         self.sendall = self.process.stdin.write
         self.recv = self.process.stdout.read
+        self.exit_code = self.process.wait
 
     def close(self):
         self.process.stdin.close()
