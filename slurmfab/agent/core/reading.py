@@ -59,6 +59,7 @@ def is_device(path: str) -> bool:
 
 def entries(path: str) -> Iterator[List[str]]:
     """The lines of a colon-separated database, such as /etc/passwd (passwd(5)), as lists of fields."""
-    for line in read_bytes(path).decode(errors="surrogateescape").splitlines():
+    # Not splitlines, which splits at more characters than newlines: chfn(1) lets users put those into their line.
+    for line in read_bytes(path).decode(errors="surrogateescape").split("\n"):
         if ":" in line and not line.startswith(("#", "+", "-")):
             yield line.split(":")

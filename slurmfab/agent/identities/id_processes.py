@@ -56,7 +56,8 @@ def with_numbers(context: Context, uids: Collection[int], gids: Collection[int])
 
 def fields(status: str) -> Dict[str, str]:
     """The values in a /proc/PID/status by name, from its lines `Name:<tab>value`."""
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in status.splitlines())}
+    # Not splitlines, which splits at more characters than newlines: a process can put those into its name.
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in status.split("\n"))}
 
 
 def listed(processes: List[Process]) -> str:

@@ -44,9 +44,10 @@ class Mount(Record):
 def read(path: str) -> List[Mount]:
     """The mounts in a file such as /proc/self/mountinfo, in its order: a later mount may hide an earlier one."""
     found = []
-    for line in os.fsdecode(read_bytes(path)).splitlines():
+    # Not splitlines, which splits at more characters than newlines: users can have those in names of mount points.
+    for line in filter(None, os.fsdecode(read_bytes(path)).split("\n")):
         before, _, after = line.partition(" - ")
-        fields, (kind, _, options) = before.split(), after.split(" ", 2)
+        fields, (kind, _, options) = before.split(" "), after.split(" ", 2)
         read_only = "ro" in fields[5].split(",") or "ro" in options.rpartition(" ")[2].split(",")
         found.append(Mount(int(fields[0]), fields[2], unescape(fields[3]), unescape(fields[4]), kind, read_only))
     return found

@@ -16,6 +16,8 @@ from local_agent import snapshot
 
 from slurmfab.agent.core.resource import Context, LeftAsItWas, apply
 from slurmfab.agent.identities.group import Group
+from slurmfab.agent.identities.id_processes import with_numbers
+from slurmfab.agent.identities.users_and_groups import find_user
 from slurmfab.agent.people.authorized_keys import BEGIN, END, AuthorizedKeys
 from slurmfab.agent.people.home_worker import worker
 from slurmfab.agent.people.person import Person
@@ -410,3 +412,13 @@ def test_a_person_whose_processes_run_stays_or_is_refused(root: Path, context: C
     assert (stays.status, refused.status) == ("ok", "failed")
     assert stays.message.endswith("because of running processes: 21 (sleep)")
     assert refused.message == "ann has processes here: 21 (sleep)"
+
+
+@pytest.mark.parametrize("separator", ["\r", "\x0b", "\x1d", "\x85", "\u2028"])
+def test_names_of_processes_and_people_forge_no_further_lines(root: Path, context: Context, separator: str) -> None:
+    (root / "etc/passwd").open("a").write(f"ann:x:4711:4712:A{separator}eve:x:0:0::/root:/bin/sh:/home/ann:/bin/bash\n")
+    (root / "proc/21").mkdir(parents=True)
+    (root / "proc/21/status").write_text(f"Name:\tx{separator}y\nState:\tS\nUid:\t4711 4711 4711 4711\nGid:\t1 1 1 1\n")
+    assert find_user(context, "eve") is None
+    (process,) = with_numbers(context, {4711}, ())
+    assert process.command == f"x{separator}y"
