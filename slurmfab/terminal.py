@@ -81,6 +81,8 @@ class Paint:
 class Guarded:
     """A stream that writes through the filter whatever is written to it, also by Python itself and by libraries.
 
+    After a reader such as `head` has left, the rest is discarded.
+
     Args:
         stream: standard output or standard error.
     """
@@ -90,8 +92,22 @@ class Guarded:
 
     def write(self, text: str) -> int:
         """Write a text without what could steer a terminal."""
-        self.stream.write(_with_colours(harmless(text)))
+        with self.while_read():
+            self.stream.write(_with_colours(harmless(text)))
         return len(text)
+
+    def flush(self) -> None:
+        """Write what is still in memory."""
+        with self.while_read():
+            self.stream.flush()
+
+    @contextmanager
+    def while_read(self) -> Iterator[None]:
+        """Discard all further text once its reader has left."""
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write texts, see `write`."""

@@ -32,6 +32,8 @@ class SudoPassword:
         self.tries = 1 if known else 0
         self.is_accepted = False
         self.lock = threading.Lock()
+        self.under_way = 0
+        self.counting = threading.Lock()
 
     def log_in(self, attempt: Callable[[str], tuple[Login, bool]]) -> Login:
         """Become root on a host, and ask for another password if sudo rejects the known one.
@@ -43,6 +45,19 @@ class SudoPassword:
             SudoPasswordNeeded: sudo asks, and the user gives no password.
             SudoPasswordWrong: sudo rejected all passwords, or the password that another host has accepted.
         """
+        with self.counting:
+            self.under_way += 1
+        try:
+            return self.log_in_with_passwords(attempt)
+        finally:
+            with self.counting:
+                self.under_way -= 1
+                # Nobody judges a password any more, and where no sudo has asked for one, nobody has called this yet.
+                if not self.under_way:
+                    hidden_input.show()
+
+    def log_in_with_passwords(self, attempt: Callable[[str], tuple[Login, bool]]) -> Login:
+        """Try one password after the other; see `log_in`."""
         password = self.known
         while True:
             try:

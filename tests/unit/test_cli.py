@@ -262,12 +262,15 @@ def test_an_ssh_config_that_cannot_be_understood_is_told(place: Place) -> None:
     assert (ended.code, ".ssh/config" in ended.err) == (2, True)
 
 
-def test_a_reader_who_leaves_early_is_no_error(place: Place) -> None:
-    shell = f"'{Path(sys.executable).with_name('slurmfab')}' --list | head -n 1"
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {shell}"], cwd=place.path, capture_output=True, text=True, check=False
-    )
-    assert done.stderr == ""
+@pytest.mark.parametrize("program", ["fab", "slurmfab"])
+def test_a_reader_who_leaves_early_is_no_error(place: Place, program: str) -> None:
+    place.write("from slurmfab.fabfile import namespace\n", "fabfile.py")
+    for words in ("--list", "--help deploy", "deploy --help", "help deploy"):
+        shell = f"'{Path(sys.executable).with_name(program)}' {words} | true"
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {shell}"], cwd=place.path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), words
 
 
 @pytest.mark.parametrize("program", ["fab", "slurmfab"])

@@ -109,7 +109,7 @@ def test_many_hosts_that_refuse_the_same_password_cost_the_user_one_more_answer(
 
 
 AT_A_TERMINAL = """\
-import subprocess, sys, termios
+import os, subprocess, sys, termios
 from slurmfab.engine.session import Output
 from slurmfab.errors import SudoPasswordWrong
 from slurmfab.ssh.session import Session, command
@@ -140,7 +140,11 @@ def attempt(password):
 
 
 try:
-    print("result:", SudoPassword(Output().asker()).log_in(attempt), flush=True)
+    if "FIRST" in os.environ:
+        asker = Output(ask_password=True).asker()
+        print("result:", SudoPassword(asker, asker()).log_in(lambda _: ("in", False)), flush=True)
+    else:
+        print("result:", SudoPassword(Output().asker()).log_in(attempt), flush=True)
 except SudoPasswordWrong as error:
     print("result:", error, flush=True)
 print("echo:", bool(termios.tcgetattr(0)[3] & termios.ECHO), flush=True)
@@ -257,3 +261,19 @@ def test_after_three_wrong_passwords_the_terminal_is_as_before(terminal: Termina
     assert "result: n1: sudo does not accept the password." in terminal.shown
     assert "wrong" not in terminal.shown
     assert "early" not in terminal.shown
+
+
+def test_a_password_that_no_sudo_asks_for_keeps_nothing_hidden_after_the_logins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRST", "yes")
+    terminal = Terminal(tmp_path)
+    try:
+        terminal.wait_for("sudo password: ")
+        terminal.type(RIGHT)
+        terminal.wait_for("echo: True")
+        terminal.type("command")
+        terminal.wait_for("line: command")
+        assert RIGHT not in terminal.shown
+    finally:
+        terminal.close()
