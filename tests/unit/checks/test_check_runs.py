@@ -131,5 +131,13 @@ def test_junit_file_has_one_case_per_check_and_host_with_our_words(look: Look, s
     assert cases["test_files_are_the_controllers[n2]"].find("skipped") is not None
 
 
+def test_texts_of_hosts_steer_no_terminal_from_the_junit_file(look: Look, shells: dict, tmp_path: Path) -> None:
+    shells["n2"] = Unreachable("n2", "gone \x9b2J\u202e\x1b]52;c;eA==\x07")
+    look("reachable", junit=tmp_path / "checks.xml")
+    text = (tmp_path / "checks.xml").read_text()
+    assert r"n2: gone \x9b2J\u202e\x1b]52;c;eA==\x07" in text
+    assert not set(text) & set("\x9b\u202e\x1b\x07")
+
+
 def test_every_file_of_checks_has_its_place_in_the_order() -> None:
     assert sorted(ORDER) == sorted(path.stem.removeprefix("test_") for path in CHECKS.glob("test_*.py"))
