@@ -50,7 +50,7 @@ _UNSEEN = "\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-
 _SURROGATES = "\ud800-\udfff"
 """What no encoding has; Python puts them in place of bytes that are no UTF-8."""
 
-_STEERING = re.compile(rf"(?!{_OWN_COLOUR.pattern})[{_CONTROLS}{_UNSEEN}{_SURROGATES}]")
+_STEERING = re.compile(rf"[{_CONTROLS}{_UNSEEN}{_SURROGATES}](?!(?<=\x1b){_MARK}\[[0-9;]*m)")
 _WORD = re.compile(r"\s*\S+")
 _AFTER_COMMA = re.compile(r"(?<=,)")
 
