@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 
-from slurmfab.checks.shell import SECONDS, Answer, Shell
+from slurmfab.checks.shell import SECONDS, CommandResult, Shell
 
 
 class RememberingShell:
@@ -19,10 +19,10 @@ class RememberingShell:
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
-        self.answers: dict[tuple[str, str], Future[Answer]] = {}
+        self.answers: dict[tuple[str, str], Future[CommandResult]] = {}
         self.looking_up = threading.Lock()
 
-    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> Answer:
+    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
         """The result of the command's first run, for which concurrent callers wait.
 
         Args:

@@ -41,7 +41,7 @@ READY = b"[slurmfab check: ready]"
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """The result of a command.
 
     Args:
@@ -62,7 +62,7 @@ class NoAnswer(HostError):
 class Shell(Protocol):
     """A root shell on a host. Tests replace it by a function."""
 
-    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> Answer:
+    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
         """Run a command and return its result, whatever its exit code.
 
         Args:
@@ -94,7 +94,7 @@ class SshShell:
         self.used_password = False
         self.slots = threading.BoundedSemaphore(SESSIONS)
 
-    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> Answer:
+    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:
         """Run a command and return its result, whatever its exit code.
 
         Args:
@@ -159,10 +159,10 @@ class SshShell:
         except TimeoutError as error:
             raise NoAnswer(self.host, f"`{shortened(command)}` gave no answer within {seconds:.0f} s.") from error
         except (OSError, EOFError, _ssh_exception()) as error:
-            words = str(error) or type(error).__name__
-            raise Unreachable(self.host, f"the connection was lost ({words}). Is the host still up?") from error
+            reason = str(error) or type(error).__name__
+            raise Unreachable(self.host, f"the connection was lost ({reason}). Is the host still up?") from error
 
-    def _converse(self, command: str, stdin: str, seconds: float) -> Answer:
+    def _converse(self, command: str, stdin: str, seconds: float) -> CommandResult:
         """Run the command, answer sudo's prompt, and read its output to the end."""
         deadline = time.monotonic() + seconds
         channel = self._opened(deadline)
@@ -174,7 +174,7 @@ class SshShell:
                 self._become(exchange)
             channel.sendall(stdin.encode())
             exchange.read_to_the_end()
-            return Answer(exchange.exit_code(), exchange.output, exchange.error)
+            return CommandResult(exchange.exit_code(), exchange.output, exchange.error)
         finally:
             channel.close()
 
@@ -218,10 +218,10 @@ class SshShell:
                 exchange.channel.sendall(self.password.encode() + b"\n")
                 answered = True
             elif not exchange.receive_error():
-                words = exchange.error.decode(errors="replace").strip().splitlines()
-                if answered and any(ONE_TRY in line for line in words):
+                lines = exchange.error.decode(errors="replace").strip().splitlines()
+                if answered and any(ONE_TRY in line for line in lines):
                     raise SudoPasswordWrong(self.host, "sudo does not accept the password.")
-                raise BecomeRefused(self.host, f"sudo refuses: {words[-1] if words else 'without a word'}.")
+                raise BecomeRefused(self.host, f"sudo refuses: {lines[-1] if lines else 'without a word'}.")
         self.used_password |= answered
         exchange.error = exchange.error.partition(READY)[2]
 

@@ -86,9 +86,9 @@ def changes(path: Path, before: FilesRead, now: FilesRead) -> tuple[str, ...]:
     lines = [changed_text(path)] if now.cluster != before.cluster else []
     if now.lock != before.lock:
         came, went = sorted(now.hosts - before.hosts), sorted(before.hosts - now.hosts)
-        words = [f"{fold(came)} joined"] if came else []
-        words += [f"{fold(went)} left"] if went else []
-        lines.append(f"{changed_text(lock_path(path))}{': ' if words else ''}{' and '.join(words)}")
+        parts = [f"{fold(came)} joined"] if came else []
+        parts += [f"{fold(went)} left"] if went else []
+        lines.append(f"{changed_text(lock_path(path))}{': ' if parts else ''}{' and '.join(parts)}")
     return tuple(lines)
 
 

@@ -277,27 +277,27 @@ class Session:
 
     def lost(self, why: str) -> ConnectionLost:
         """The error for a lost connection, with the last lines of output."""
-        words = " | ".join(self.noise)
+        output = " | ".join(self.noise)
         return ConnectionLost(
             self.host,
-            f"the connection was lost: {why}{': ' + words if words else ''}. "
+            f"the connection was lost: {why}{': ' + output if output else ''}. "
             "Is the host still up? The next deploy continues where this one stopped.",
         )
 
     def refusal(self) -> HostError:
         """The error for a command that ended before the agent's greeting."""
-        words = self.buffer.decode(errors="replace").strip().splitlines()
-        last = words[-1].rstrip(".") if words else "no message"
-        said = "\n".join(words)
+        lines = self.buffer.decode(errors="replace").strip().splitlines()
+        last = lines[-1].rstrip(".") if lines else "no message"
+        output = "\n".join(lines)
         is_absent = self.stream.exit_code() == NOT_FOUND_CODE
-        names_absent = any(hint in said for hint in NOT_FOUND)
-        if (is_absent and not self.become) or ("python3" in said and names_absent):
+        names_absent = any(hint in output for hint in NOT_FOUND)
+        if (is_absent and not self.become) or ("python3" in output and names_absent):
             return PythonMissing(self.host, "python3 is not installed. Install it: apt-get install python3.")
-        if self.used_password and ONE_TRY in said:
+        if self.used_password and ONE_TRY in output:
             return SudoPasswordWrong(self.host, "sudo does not accept the password.")
-        if is_absent or ("sudo" in said and names_absent):
+        if is_absent or ("sudo" in output and names_absent):
             return BecomeRefused(self.host, "sudo is not installed. Install it, or log in as root.")
-        if "sudo" in said or "sudoers" in said:
+        if "sudo" in output or "sudoers" in output:
             return BecomeRefused(self.host, f"sudo refused: {last}.")
         return AgentFailed(self.host, f"the agent did not start: {last}.")
 

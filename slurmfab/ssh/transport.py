@@ -290,12 +290,12 @@ class SshTransport:
         sudo = "sudo -S -p '' " if self.routes[host].become else ""
         channel = self.execute(host, f"{sudo}sh -c {shlex.quote(INSTALL_PYTHON)}")
         deadline = time.monotonic() + PYTHON_SECONDS
-        words = b""
+        received = b""
         try:
             if sudo and self.sudo.known:
                 channel.sendall(self.sudo.known.encode() + b"\n")
             while piece := channel.recv(65536):
-                words = (words + piece)[-OUTPUT_BYTES:]
+                received = (received + piece)[-OUTPUT_BYTES:]
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"apt-get did not finish within {PYTHON_SECONDS} s")
             with closed_after(max(1.0, deadline - time.monotonic()), channel):
@@ -307,7 +307,7 @@ class SshTransport:
             ) from error
         finally:
             channel.close()
-        output = words.decode(errors="replace").strip()
+        output = received.decode(errors="replace").strip()
         if code == NO_APT:
             raise PythonMissing(host, "it has neither python3 nor apt-get; slurmfab supports Debian and Ubuntu.")
         if code != 0:

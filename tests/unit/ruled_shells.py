@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from slurmfab.checks.shell import Answer
+from slurmfab.checks.shell import CommandResult
 
-Rule = str | Answer | Callable[[str], str | Answer]
+Rule = str | CommandResult | Callable[[str], str | CommandResult]
 
 
 class RuledShell:
@@ -18,14 +18,14 @@ class RuledShell:
         self.commands: list[str] = []
         self.inputs: list[str] = []
 
-    def run(self, command: str, stdin: str = "", seconds: float = 0) -> Answer:  # noqa: ARG002 - as Shell has it
+    def run(self, command: str, stdin: str = "", seconds: float = 0) -> CommandResult:  # noqa: ARG002 - as Shell has it
         self.commands.append(command)
         self.inputs.append(stdin)
         for pattern, rule in self.rules.items():
             if re.search(pattern, command):
-                answer = rule if isinstance(rule, str | Answer) else rule(command)
-                return Answer(0, answer.encode()) if isinstance(answer, str) else answer
-        return Answer(127, b"", f"sh: {command.split(maxsplit=1)[0]}: not found\n".encode())
+                answer = rule if isinstance(rule, str | CommandResult) else rule(command)
+                return CommandResult(0, answer.encode()) if isinstance(answer, str) else answer
+        return CommandResult(127, b"", f"sh: {command.split(maxsplit=1)[0]}: not found\n".encode())
 
 
 def daemons_of(*, changes: str = "", start: int | None = 100, key: str = "munge munge 400") -> str:

@@ -14,7 +14,7 @@ from slurmfab.checks.associations import Associations
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.plugin import Checks
-from slurmfab.checks.shell import Answer
+from slurmfab.checks.shell import CommandResult
 from slurmfab.checks.slurm import Slurm
 from slurmfab.inventory import loading as inventories
 from slurmfab.inventory.cluster import Cluster
@@ -69,15 +69,15 @@ def controller(shells: dict[str, Any]) -> CheckedHost:
         "sacctmgr .*show cluster": "tiny\n",
         "sinfo": "n2\nn1\n",
         "sacct ": "FAILED|7:0|1|slurm\n",
-        "srun .*exit 7": Answer(7, JOB.encode()),
+        "srun .*exit 7": CommandResult(7, JOB.encode()),
     }
     shells["ctl"].rules = {**rules, **{name: rule for name, rule in shells["ctl"].rules.items() if name not in rules}}
     return CheckedHost("ctl", shells["ctl"])
 
 
-def refused(*words: str) -> Answer:
+def refused(*words: str) -> CommandResult:
     lines = [*words, "Batch job submission failed: Invalid account or account/partition combination specified"]
-    return Answer(1, b"", "".join(f"sbatch: error: {line}\n" for line in lines).encode())
+    return CommandResult(1, b"", "".join(f"sbatch: error: {line}\n" for line in lines).encode())
 
 
 def test_what_slurmctld_shows_is_read_into_accounts_users_and_qos() -> None:
@@ -142,7 +142,7 @@ def test_a_job_on_record_as_it_did_not_end_fails(
 def test_a_slurmdbd_that_is_away_is_one_failure(
     controller: CheckedHost, shells: dict[str, Any], cluster: Cluster
 ) -> None:
-    shells["ctl"].rules["sacctmgr .*show cluster"] = Answer(1, b"", b"sacctmgr: error: Connection refused\n")
+    shells["ctl"].rules["sacctmgr .*show cluster"] = CommandResult(1, b"", b"sacctmgr: error: Connection refused\n")
     with pytest.raises(AssertionError, match="slurmdbd does not answer ctl"):
         test_accounting.test_slurmdbd_knows_the_cluster(controller, controller, cluster)
     with pytest.raises(Skipped, match="slurmdbd does not answer"):
@@ -167,13 +167,16 @@ def test_who_has_no_account_and_is_told_so_passes(controller: CheckedHost, clust
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer(0, b"", b"sbatch: Job 3 to start\n"), "the user nobody has no account but may run jobs"),
+        (CommandResult(0, b"", b"sbatch: Job 3 to start\n"), "the user nobody has no account but may run jobs"),
         (refused(), "are refused, but the error does not say what to do"),
-        (Answer(1, b"", b"sbatch: error: no partition\n"), "are refused, but for another reason: .*no partition"),
+        (
+            CommandResult(1, b"", b"sbatch: error: no partition\n"),
+            "are refused, but for another reason: .*no partition",
+        ),
     ],
 )
 def test_who_has_no_account_and_gets_something_else_fails(
-    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, answer: Answer, words: str
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, answer: CommandResult, words: str
 ) -> None:
     shells["ctl"].rules["sbatch --test-only"] = answer
     with pytest.raises(AssertionError, match=words):
@@ -195,7 +198,7 @@ def test_slurms_own_words_are_enough_where_the_plugins_are_the_users_own(
 def test_a_script_for_jobs_that_is_not_slurmfabs_is_drift(
     controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, there: str | None, words: str
 ) -> None:
-    shells["ctl"].rules["test -e /etc/slurm/job_submit.lua"] = Answer(0 if there else 1)
+    shells["ctl"].rules["test -e /etc/slurm/job_submit.lua"] = CommandResult(0 if there else 1)
     shells["ctl"].rules["cat .*/etc/slurm/job_submit.lua"] = there or ""
     with pytest.raises(Drifted, match=words):
         test_accounting.test_script_for_jobs_is_sound(controller, cluster, LOCK)

@@ -21,7 +21,7 @@ from slurmfab.checks import (
 )
 from slurmfab.checks.drifted import Drifted, kind_of
 from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import Answer
+from slurmfab.checks.shell import CommandResult
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpu_count, gpus_of, partition_of, port
 from slurmfab.inventory.loading import Inventory
@@ -53,9 +53,9 @@ def bench(shells: dict[str, Any], known: Inventory) -> Bench:
     return Bench(shells, known)
 
 
-def refusal(error: str) -> Answer:
+def refusal(error: str) -> CommandResult:
     """What srun leaves that did not run its job, or whose job failed."""
-    return Answer(1, b"", f"{error}\n".encode())
+    return CommandResult(1, b"", f"{error}\n".encode())
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_name_of_a_host_that_never_answered_may_lead_nowhere(bench: Bench) -> No
 )
 def test_credential_that_is_not_believed_is_told_with_its_cause(bench: Bench, status: str, advice: str) -> None:
     said = f"STATUS:  {status}\n".encode() if status else b""
-    bench.shells["n1"].rules["unmunge"] = Answer(15, said, b"unmunge: Error: broken\n")
+    bench.shells["n1"].rules["unmunge"] = CommandResult(15, said, b"unmunge: Error: broken\n")
     with pytest.raises(AssertionError, match="n1 rejects a credential from ctl") as caught:
         test_munge.test_credential_of_the_controller_is_believed(bench.hosts["n1"], bench.hosts["ctl"])
     assert advice in str(caught.value)
@@ -328,7 +328,9 @@ def test_memory_that_is_not_held_is_told(bench: Bench) -> None:
 
 
 def test_memory_that_is_held_ends_the_job_and_passes(bench: Bench) -> None:
-    bench.shells["ctl"].rules["srun .*/dev/zero"] = Answer(1, b"0\n", b"Killed\nsrun: error: task 0: Out Of Memory\n")
+    bench.shells["ctl"].rules["srun .*/dev/zero"] = CommandResult(
+        1, b"0\n", b"Killed\nsrun: error: task 0: Out Of Memory\n"
+    )
     test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 

@@ -11,7 +11,7 @@ from ruled_shells import RuledShell, daemons_of
 
 from slurmfab.checks import daemons, test_munge
 from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import Answer, NoAnswer
+from slurmfab.checks.shell import CommandResult, NoAnswer
 
 UNKNOWN = "LoadState=not-found\nActiveState=inactive\nResult=success\nUnitFileState=\nMainPID=0\nId=slurmdbd.service"
 
@@ -33,7 +33,7 @@ def test_question_when_many_checks_have_it_at_once_then_is_put_once() -> None:
 
 
 def test_question_when_it_hung_once_then_nobody_waits_for_it_again() -> None:
-    def hangs(_: str) -> Answer:
+    def hangs(_: str) -> CommandResult:
         raise NoAnswer("n1", "`scontrol ping` gave no answer within 30 s.")
 
     shell = RuledShell({"ping": hangs})
@@ -88,7 +88,7 @@ def test_unit_starts_at_boot_as_systemctl_is_enabled_says(state: str, starts: bo
 
 
 def test_question_when_the_shell_cannot_answer_it_then_that_is_told() -> None:
-    refusal: Any = Answer(2, b"", b"sh: out of memory\n")
+    refusal: Any = CommandResult(2, b"", b"sh: out of memory\n")
     host = CheckedHost("n1", RuledShell({"^units=": refusal}))
     with pytest.raises(AssertionError, match="its daemons cannot be looked at: sh: out of memory"):
         daemons.daemons(host)

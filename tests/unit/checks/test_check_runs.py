@@ -12,7 +12,7 @@ import pytest
 
 from slurmfab.checks.results import Verdict
 from slurmfab.checks.runner import CHECKS, ORDER, verify
-from slurmfab.checks.shell import Answer
+from slurmfab.checks.shell import CommandResult
 from slurmfab.errors import InputError, Unreachable
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
@@ -54,7 +54,7 @@ def test_run_when_the_controller_is_unreachable_runs_nothing_that_needs_it(look:
 
 
 def test_run_when_slurmctld_is_down_fails_there_and_waits_for_no_command(look: Look, shells: dict) -> None:
-    shells["ctl"].rules["scontrol ping"] = Answer(1, b"Slurmctld(primary) at ctl is DOWN\n*****\n")
+    shells["ctl"].rules["scontrol ping"] = CommandResult(1, b"Slurmctld(primary) at ctl is DOWN\n*****\n")
     verdict = look("nodes", "jobs")
     assert outcomes(verdict, "controller_answers")["ctl"] == "failed"
     causes = {result.cause for result in verdict.results if result.group == "nodes"}
@@ -64,7 +64,7 @@ def test_run_when_slurmctld_is_down_fails_there_and_waits_for_no_command(look: L
 
 
 def test_run_when_a_node_is_unsound_sends_no_job_there(look: Look, shells: dict) -> None:
-    shells["n2"].rules["unmunge"] = Answer(15, b"STATUS:           Invalid credential (15)\n")
+    shells["n2"].rules["unmunge"] = CommandResult(15, b"STATUS:           Invalid credential (15)\n")
     verdict = look("credential", "jobs")
     assert outcomes(verdict, "credential_of_the_controller_is_believed") == {"n1": "passed", "n2": "failed"}
     assert outcomes(verdict, "job_runs") == {"n1": "passed", "n2": "not run"}

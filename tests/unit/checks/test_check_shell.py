@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import paramiko
 import pytest
 
-from slurmfab.checks.shell import PROMPT, READY, Answer, NoAnswer, SshShell, with_input
+from slurmfab.checks.shell import PROMPT, READY, CommandResult, NoAnswer, SshShell, with_input
 from slurmfab.errors import BecomeRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
 
 Reaction = Callable[["Channel"], None]
@@ -74,7 +74,7 @@ def test_command_when_it_fills_both_streams_is_read_to_the_end() -> None:
         channel.says(b"o" * 200_000, b"e" * 200_000)
         channel.ends(3)
 
-    assert shell_over(Channel(program)).run("x", "in") == Answer(3, b"o" * 200_000, b"e" * 200_000)
+    assert shell_over(Channel(program)).run("x", "in") == CommandResult(3, b"o" * 200_000, b"e" * 200_000)
 
 
 def test_command_when_it_never_ends_is_no_answer_in_time() -> None:
@@ -104,7 +104,7 @@ def takes_password(channel: Channel) -> None:
 
 def test_sudo_when_it_asks_gets_the_password_and_the_command_only_its_input() -> None:
     channel = Channel(asks_for_password, takes_password)
-    assert shell_over(channel, become=True, password="secret").run("cat", "input") == Answer(0, b"done", b"")
+    assert shell_over(channel, become=True, password="secret").run("cat", "input") == CommandResult(0, b"done", b"")
     assert "secret" not in channel.command
 
 

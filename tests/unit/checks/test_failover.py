@@ -14,7 +14,7 @@ from support import cluster
 from slurmfab.checks import failover, runner
 from slurmfab.checks.hosts import Shells
 from slurmfab.checks.results import Verdict
-from slurmfab.checks.shell import Answer
+from slurmfab.checks.shell import CommandResult
 from slurmfab.engine.session import Output
 from slurmfab.errors import InputError, Unreachable
 from slurmfab.inventory.loading import Inventory
@@ -84,10 +84,10 @@ class SlurmShell:
     host: str
     slurm: Slurm
 
-    def run(self, command: str, stdin: str = "", seconds: float = 0) -> Answer:  # noqa: ARG002 - as Shell has it
+    def run(self, command: str, stdin: str = "", seconds: float = 0) -> CommandResult:  # noqa: ARG002 - as Shell has it
         self.slurm.commands.append(f"{self.host}: {command}")
         said = self.slurm.answer(command)
-        return Answer(1) if said is None else Answer(0, said.encode())
+        return CommandResult(1) if said is None else CommandResult(0, said.encode())
 
 
 def known(text: str = TWO) -> Inventory:

@@ -11,7 +11,7 @@ from support import THREE_HOSTS, cluster
 from slurmfab.checks import node_state, test_health
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.plugin import places_of
-from slurmfab.checks.shell import Answer
+from slurmfab.checks.shell import CommandResult
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
@@ -45,7 +45,7 @@ def test_a_node_whose_first_look_is_still_to_come_is_left_out() -> None:
         looked(0, NOW - 60)
 
 
-def found(answer: str | Answer) -> None:
+def found(answer: str | CommandResult) -> None:
     test_health.test_node_is_well(CheckedHost("n1", RuledShell({"health-check look": answer})))
 
 
@@ -60,7 +60,7 @@ def test_a_node_with_which_something_is_wrong_fails_with_all_causes() -> None:
 
 def test_a_health_check_that_does_not_run_fails_with_its_last_words() -> None:
     with pytest.raises(AssertionError, match=r"the health check fails: no such file\. Repair: fab deploy --hosts n1"):
-        found(Answer(127, b"", b"no such file\n"))
+        found(CommandResult(127, b"", b"no such file\n"))
 
 
 @pytest.mark.parametrize(("known", "nodes"), [(WATCHED, ("n1", "n2")), (cluster(), ())])

@@ -11,7 +11,7 @@ from support import cluster
 from slurmfab.checks import test_ssh
 from slurmfab.checks.hosts import LOGINS, CheckedHost
 from slurmfab.checks.plugin import slurm_logins
-from slurmfab.checks.shell import SECONDS, Answer
+from slurmfab.checks.shell import SECONDS, CommandResult
 
 TURNED_AWAY = b"kex_exchange_identification: read: Connection reset by peer\nConnection reset by 10.0.0.1 port 22\n"
 REFUSED = b"slurm@ctl: Permission denied (publickey).\n"
@@ -25,7 +25,9 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def node_that_hears(*errors: bytes) -> tuple[CheckedHost, RuledShell]:
     """A host whose logins end with these errors, one after another, and then succeed."""
     left = list(errors)
-    shell = RuledShell({"ssh -o BatchMode": lambda _: Answer(255, b"", left.pop(0)) if left else Answer(0)})
+    shell = RuledShell(
+        {"ssh -o BatchMode": lambda _: CommandResult(255, b"", left.pop(0)) if left else CommandResult(0)}
+    )
     return CheckedHost("n1", shell), shell
 
 
@@ -91,9 +93,9 @@ class CountingShell:
     def __init__(self, counter: Counter) -> None:
         self.counter = counter
 
-    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> Answer:  # noqa: ARG002 - as Shell has it
+    def run(self, command: str, stdin: str = "", seconds: float = SECONDS) -> CommandResult:  # noqa: ARG002 - as Shell has it
         with self.counter:
-            return Answer(0)
+            return CommandResult(0)
 
 
 class Counter:

@@ -11,7 +11,7 @@ from ruled_shells import Rule
 
 from slurmfab.checks import test_gpus, test_limits
 from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.shell import Answer
+from slurmfab.checks.shell import CommandResult
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import shares_gpus
 from slurmfab.facts import Gpu
@@ -59,12 +59,12 @@ def bench(shells: dict[str, Any], known: Inventory) -> Bench:
 
 
 def test_memory_when_the_kernel_ends_the_job_and_nothing_else_then_passes(bench: Bench) -> None:
-    bench.rule("ctl", "srun .*/dev/zero", Answer(1, b"0\n", OOM))
+    bench.rule("ctl", "srun .*/dev/zero", CommandResult(1, b"0\n", OOM))
     test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
 
 
 def test_memory_when_the_job_ends_for_another_reason_then_that_is_no_proof(bench: Bench) -> None:
-    bench.rule("ctl", "srun .*/dev/zero", Answer(127, b"", b"sh: 1: head: not found\n"))
+    bench.rule("ctl", "srun .*/dev/zero", CommandResult(127, b"", b"sh: 1: head: not found\n"))
     with pytest.raises(AssertionError, match=r"failed, but for another reason: sh: 1: head: not found\."):
         test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
 
@@ -72,7 +72,7 @@ def test_memory_when_the_job_ends_for_another_reason_then_that_is_no_proof(bench
 def test_memory_when_a_daemon_dies_with_the_job_then_it_is_told(bench: Bench) -> None:
     pids = iter(("MainPID=7\n", "MainPID=8\n"))
     bench.rule("n1", "^systemctl show --property=Id", lambda _: next(pids))
-    bench.rule("ctl", "srun .*/dev/zero", Answer(1, b"0\n", OOM))
+    bench.rule("ctl", "srun .*/dev/zero", CommandResult(1, b"0\n", OOM))
     with pytest.raises(AssertionError, match="slurmd or munged was restarted when a job used too much memory"):
         test_limits.test_memory_is_limited(bench.node, bench.slurm, bench.lock)
 

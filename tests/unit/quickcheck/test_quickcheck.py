@@ -13,7 +13,7 @@ import pytest
 from ruled_shells import Rule, RuledShell
 
 from slurmfab.checks.hosts import Shells
-from slurmfab.checks.shell import Answer
+from slurmfab.checks.shell import CommandResult
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
 from slurmfab.facts import Gpu
 from slurmfab.inventory import loading as inventories
@@ -73,7 +73,7 @@ def sound() -> dict[str, Rule]:
     return {
         "scontrol ping": "Slurmctld(primary) at ctl is UP\n",
         "getent passwd slurm": "slurm:x:64030:64030::/home/slurm:/bin/bash\n",
-        "getent passwd": Answer(2),
+        "getent passwd": CommandResult(2),
         "^id ": "uid=64030(slurm)\n",
         "show node$": records(n1=A100, n2=A100, n3=IDLE),
         "show node ": lambda command: RECORD.format(name=command.split()[-1], **IDLE),
@@ -217,7 +217,7 @@ def test_a_cluster_that_was_never_deployed_is_wrong_input(tiny: Tiny) -> None:
 
 
 def test_without_slurmctld_nothing_is_tried(tiny: Tiny) -> None:
-    tiny.rules["scontrol ping"] = Answer(1, b"Slurmctld(primary) at ctl is DOWN\n")
+    tiny.rules["scontrol ping"] = CommandResult(1, b"Slurmctld(primary) at ctl is DOWN\n")
     with pytest.raises(SlurmfabError, match="slurmctld does not answer on ctl, so no job can be submitted"):
         tiny.seen()
 
@@ -248,7 +248,9 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
     [
         pytest.param(
             "sbatch",
-            Answer(1, b"", b"sbatch: error: Batch job submission failed: Invalid account or account/partition\n"),
+            CommandResult(
+                1, b"", b"sbatch: error: Batch job submission failed: Invalid account or account/partition\n"
+            ),
             "Slurm rejects jobs of slurm: Invalid account or account/partition.",
             "give slurm an account",
             id="account",
@@ -262,7 +264,7 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
         ),
         pytest.param(
             "cat ",
-            Answer(1, b"", b"cat: /home/slurm/x.out: No such file or directory\n"),
+            CommandResult(1, b"", b"cat: /home/slurm/x.out: No such file or directory\n"),
             "job 7 completed, but its output /home/slurm/slurmfab-check-",
             "slurm and /home/slurm must exist on n1",
             id="output",
@@ -282,7 +284,7 @@ def test_a_batch_job_that_does_not_go_well_is_told_with_the_repair(
 
 
 def test_output_that_is_only_on_the_node_is_read_there(tiny: Tiny) -> None:
-    tiny.rules["cat /home/slurm/slurmfab-check"] = Answer(1, b"", b"cat: No such file or directory\n")
+    tiny.rules["cat /home/slurm/slurmfab-check"] = CommandResult(1, b"", b"cat: No such file or directory\n")
     assert one(tiny.seen(QuickcheckOptions(only="allocation")), "allocation").outcome == "passed"
     assert any(" && rm " in command for command in tiny.shells["n1"].commands)
 
@@ -358,8 +360,8 @@ def test_nccl_is_left_out_where_the_gpus_have_failed(tiny: Tiny) -> None:
 
 
 def test_a_user_whom_the_node_does_not_know_is_told(tiny: Tiny) -> None:
-    tiny.rules["cat /home/slurm/slurmfab-check"] = Answer(1, b"", b"cat: No such file or directory\n")
-    tiny.shells["n1"].rules["^id "] = Answer(1, b"", b"id: no such user\n")
+    tiny.rules["cat /home/slurm/slurmfab-check"] = CommandResult(1, b"", b"cat: No such file or directory\n")
+    tiny.shells["n1"].rules["^id "] = CommandResult(1, b"", b"id: no such user\n")
     line = one(tiny.seen(QuickcheckOptions(only="allocation")), "allocation")
     assert "there is no user slurm on n1" in line.words
 
