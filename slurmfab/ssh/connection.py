@@ -84,12 +84,7 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
     policy.consult(route)
     connection.client.set_missing_host_key_policy(policy)
     is_late = threading.Event()
-
-    def give_up() -> None:
-        is_late.set()  # before the end of the connection, which the other thread may notice at once
-        connection.client.close()
-
-    limit = threading.Timer(OPEN_SECONDS, give_up)
+    limit = threading.Timer(OPEN_SECONDS, give_up, (connection, is_late))
     limit.daemon = True
     limit.start()
     try:
@@ -103,6 +98,12 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
         limit.cancel()
     connection.transport.set_keepalive(KEEPALIVE_SECONDS)
     return connection
+
+
+def give_up(connection: fabric.Connection, is_late: threading.Event) -> None:
+    """End an attempt to connect that takes too long; says so first, since the other thread notices the end at once."""
+    is_late.set()
+    connection.client.close()
 
 
 def login(route: Route, policy: PinnedKey) -> dict[str, Any]:
