@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from slurmfab import __version__
-from slurmfab.agent.backup.archive import FORMAT, MANIFEST
+from slurmfab.agent.backup.archive import FORMAT, MANIFEST, BoundedHeader
 from slurmfab.agent.core.resource import ResourceFailed
 from slurmfab.errors import InputError
 
 Result = TypeVar("Result")
 
-UNREADABLE = (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError)
+UNREADABLE = (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a damaged archive, or a manifest with other values than expected, can raise."""
 
 MAX_WHOLE_SIZE = 16 * 1024 * 1024
@@ -220,7 +220,7 @@ def members_of(path: Path, file: BinaryIO, kind: Kind) -> dict[str, Part]:
         InputError: a name is there twice, or does not belong into such an archive.
     """
     found: dict[str, Part] = {}
-    with tarfile.open(fileobj=file, mode="r:") as tar:
+    with tarfile.open(fileobj=file, mode="r:", tarinfo=BoundedHeader) as tar:
         for member in tar:
             name = member.name
             if not member.isreg() or name in found or not (name == MANIFEST or kind.is_part(name)):

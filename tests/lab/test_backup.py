@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import io
 import json
 import stat
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, program
 from lab_user import words_of
 
+import slurmfab.agent
 from slurmfab import lab
+from slurmfab.agent.backup.archive import DATABASE, MANIFEST, Archive
 from slurmfab.backup import archive
 
 pytestmark = pytest.mark.lab
@@ -136,6 +142,106 @@ def test_a_backup_when_the_database_is_down_then_it_says_so_and_nothing_is_left_
     assert sorted(story.backups.iterdir()) == before
 
 
+AGENT_WITH_DUMPS = """
+import gzip, hashlib, json, sys
+sys.path.insert(0, "/root/agent")
+from slurmfab.agent.backup.restored_database import RestoredDatabase
+from slurmfab.agent.core.resource import Context, ResourceFailed
+said = {}
+for name, text in json.load(sys.stdin).items():
+    data = gzip.compress(("create table t (a text);\\n%s\\n-- slurmfab: the end\\n" % text).encode())
+    with open("/root/dump.gz", "wb") as file:
+        file.write(data)
+    try:
+        wanted = RestoredDatabase("slurm_acct_db", "/root/dump.gz", hashlib.sha256(data).hexdigest())
+        wanted.converge(Context(), frozenset())
+    except ResourceFailed as error:
+        said[name] = str(error)
+print(json.dumps(said))
+"""
+"""Restores each of several dumps with the agent's own code, and prints why each was refused."""
+
+ATTACKS = {
+    "a shell": "\\! touch /tmp/pwned",
+    "a shell in a comment": "/* \n\\! touch /tmp/pwned\n */ select nothing;",
+    "a shell by its name": "system touch /tmp/pwned;",
+    "a file of commands": "source /root/attack.sql;",
+    "a file of commands in short": "\\. /root/attack.sql",
+    "a log of its own": "tee /tmp/pwned",
+    "a file that is written": "select 'x' into outfile '/tmp/pwned';",
+    "a file of the server": "load data infile '/etc/passwd' into table t;",
+    "a file of root": "load data local infile '/etc/shadow' into table t;",
+    "a file as a table": "create table u (a text not null) engine=CSV data directory='/tmp';",
+    "a table elsewhere": "create table u (a text) engine=MyISAM data directory='/tmp';",
+    "a user": "create user evil@localhost identified by 'x';",
+    "privileges": "grant all on *.* to slurmfab_restore@localhost;",
+    "root's login": "update mysql.global_priv set priv = '{}' where user = 'root';",
+    "a setting": "set global general_log_file = '/tmp/pwned';",
+    "a plugin": "install soname 'ha_connect';",
+    "the living database": "drop table slurm_acct_db.user_table;",
+    "the living database's rows": "insert into slurm_acct_db.txn_table (actor) values ('evil');",
+    "another database": "create database evil;",
+    "another database in use": "use mysql;",
+    "no database": "drop database slurm_acct_db;",
+    "a trigger": "create trigger x before insert on t for each row set new.a = 'x';",
+    "an event": "create event x on schedule every 1 day do drop database slurm_acct_db;",
+    "a procedure": "create procedure x() drop database slurm_acct_db;",
+    "a view": "create view x as select * from t;",
+    "a sequence": "create sequence x;",
+    "a strange name": "create table `x\n\\! touch /tmp/pwned` (a int);",
+    "another end": "-- slurmfab: the end\ncreate user evil@localhost;",
+}  # fmt: skip
+"""What a dump can hold besides tables."""
+
+SQL = 'mariadb -N -e "{}"'
+OF_THE_SERVER = (
+    "select user, host, priv from mysql.global_priv order by 1, 2; select * from mysql.db order by 1, 2, 3;"
+    " select schema_name from information_schema.schemata where schema_name not like 'slurm\\_acct\\_db\\_%';"
+    " select table_name from information_schema.tables where table_schema = 'slurm_acct_db' order by 1;"
+    " select trigger_name from information_schema.triggers; select event_name from information_schema.events;"
+    " select @@general_log_file, @@local_infile;"
+)
+PWNED = "ls /tmp/pwned /root/pwned /tmp/u* 2>/dev/null || true"
+
+
+def test_dumps_that_hold_more_than_tables_when_restored_then_are_refused_and_reach_nothing(story: Story) -> None:
+    agent = Path(slurmfab.agent.__file__).parent
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        tar.add(agent, "slurmfab/agent", filter=lambda one: None if "__pycache__" in one.name else one)
+        tar.addfile(tarfile.TarInfo("slurmfab/__init__.py"))
+    unpack = ["sh", "-c", "mkdir -p /root/agent && base64 -d | tar xzC /root/agent"]
+    lab.run(story.hosts.lab, "ctl", unpack, text=base64.b64encode(packed.getvalue()).decode())
+    story.hosts.on("ctl", "echo 'create user evil@localhost;' >/root/attack.sql; systemctl stop slurmdbd")
+    before = story.hosts.on("ctl", SQL.format(OF_THE_SERVER))
+    try:
+        done = lab.run(story.hosts.lab, "ctl", ["python3", "-c", AGENT_WITH_DUMPS], text=json.dumps(ATTACKS))
+        assert done.stdout.startswith("{"), done.stderr
+        assert story.hosts.on("ctl", SQL.format(OF_THE_SERVER)) == before
+        assert story.hosts.on("ctl", PWNED) == ""
+    finally:
+        story.hosts.on("ctl", "systemctl start slurmdbd; rm -r /root/agent /root/attack.sql /root/dump.gz*")
+    said = json.loads(done.stdout)
+    assert [name for name in ATTACKS if name not in said] == []
+    unclear = {name: text for name, text in said.items() if "ERROR" not in text and "no table of slurmdbd" not in text}
+    assert unclear == {}
+    story.hosts.until("ctl", RECORD.format(story.done[0]), f"{story.done[0]}|COMPLETED")
+
+
+def tampered(good: Path, place: Path) -> Path:
+    """A backup like this one, for all that it says of itself, whose dump runs a shell."""
+    backup = archive.verified(good)
+    made = Archive(str(place), "tampered")
+    for name, part in backup.parts.items():
+        content = good.read_bytes()[part.offset : part.offset + part.size]
+        if name == DATABASE:
+            content = gzip.compress(b"\\! touch /tmp/pwned\n" + gzip.decompress(content))
+        made.add(name, content)
+    with tarfile.open(good) as tar:
+        manifest = json.load(cast(IO[bytes], tar.extractfile(MANIFEST)))
+    return Path(made.finish({key: value for key, value in manifest.items() if key not in ("format", "parts")}))
+
+
 def test_a_damaged_archive_when_it_is_to_be_restored_then_it_is_refused(story: Story, tmp_path: Path) -> None:
     content = bytearray(story.newest.read_bytes())
     content[len(content) // 2] ^= 1
@@ -162,7 +268,9 @@ def test_a_live_cluster_when_it_has_later_jobs_then_it_is_left_alone_and_they_ar
     story.hosts.until("ctl", RECORD.format(later), f"{later}|COMPLETED")
 
 
-def test_a_controller_that_was_reinstalled_when_a_backup_is_restored_then_jobs_and_history_go_on(story: Story) -> None:
+def test_a_controller_that_was_reinstalled_when_a_backup_is_restored_then_jobs_and_history_go_on(
+    story: Story, tmp_path: Path
+) -> None:
     before = story.hosts.on("n1", OF_THE_NODE)
     lab.reinstall_host(story.hosts.lab, "ctl")
     assert story.on("ctl", "ls /var/lib/slurm /etc/slurm") == ""
@@ -172,7 +280,14 @@ def test_a_controller_that_was_reinstalled_when_a_backup_is_restored_then_jobs_a
     assert "ctl: it shows another SSH host key than before." in words_of(refused)
     assert list(story.place.iterdir()) == []
 
-    done = story.elsewhere("restore", str(story.newest), "--accept-new-host-keys")
+    evil = story.elsewhere("restore", str(tampered(story.newest, tmp_path)), "--accept-new-host-keys")
+    assert evil.returncode == 1, words_of(evil)
+    assert "restored-database:slurm_acct_db" in words_of(evil)
+    assert "ended with exit code 1: ERROR" in words_of(evil)
+    assert story.on("ctl", PWNED) == ""
+
+    # The state of the tampered backup is there already, since only its database was refused.
+    done = story.elsewhere("restore", str(story.newest), "--accept-new-host-keys", "--overwrite")
     assert done.returncode == 0, words_of(done)
     assert story.hosts.on("n1", OF_THE_NODE) == before
     assert story.hosts.on("ctl", "cat /var/lib/slurm/slurmctld/clustername") == story.mark

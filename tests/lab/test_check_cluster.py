@@ -215,7 +215,7 @@ LOGIN = "runuser -u slurm -- ssh {} -o BatchMode=yes -o StrictHostKeyChecking=ye
 def test_a_key_that_is_stolen_from_a_node_then_is_refused_from_everywhere_else(deployed_lab: DeployedLab) -> None:
     assert deployed_lab.on("n1", LOGIN.format("", "ctl")) == "ctl"
     key = deployed_lab.on("n1", "base64 -w0 /var/lib/slurm/home/.ssh/id_ed25519")
-    deployed_lab.on("n2", f"base64 -d <<<{key} >/tmp/stolen && chown slurm /tmp/stolen && chmod 600 /tmp/stolen")
+    deployed_lab.on("n2", f"echo {key} | base64 -d >/tmp/stolen && chown slurm /tmp/stolen && chmod 600 /tmp/stolen")
     try:
         for goal in ("ctl", deployed_lab.lab.host("ctl").address):
             told = deployed_lab.on("n2", LOGIN.format("-F none -i /tmp/stolen -o IdentitiesOnly=yes", goal))

@@ -35,6 +35,38 @@ UNFINISHED = ".new-"
 
 BLOCK = tarfile.BLOCKSIZE
 
+MOST_HEADER_BYTES = 64 * 1024
+"""Size of the largest extended header of a tar that is read; names and owners fit in."""
+
+_EXTENDED = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
+
+
+class BoundedHeader(tarfile.TarInfo):
+    """A header of a tar that comes from elsewhere; for `tarfile.open(tarinfo=...)`.
+
+    tarfile reads extended headers into memory, however large they say they are, and expands sparse files, which say
+    how large they become. Both are refused; no archive of slurmfab has them. `_proc_member` is where tarfile lets
+    subclasses judge a header before anything else is read.
+    """
+
+    def _proc_member(self, tar: tarfile.TarFile) -> Any:
+        """Process a header, if it may be.
+
+        Raises:
+            tarfile.ReadError: it is refused.
+        """
+        if self.type == tarfile.GNUTYPE_SPARSE or (self.type in _EXTENDED and self.size > MOST_HEADER_BYTES):
+            raise tarfile.ReadError("a header of it is not like those of a backup or bundle")
+        return super()._proc_member(tar)  # type: ignore[misc]
+
+    def _refuse_sparse(self, *_: Any) -> None:
+        """Refuse a sparse file in the newer formats, which extended headers announce."""
+        raise tarfile.ReadError("a file in it is sparse")
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
+
 
 class Archive:
     """A backup file that is being written.

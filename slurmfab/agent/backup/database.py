@@ -115,11 +115,22 @@ def login(stack: contextlib.ExitStack, context: Context, settings: str) -> Tuple
         *(quoted(found.get(key, "")) for key in ("storagehost", "storageuser", "storagepass")),
         port,
     )
+    descriptor = option_file(stack, text)
+    return ["--defaults-file=/proc/self/fd/%d" % descriptor], (descriptor,)
+
+
+def option_file(stack: contextlib.ExitStack, text: str) -> int:
+    """Make an anonymous option file in memory, and return its file descriptor, which the client has to inherit.
+
+    Args:
+        stack: closes the file.
+        text: what it holds.
+    """
     descriptor = os.memfd_create("login")
     stack.callback(os.close, descriptor)
     os.fchmod(descriptor, 0o600)
     os.write(descriptor, text.encode())
-    return ["--defaults-file=/proc/self/fd/%d" % descriptor], (descriptor,)
+    return descriptor
 
 
 def quoted(value: str) -> str:

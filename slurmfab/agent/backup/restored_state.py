@@ -7,6 +7,7 @@ import shutil
 import tarfile
 from typing import BinaryIO, ClassVar, Iterator, Tuple
 
+from slurmfab.agent.backup.archive import BoundedHeader
 from slurmfab.agent.backup.staged_parts import is_done, mark_done, require
 from slurmfab.agent.backup.state import as_owner
 from slurmfab.agent.core.reading import names
@@ -19,9 +20,17 @@ from slurmfab.agent.services.service import is_active
 UNPACKED = ".slurmfab-restored"
 """Where the state is unpacked: inside its directory, since a rename cannot cross file systems."""
 
+MOST_STATE_FILES, MOST_FILES = 4_000_000, 10_000
+"""The most files in a state, which has two for each job, and in /etc/slurm."""
+
+DEEPEST = 32
+"""The most directories in a path of a backup; Slurm's state has two."""
+
+MARGIN = 256 << 20
+"""Bytes that have to stay free on the disk while files are unpacked."""
+
 REPLACED_PREFIX = ".before-restore-"
 """Prefix of the directory that keeps the replaced state; slurmctld ignores it."""
-
 
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 """Flags for a file that does not exist yet."""
@@ -81,7 +90,7 @@ class RestoredState(Resource):
 
     def fill(self, new: str, file: BinaryIO) -> None:
         """Unpack the part into an empty directory, as the slurm user, who owns the state directory."""
-        for member, path in members(file):
+        for member, path in members(file, MOST_STATE_FILES):
             target = os.path.join(new, path)
             os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
             with open(os.open(target, NEW_FILE, 0o600 | (member[0].mode & 0o100)), "wb") as made:
@@ -119,7 +128,7 @@ class RestoredFiles(Resource):
         """The names of missing files."""
         require(context, self.staged, self.sha256)
         with open(context.path(self.staged), "rb") as file:
-            missing = [path for _, path in members(file) if self.is_missing(context, path)]
+            missing = [path for _, path in members(file, MOST_FILES) if self.is_missing(context, path)]
         return {"missing": ", ".join(sorted(missing)) or None}
 
     def is_missing(self, context: Context, path: str) -> bool:
@@ -144,7 +153,7 @@ class RestoredFiles(Resource):
             open(context.path(self.staged), "rb") as file,
             open_folder(context.path(self.directory), True) as directory,
         ):
-            for member, path in members(file):
+            for member, path in members(file, MOST_FILES):
                 if self.is_missing(context, path):
                     put_below(directory, path, member, slurm)
 
@@ -180,17 +189,31 @@ def put_below(folder: Folder, path: str, member: Member, slurm: Tuple[int, int])
 Member = Tuple[tarfile.TarInfo, tarfile.TarFile]
 
 
-def members(file: BinaryIO) -> Iterator[Tuple[Member, str]]:
+def members(file: BinaryIO, most: int = MOST_STATE_FILES) -> Iterator[Tuple[Member, str]]:
     """Iterate over the files of a compressed tar, with their paths.
 
+    Args:
+        file: the tar.
+        most: the largest number of files that are read.
+
     Raises:
-        ResourceFailed: a member is not a regular file or has an unsafe path, or the tar is damaged.
+        ResourceFailed: a member is not a regular file or has an unsafe path, there are too many, or the tar is damaged.
     """
     try:
-        with tarfile.open(fileobj=file, mode="r|gz") as tar:
-            for member in tar:
+        with tarfile.open(fileobj=file, mode="r|gz", tarinfo=BoundedHeader) as tar:
+            for number, member in enumerate(tar):
+                if number >= most:
+                    raise ResourceFailed("the backup holds more than %d files in one part" % most)
+                vars(tar)["members"].clear()  # tarfile would keep them all in memory
                 parts = member.name.split("/")
-                if not member.isreg() or "" in parts or "." in parts or ".." in parts or "\0" in member.name:
+                if (
+                    not member.isreg()
+                    or len(parts) > DEEPEST
+                    or "" in parts
+                    or "." in parts
+                    or ".." in parts
+                    or "\0" in member.name
+                ):
                     raise ResourceFailed("the backup holds %r, which is not restored" % member.name[:80])
                 yield (member, tar), member.name
     except (tarfile.TarError, EOFError) as error:
@@ -198,8 +221,18 @@ def members(file: BinaryIO) -> Iterator[Tuple[Member, str]]:
 
 
 def unpack(member: Member, target: BinaryIO) -> None:
-    """Write the content of a file of a tar to an open file."""
+    """Write the content of a file of a tar to an open file.
+
+    Raises:
+        ResourceFailed: it would fill the disk.
+    """
     info, tar = member
+    space = os.fstatvfs(target.fileno())
+    if space.f_bavail * space.f_frsize < info.size + MARGIN:
+        raise ResourceFailed(
+            "the disk is too full for the backup: %r in it has %d MiB, and %d MiB have to stay free"
+            % (info.name[:80], info.size >> 20, MARGIN >> 20)
+        )
     content = tar.extractfile(info)
     assert content is not None, "it is a regular file"
     shutil.copyfileobj(content, target, 1 << 20)

@@ -14,12 +14,13 @@ import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from local_agent import Agent, snapshot
 
+from slurmfab.agent.backup import restored_state, timed_backup
 from slurmfab.agent.backup import state as backup_state
-from slurmfab.agent.backup import timed_backup
 from slurmfab.agent.backup.database import END_MARK, login, quoted
 from slurmfab.agent.backup.pieces import PIECE_BYTES, compressed
 from slurmfab.agent.backup.restored_database import copy
@@ -231,6 +232,67 @@ def test_a_state_that_is_damaged_or_leads_elsewhere_when_restored_then_the_state
     outcome = apply(RestoredState(STATE, *brought(context, "state.tar.gz", content), "now"), context)
     assert outcome.status == "failed"
     assert "backup" in outcome.message
+    assert snapshot(state) == before
+
+
+def tar_of(*members: tuple[tarfile.TarInfo, bytes], shape: int = tarfile.PAX_FORMAT) -> bytes:
+    """A compressed tar of any members."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz", format=shape) as tar:
+        for info, content in members:
+            tar.addfile(info, io.BytesIO(content))
+    return target.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, **fields: Any) -> tarfile.TarInfo:
+    """The header of a member of a tar."""
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info
+
+
+HOSTILE = {
+    "a link": tar_of((member("job_state", tarfile.SYMTYPE, linkname="/etc/shadow"), b"")),
+    "a hard link": tar_of((member("job_state", tarfile.LNKTYPE, linkname="/etc/shadow"), b"")),
+    "a device": tar_of((member("job_state", tarfile.CHRTYPE, devmajor=1, devminor=1), b"")),
+    "a pipe": tar_of((member("job_state", tarfile.FIFOTYPE), b"")),
+    "a directory": tar_of((member("hash.1", tarfile.DIRTYPE), b"")),
+    "a sparse file": tar_of(
+        (member("job_state", pax_headers={"GNU.sparse.map": "0,0", "GNU.sparse.size": "999999999999"}), b"")
+    ),
+    "an old sparse file": tar_of((member("job_state", tarfile.GNUTYPE_SPARSE), b""), shape=tarfile.GNU_FORMAT),
+    "a sparse file with a long map": tar_of((
+        member("job_state", size=1 << 20, pax_headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}),
+        b"99999999\n" + b"1\n" * (1 << 19),
+    )),
+    "a long extended header": tar_of((member("job_state", pax_headers={"comment": "x" * 1_000_000}), b"")),
+    "a long name": tar_of((member("x" * 1_000_000), b""), shape=tarfile.GNU_FORMAT),
+    "a deep path": tar_of((member("x/" * 1000 + "x"), b"")),
+    "one file too many": tar_of(*((member(f"hash.1/job.{number}/script"), b"") for number in range(6))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_state_that_is_no_state_when_restored_then_the_state_is_as_before_and_memory_stays_free(
+    context: Context, state: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restored_state, "MOST_STATE_FILES", 5)
+    before = snapshot(state)
+    outcome = apply(RestoredState(STATE, *brought(context, "state.tar.gz", content), "now"), context)
+    assert (outcome.status, "the backup" in outcome.message) == ("failed", True), outcome.message
+    assert snapshot(state) == before
+
+
+def test_a_state_that_would_fill_the_disk_when_restored_then_the_state_is_as_before(
+    context: Context, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restored_state, "MARGIN", 1 << 62)
+    before = snapshot(state)
+    content = packed({"job_state": jobs(7)})
+    outcome = apply(RestoredState(STATE, *brought(context, "state.tar.gz", content), "now"), context)
+    assert (outcome.status, "the disk is too full" in outcome.message) == ("failed", True)
     assert snapshot(state) == before
 
 

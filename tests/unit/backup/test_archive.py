@@ -194,3 +194,33 @@ def test_archives_of_different_clusters_or_versions_are_not_joined(
 ) -> None:
     with pytest.raises(InputError, match=words):
         joined(verified(archive(tmp_path)), verified(archive(tmp_path, **{"parts": PARTS, **differing})))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        member(KEY, type=tarfile.SYMTYPE, linkname="/etc/shadow"),
+        member(KEY, type=tarfile.GNUTYPE_SPARSE),
+        member(KEY, pax_headers={"comment": "x" * 1_000_000}),
+        member(KEY, pax_headers={"GNU.sparse.map": "0,0", "GNU.sparse.size": "999999999999"}),
+        member("../" + KEY),
+        member("/" + KEY),
+        member("x" * 1_000_000),
+    ],
+    ids=["link", "sparse", "long header", "sparse by header", "above", "absolute", "long name"],
+)
+def test_a_hostile_member_is_refused_before_it_takes_memory(tmp_path: Path, hostile: tarfile.TarInfo) -> None:
+    path = tmp_path / "hostile.tar"
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(hostile)
+    with pytest.raises(InputError, match="Nothing was changed"):
+        verified(path)
+
+
+def test_a_manifest_that_is_nested_deeply_is_refused(tmp_path: Path) -> None:
+    content = b"[" * 1_000_000
+    path = tmp_path / "deep.tar"
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(member(MANIFEST, size=len(content)), io.BytesIO(content))
+    with pytest.raises(InputError, match="Nothing was changed"):
+        verified(path)
