@@ -8,29 +8,12 @@ from collections.abc import Iterator
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import words_of
+from lying_agent import honest_again, make_liar
 
 from slurmfab.inventory.loading import lock_path
 
 pytestmark = pytest.mark.lab
 
-LIAR = """#!/usr/bin/python3
-import json, subprocess, sys
-agent = subprocess.Popen(["/usr/bin/python3", *sys.argv[1:]], stdout=subprocess.PIPE)
-exec(open("/root/lie").read())
-for line in agent.stdout:
-    try:
-        told = json.loads(line)
-    except ValueError:
-        told = None
-    out = lie(told) if isinstance(told, dict) else None
-    if not isinstance(out, bytes):
-        out = line if out is None else json.dumps(out).encode() + b"\\n"
-    sys.stdout.buffer.write(out)
-    sys.stdout.buffer.flush()
-"""
-"""A python3 that is found before the distribution's, and passes each line of the agent's output to a function `lie`."""
-
-WRAPPER = "/usr/local/bin/python3"
 FACTS = "def lie(told):\n    if 'facts' in told:\n        {}\n        return told\n"
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGx5aW5nbHlpbmdseWluZ2x5aW5nbHlpbmdseWlu"
 EVIL = "6.6.6.6"
@@ -66,13 +49,10 @@ FILES = "/etc/hosts /etc/ssh/ssh_known_hosts /etc/slurm/*.conf /var/lib/slurm/ho
 
 @pytest.fixture
 def liars(deployed_lab: DeployedLab) -> Iterator[DeployedLab]:
-    """The cluster, whose compute nodes lie once /root/lie is there; afterwards they are honest again."""
-    nodes = ("n1", "n2", "n3")
-    for node in nodes:
-        deployed_lab.on(node, f"cat >{WRAPPER} <<'END' && chmod 755 {WRAPPER}\n{LIAR}END\n")
+    """The cluster; its compute nodes are honest again afterwards."""
     yield deployed_lab
-    for node in nodes:
-        deployed_lab.on(node, f"rm -f {WRAPPER} /root/lie")
+    for node in ("n1", "n2", "n3"):
+        honest_again(deployed_lab, node)
 
 
 @pytest.mark.parametrize("lies", ROUNDS, ids=["lines of others", "endless", "outcomes"])
@@ -80,7 +60,7 @@ def test_nodes_that_lie_when_deployed_then_each_is_left_out_with_its_reason_and_
     liars: DeployedLab, lies: dict[str, tuple[str, str]]
 ) -> None:
     for node, (lie, _) in lies.items():
-        liars.on(node, f"cat >/root/lie <<'END'\n{lie}END\n")
+        make_liar(liars, node, lie)
     before = liars.on("ctl", f"sha256sum {FILES}")
     liars.on("ctl", "sed -i '/^KillWait/d' /etc/slurm/cgroup.conf && echo '# spoilt' >>/etc/slurm/cgroup.conf")
     done = liars.slurmfab("deploy")
