@@ -52,13 +52,16 @@ mount -t overlay overlay -o "lowerdir=$tree,upperdir=$place/upper,workdir=$place
 mount -t proc proc "$root/proc"
 printf '#!/bin/sh\\nexit 101\\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
-DEBIAN_FRONTEND=noninteractive chroot "$root" \\
-    apt-get -qq -y --no-download --no-install-recommends install "$@" </dev/null
+install() { DEBIAN_FRONTEND=noninteractive chroot "$root" \\
+    apt-get -qq -y --no-download --no-install-recommends install "$@" </dev/null; }
+for package in "$@"; do [ "$package" != munge ] || install munge; done
+install "$@"
 rm -f "$root/usr/sbin/policy-rc.d" "$root/etc/munge/munge.key"
 umount "$root/proc" "$root"
 """
-"""Shell script that installs packages into an overlay on the base tree without starting their daemons. The munge key
-that the package makes is removed, because all hosts with this overlay would have the same one."""
+"""Shell script that installs packages into an overlay on the base tree without starting their daemons. munge is first,
+so that its user has the same UID beside every other package. The munge key that the package makes is removed, because
+all hosts with this overlay would have the same one."""
 
 MASKED = (
     "apt-daily.timer apt-daily-upgrade.timer console-getty.service container-getty@.service dpkg-db-backup.timer "

@@ -124,8 +124,9 @@ def test_a_backup_when_it_is_made_then_it_is_private_and_whole_and_the_daemons_a
 
 def test_two_backups_when_they_are_made_at_once_then_both_are_whole(story: Story, tmp_path: Path) -> None:
     words = [*PROGRAM, "backup", "--to", f"{tmp_path}/", "--cluster", str(story.hosts.inventory_path)]
-    both = [subprocess.Popen(words, stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [one.wait(timeout=60) for one in both] == [0, 0]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(2)]
+    outputs = [one.communicate(timeout=60)[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0], outputs
     assert len([archive.verified(path) for path in archive.all_in(tmp_path)]) == 2
     assert len(list(tmp_path.iterdir())) == 2
 
