@@ -93,8 +93,7 @@ class Stock:
         if name not in self.kept:
             database = (*versions.packages("database"), *versions.DATABASE_SERVER)
             with self.running(installed(self.spec(suite), ctl=database)) as made:
-                # MariaDB's package may have given its user the number that munge has on the other hosts.
-                made.deploy("--move-ids")
+                made.deploy()
                 made.on("ctl", f"{NO_DATABASE} && {FORGET}")
                 self.keep(made, name)
         return name
