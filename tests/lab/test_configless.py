@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from fingerprints import at_rest
 from lab_cluster import PROGRAM, DeployedLab, eventually, report
 
 pytestmark = pytest.mark.lab
@@ -69,6 +70,7 @@ def test_a_deployer_that_is_killed_on_the_way_there_leaves_nothing_that_the_next
     eventually(lambda: lab.on("n2", f"test -e {DROP_IN} && echo there || :") == "there", "n2 gets a drop-in")
     deployer.kill()
     deployer.wait()
+    at_rest(lab, "ctl", "n1", "n2", "n3")
     assert lab.on("n2", "sinfo -h -o %P") == "main*"
     lab.deploy()
     assert lab.deploy()["steps"] == []
