@@ -32,6 +32,10 @@ CARRY_SECONDS = 10.0
 AGAIN_SECONDS = 45.0
 """Time that it gets after that. slurmctld gives up on a node without an answer after MessageTimeout (10 to 30 s)."""
 
+RECONFIGURES = 2
+"""How often slurmctld is told to reconfigure. Up to 23.02 a restarted slurmctld sends no files until then. A node that
+registers before it has taken the files is complained of, and the complaint stays in the log until the next time."""
+
 LOG_BYTES = 1 << 20
 """Size of the part at the end of slurmctld's log that is read."""
 
@@ -82,8 +86,9 @@ class CarriedFiles(Resource):
             ResourceFailed: some slurmd does not load them; the text names each node and says what to try.
         """
         late = self.wait(context, CARRY_SECONDS) if self.renews else self.late(context)
-        if late:
-            # Up to 23.02 a restarted slurmctld sends no files until it is told to reconfigure.
+        for _ in range(RECONFIGURES):
+            if not late:
+                return
             context.must(commands.RECONFIGURE)
             late = self.wait(context, AGAIN_SECONDS)
         if late:
