@@ -164,6 +164,10 @@ def verify(
     return Verdict(known.cluster.name, tuple(checks.results.values()), time.monotonic() - begin)
 
 
+USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
+"""Environment variables that pytest would take options and plugins from."""
+
+
 def run_pytest(checks: Checks, junit: Path | None) -> None:
     """Run pytest on the checks of this package, without the user's configuration, conftest files and plugins.
 
@@ -191,6 +195,8 @@ def run_pytest(checks: Checks, junit: Path | None) -> None:
         "no:terminal",
         *(["--junitxml", str(junit)] if junit else []),
     ]
+    for name in USERS_OPTIONS:
+        os.environ.pop(name, None)
     output = io.StringIO()
     with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
         code = pytest.main([*options, *files], plugins=[checks])

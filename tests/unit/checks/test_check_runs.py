@@ -34,6 +34,14 @@ def test_run_when_all_is_well_passes_on_every_host_and_exits_0(look: Look) -> No
     assert verdict.exit_code == 0
 
 
+def test_run_when_the_user_has_options_for_pytest_in_the_environment_does_not_take_them(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no_such_plugin -k nothing")
+    monkeypatch.setenv("PYTEST_PLUGINS", "no_such_plugin")
+    assert look("ssh").exit_code == 0
+
+
 def test_run_when_a_node_is_unreachable_tells_it_once_and_leaves_its_other_checks_out(look: Look, shells: dict) -> None:
     shells["n2"] = Unreachable("n2", GONE)
     verdict = look("ssh", "configuration", "jobs")
