@@ -45,8 +45,9 @@ NODES = 3
 FORGET = "systemctl stop slurmctld && find /var/lib/slurm/slurmctld -type f -delete"
 """Stops slurmctld and deletes its state, so that it does not report nodes that boot from copies as rebooted."""
 
-NO_DATABASE = "systemctl disable --now --quiet mariadb slurmdbd"
-"""Stops and disables the accounting database, so that a host has only its packages."""
+NO_DATABASE = "systemctl start mariadb && systemctl disable --now --quiet mariadb slurmdbd"
+"""Stops and disables the accounting database, so that a host has only its packages. MariaDB is waited for, because it
+hangs if it is stopped before it has started."""
 
 
 class Stock:

@@ -18,6 +18,8 @@ CONF = "/etc/slurm/slurmdbd.conf"
 ON_RECORD = "sacct -X -n -P -j {} -o State"
 OPEN = "/etc/mysql/mariadb.conf.d/99-open.cnf"
 SERVER = f"""
+# MariaDB hangs if it is stopped before it has started.
+systemctl start mariadb
 printf '[mariadbd]\\nbind-address = 0.0.0.0\\n' > {OPEN}
 systemctl restart mariadb
 mariadb <<'END'

@@ -63,6 +63,7 @@ class Service(Resource):
         followers: units that are restarted after this one, if they run, because they work only with an up-to-date one.
         answers: a program and its arguments that succeeds once the daemon works; without it, or while it fails, the
             unit has to stay active for `STAY_SECONDS`.
+        stops_early: whether the daemon can be stopped while it is starting. MariaDB then hangs until systemd gives up.
     """
 
     kind: ClassVar[str] = "service"
@@ -74,6 +75,7 @@ class Service(Resource):
     reload: Tuple[str, ...] = ()
     followers: Tuple[str, ...] = ()
     answers: Tuple[str, ...] = ()
+    stops_early: bool = False
 
     def name(self) -> str:
         """The unit."""
@@ -142,7 +144,8 @@ class Service(Resource):
             context.must(["systemctl", "enable" if self.enabled else "disable", "--quiet", self.unit])
         if "running" in differing:
             # A slurmd that was started without a configuration goes on looking for one for 90 s (Slurm 24.11).
-            self.start(context, "restart" if shown.get("ActiveState") == "activating" else "start")
+            is_late = self.stops_early and shown.get("ActiveState") == "activating"
+            self.start(context, "restart" if is_late else "start")
         elif LOADED in differing and not self.reloaded(context):
             self.start(context, "restart")
         for unit in self.followers if differing & {"running", LOADED} else ():

@@ -117,7 +117,8 @@ def slurmd_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """slurmd with local files, or with the files that it fetches from slurmctld."""
     carried = is_reconfigured(plan_input) and not plan_input.is_on_trial(host)
     reload = AWAITED if carried else ()
-    local = Service("slurmd", watches=read_by_slurmd(plan_input), reload=reload, answers=SHOW_SLURMD)
+    files = read_by_slurmd(plan_input)
+    local = Service("slurmd", watches=files, reload=reload, answers=SHOW_SLURMD, stops_early=True)
     if plan_input.cluster.fetches(host):
         return configless.slurmd(plan_input, host, local, carried=carried)
     return (local,)

@@ -473,12 +473,16 @@ class StartingUnits(UnitsOfSystemd):
         return [argv[1:3] for argv in self.started if argv[1:2] and argv[1] in VERBS]
 
 
-@pytest.mark.parametrize(("state", "verb"), [("inactive", "start"), ("failed", "start"), ("activating", "restart")])
-def test_a_daemon_that_is_still_starting_when_it_is_to_run_is_restarted_and_others_are_started(
-    state: str, verb: str
+@pytest.mark.parametrize(
+    ("state", "stops_early", "verb"),
+    [("inactive", True, "start"), ("failed", True, "start"), ("activating", True, "restart"),
+     ("activating", False, "start")],
+)  # fmt: skip
+def test_a_daemon_that_is_still_starting_when_it_is_to_run_is_restarted_only_if_it_can_be_stopped(
+    state: str, stops_early: bool, verb: str
 ) -> None:
     host = StartingUnits({"slurmd": state}, dry_run=False)
-    Service("slurmd", answers=("true",)).converge(host, frozenset({"running"}))
+    Service("slurmd", answers=("true",), stops_early=stops_early).converge(host, frozenset({"running"}))
     assert host.verbs() == [(verb, "slurmd")]
 
 
