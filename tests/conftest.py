@@ -32,14 +32,17 @@ LONGEST = {
     f"test_{name}.py": place
     for place, name in enumerate(
         (
-            "come_and_go",
+            "check_cluster",
+            "accounts",
             "accounting_proof",
             "bad_hosts",
-            "accounts",
-            "backup",
             "database",
-            "health",
+            "come_and_go",
+            "cut_off",
+            "bundle",
             "people",
+            "backup",
+            "second_controller",
         )
     )
 }

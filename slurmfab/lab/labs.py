@@ -27,6 +27,9 @@ ENTER = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "-
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Search path for programs that `run` starts on a host."""
 
+RUN_SECONDS = 400
+"""Time limit of a command that `run` runs on a host."""
+
 
 def up(
     spec: LabSpec,
@@ -266,14 +269,17 @@ def run(lab: Lab, host: str, argv: Sequence[str], text: str = "") -> subprocess.
 
     Raises:
         InputError: the lab has no such host.
-        LabError: the host is switched off, or the lab is gone.
+        LabError: the host is switched off, the lab is gone, or the command does not end within `RUN_SECONDS`.
     """
     pid = _look(_state_of(lab), lab.host(host).name, ask=False).pid
     if pid is None:
         raise LabError(f"{host}: the host is switched off.")
     clock = ("--time",) if power.TIME_NAMESPACE.exists() else ()
     command = ["nsenter", "--target", str(pid), *ENTER, *clock, "env", "-i", PATH, "HOME=/root", "LANG=C.UTF-8", *argv]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    try:
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise LabError(f"{host}: `{' '.join(argv)[:300]}` does not end within {RUN_SECONDS} s.") from error
 
 
 def kill_host(lab: Lab, host: str) -> None:
