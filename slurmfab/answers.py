@@ -27,7 +27,13 @@ RUN = r"^[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}\z"
 """The id of a run, as `slurmfab.agent.undo.undo_store` has it."""
 
 UNKNOWN = "this key is unknown"
-UNKNOWN_TYPES = ("unexpected_keyword_argument", "extra_forbidden")
+PLAIN = {
+    "unexpected_keyword_argument": UNKNOWN,
+    "extra_forbidden": UNKNOWN,
+    "string_pattern_mismatch": "the value is malformed",
+}
+"""Words for mistakes that pydantic words for programmers, by the type of the mistake."""
+
 PLACE_LENGTH = 100
 
 Model = TypeVar("Model")
@@ -147,9 +153,7 @@ def mistake(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     name = place if len(place) <= PLACE_LENGTH else f"{place[:PLACE_LENGTH]}..."
-    return (
-        f"{name if name.isprintable() else ascii(name)}: {UNKNOWN if first['type'] in UNKNOWN_TYPES else first['msg']}"
-    )
+    return f"{name if name.isprintable() else ascii(name)}: {PLAIN.get(first['type'], first['msg'])}"
 
 
 def values(name: str) -> SchemaValidator | None:
