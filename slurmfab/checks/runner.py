@@ -164,6 +164,12 @@ def verify(
     return Verdict(known.cluster.name, tuple(checks.results.values()), time.monotonic() - begin)
 
 
+OPTIONS = (
+    *("-c", os.devnull, "--rootdir", str(CHECKS), "--noconftest", "--import-mode=importlib", "--assert=plain"),
+    *("--capture=no", "--disable-plugin-autoload", "-p", "no:cacheprovider", "-p", "no:terminal"),
+)
+"""Options of pytest that keep a user's configuration, conftest files and plugins away."""
+
 USERS_OPTIONS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
 """Environment variables that pytest would take options and plugins from."""
 
@@ -179,22 +185,7 @@ def run_pytest(checks: Checks, junit: Path | None) -> None:
     import pytest  # slow to import
 
     files = [str(CHECKS / f"test_{group}.py") for group in ORDER]
-    options = [
-        "-c",
-        os.devnull,
-        "--rootdir",
-        str(CHECKS),
-        "--noconftest",
-        "--import-mode=importlib",
-        "--assert=plain",
-        "--capture=no",
-        "--disable-plugin-autoload",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:terminal",
-        *(["--junitxml", str(junit)] if junit else []),
-    ]
+    options = [*OPTIONS, *(["--junitxml", str(junit)] if junit else [])]
     for name in USERS_OPTIONS:
         os.environ.pop(name, None)
     output = io.StringIO()
