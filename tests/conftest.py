@@ -43,10 +43,11 @@ LONGEST = {
             "people",
             "backup",
             "second_controller",
+            "scale",
         )
     )
 }
-"""Position in the queue of the slowest lab tests, by file; all other files come after them."""
+"""Position in the queue of the slowest tests, by file; all other files come after them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -93,9 +94,10 @@ def urgency(unit: str, kind: str) -> tuple[int, int]:
         kind: the preferred suite.
     """
     file, _, suite = unit.partition(" ")
+    place = LONGEST.get(file.rpartition("/")[2], len(LONGEST))
     if not suite and not file.startswith(LABS):
-        return 3, 0
-    return (0 if suite == kind else 2 if suite else 1), LONGEST.get(file.removeprefix(LABS), len(LONGEST))
+        return 3, place
+    return (0 if suite == kind else 2 if suite else 1), place
 
 
 @pytest.hookimpl(optionalhook=True)
