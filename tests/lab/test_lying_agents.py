@@ -38,7 +38,7 @@ ROUNDS = (
                "its outcome was refused"),
         "n2": ("def lie(told):\n    return {**told, 'evil': 1} if 'outcome' in told else told\n",
                "its answer to 'apply' contains 'evil', which is unknown"),
-        "n3": (FACTS.format(f"told['facts']['hostname'] = 'n3\\n{EVIL} deb.debian.org'"),
+        "n3": (FACTS.format(f"told['facts']['hostname'] = 'n3\\n{EVIL} packages.example.org'"),
                "its facts were refused: hostname"),
     },
 )  # fmt: skip

@@ -242,7 +242,7 @@ class LyingHosts(FakeHosts):
 @pytest.mark.parametrize(
     ("lie", "reason"),
     [
-        ({"hostname": "deb.debian.org"}, "its facts were refused: hostname"),
+        ({"hostname": "packages.example.org"}, "its facts were refused: hostname"),
         ({"hostname": "n1"}, "it calls itself n1, as n1 does"),
         ({"gpus": [{"file": "/dev/x", "cores": "0\nNodeName=n1"}]}, r"its facts were refused: gpus\.0\.cores"),
         ({"evil": 1}, "its facts were refused: evil: this key is unknown"),

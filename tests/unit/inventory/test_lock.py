@@ -130,7 +130,7 @@ def test_load_when_a_newer_slurmfab_wrote_it_then_it_says_so(tmp_path):
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGx5aW5n"
 TAMPERED = {
     "two names": {"hostname": "n1 n2"},
-    "a name with a domain": {"hostname": "deb.debian.org"},
+    "a name with a domain": {"hostname": "packages.example.org"},
     "keys for everybody": {"host_keys": {"@cert-authority * ssh-ed25519": KEY}},
     "a key and a line": {"host_keys": {"ssh-ed25519": f"{KEY}\n* ssh-ed25519 {KEY}"}},
     "a GPU and a line": {"gpus": [{"file": "/dev/nvidia0", "cores": "0\nNodeName=n2"}]},
