@@ -36,6 +36,9 @@ RECONFIGURES = 2
 """How often slurmctld is told to reconfigure. Up to 23.02 a restarted slurmctld sends no files until then. A node that
 registers before it has taken the files is complained of, and the complaint stays in the log until the next time."""
 
+REGISTER_SECONDS = 3.0
+"""Time in which nodes register again after slurmctld was told to reconfigure because some lacked the files."""
+
 LOG_BYTES = 1 << 20
 """Size of the part at the end of slurmctld's log that is read."""
 
@@ -90,11 +93,26 @@ class CarriedFiles(Resource):
             if not late:
                 return
             context.must(commands.RECONFIGURE)
-            late = self.wait(context, AGAIN_SECONDS)
+            late = self.wait(context, AGAIN_SECONDS) or self.watch(context)
         if late:
             again = " --hosts %s" % ",".join(sorted(late)) if len(late) <= NAMED_NODES else ""
             text = "slurmctld has the new files, but these nodes have not loaded them: %s. Try: %s deploy%s"
             raise ResourceFailed(text % (format_outdated(late), FAB, again))
+
+    def watch(self, context: Context) -> Dict[str, str]:
+        """The nodes that lack the files after all, each with the reason, as soon as there is one.
+
+        slurmctld forgets its complaints when it reconfigures, and repeats them when nodes register again.
+
+        Raises:
+            ResourceFailed: slurmctld does not answer.
+        """
+        deadline, rests = time.monotonic() + REGISTER_SECONDS, poll_intervals()
+        while True:
+            late = self.late(context)
+            if late or time.monotonic() > deadline:
+                return late
+            time.sleep(next(rests))
 
     def wait(self, context: Context, seconds: float) -> Dict[str, str]:
         """Wait until all nodes have the files, or the time is over.
