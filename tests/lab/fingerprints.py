@@ -104,5 +104,5 @@ def at_rest(hosts: DeployedLab, *names: str) -> None:
     """Wait until nobody works on hosts any more, and see that no lock is left."""
     for name in names:
         hosts.until(name, AT_WORK, "0", 120)
-        # A program that the agent started may hold the lock for a moment longer.
+        # A process that ends loses its arguments, by which it is found above, a moment before its files and locks.
         hosts.until(name, LOCK_IS_FREE, "free", 10)
