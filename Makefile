@@ -14,7 +14,7 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages demo demo-down test test-fast unit lint format bench clean
+.PHONY: help setup constraints lab-packages demo demo-down test test-fast test-breakages unit lint format bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ test: setup $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; those o
 
 test-fast: setup  ## the tests that need no hosts, within a minute
 	$(BIN)/pytest -n 3 -m 'not lab' --ignore tests/lab
+
+test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
+	$(AS_ROOT) env PATH="$$PATH" BREAKAGES=all $(BIN)/pytest -n 2 tests/breakages
 
 unit: test-fast  ## another name for test-fast
 

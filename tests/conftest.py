@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,12 +19,19 @@ try:
 except ImportError:  # Tests also run without pytest-xdist, in one process.
     LoadScopeScheduling = object
 
+if TYPE_CHECKING:
+    from stock import Stock
+
 # Without cached bytecode each start of slurmfab compiles hundreds of modules, and tests start it very often.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 SUITES = ("bookworm", "trixie")
-LABS = "tests/lab/"
+LABS = ("tests/lab/", "tests/breakages/")
+BREAKAGES = "BREAKAGES"
+"""Environment variable: which rows of tests/breakages are played: `all`, or a number that selects a share."""
+DAY = 86400
+"""Seconds; the day's number selects the share if nobody does."""
 SLOWEST = 10
 WORTH_TELLING = 0.5
 """Seconds; faster tests are not listed."""
@@ -32,6 +40,7 @@ LONGEST = {
     f"test_{name}.py": place
     for place, name in enumerate(
         (
+            "breakages",
             "check_cluster",
             "accounts",
             "accounting_proof",
@@ -107,8 +116,49 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Set before the other processes start, so that all collect the same rows.
+    os.environ.setdefault(BREAKAGES, str(int(time.time()) // DAY))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(), "times")
+        config.pluginmanager.register(Breakages(), "breakages")
+
+
+@pytest.fixture(scope="session")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
+    """Labs that start from copies of deployed disks, shared by all tests of a process."""
+    from stock import Stock
+
+    made = Stock(tmp_path_factory)
+    made.clear()
+    try:
+        yield made
+    finally:
+        made.clear()
+
+
+class Breakages:
+    """Counts how many breakages were found, named, and mended or told, in a run that plays some of them."""
+
+    def __init__(self) -> None:
+        self.results: list[dict[str, bool]] = []
+
+    def pytest_report_header(self) -> str:
+        return f"breakages: share by {BREAKAGES}={os.environ[BREAKAGES]}; all of them: make test-breakages"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            self.results += [dict(value) for name, value in report.user_properties if name == "breakage"]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.results:
+            counts = {
+                word: sum(result[word] for result in self.results) for word in ("found", "named", "mended", "told")
+            }
+            terminalreporter.section(f"breakages (share by {BREAKAGES}={os.environ[BREAKAGES]})")
+            terminalreporter.write_line(
+                f"{len(self.results)} played: {counts['found']} found, {counts['named']} named, {counts['mended']} mended,"
+                f" {counts['told']} told with a repair that was tried"
+            )
 
 
 class Times:

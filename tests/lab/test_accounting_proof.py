@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab, eventually
+from stock import SUITES, Stock
 from test_check_cluster import checked
 
 pytestmark = pytest.mark.lab

@@ -9,8 +9,8 @@ from typing import Any
 
 import account_trees
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, eventually, report
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

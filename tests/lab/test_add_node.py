@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, eventually
 from lab_user import Person, snapshots, words_of
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

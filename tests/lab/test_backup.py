@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO, cast
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, program
 from lab_user import words_of
+from stock import SUITES, Stock
 
 import slurmfab.agent
 from slurmfab import lab

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import IO, cast
 
 import pytest
-from conftest import SUITES, Stock
 from fingerprints import AT_WORK, INSTALLS
 from lab_cluster import DeployedLab
 from lab_user import Person, snapshots, words_of
+from stock import SUITES, Stock
 
 from slurmfab import lab
 from slurmfab.agent.backup.archive import Archive

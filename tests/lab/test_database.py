@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
+from stock import SUITES, Stock
 
 from slurmfab.slurm.accounting import buffer_pool, redo_log
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab
+from stock import SUITES, Stock
 
 from slurmfab import lab
 

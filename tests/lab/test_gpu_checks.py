@@ -15,9 +15,9 @@ from shlex import quote
 from typing import Any
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab, eventually
 from lab_user import words_of
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

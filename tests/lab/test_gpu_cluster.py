@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

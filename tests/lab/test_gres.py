@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
 from lab_user import words_of
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

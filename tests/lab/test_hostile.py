@@ -9,10 +9,10 @@ from pathlib import Path
 from shlex import quote
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
 from lab_user import Person, words_of
 from lying_agent import honest_again, make_liar
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

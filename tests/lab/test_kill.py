@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from conftest import SUITES, Stock
 from fingerprints import CLUSTER, KEY, PACKAGE_KEY, at_rest, looks, now, seen, watch
 from lab_cluster import DeployedLab
 from lab_user import Person, words_of
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
 from lab_user import Person, snapshots, words_of
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

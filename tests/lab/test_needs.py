@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab, report
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

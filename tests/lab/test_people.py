@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
 from lab_user import words_of
+from stock import SUITES, Stock
 
 from slurmfab import lab
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
+from stock import SUITES, Stock
 
 pytestmark = pytest.mark.lab
 

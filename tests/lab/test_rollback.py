@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import PROGRAM, DeployedLab
 from lab_user import words_of
+from stock import SUITES, Stock
 
 from slurmfab import lab
 

@@ -1,0 +1,1 @@
+"""The rows of the table of breakages, one module per subject; each module lists its rows in `ROWS`."""

@@ -1,0 +1,94 @@
+"""The table of breakages: all rows, the share of them that a run plays, and their text for docs/checks.md.
+
+`python tests/breakages/table.py` writes the table into the page.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import cases
+from breakage import Breakage, Mended, Oddity, Row, Setting
+
+SHARES = 3
+"""A run of all tests plays one of so many shares of the rows; `BREAKAGES=all` plays all of them."""
+
+PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
+BEGIN, END = "<!-- table of breakages: written by tests/breakages/table.py -->", "<!-- end of the table -->"
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """All rows, sorted by module and in the order of each module."""
+    modules = sorted(found.name for found in pkgutil.iter_modules(cases.__path__))
+    return tuple(row for name in modules for row in importlib.import_module(f"cases.{name}").ROWS)
+
+
+def share(all_rows: Sequence[Row], seed: str) -> tuple[Row, ...]:
+    """The rows that a run plays.
+
+    Args:
+        all_rows: the rows to select from.
+        seed: `all`, or a number whose remainder by `SHARES` selects the share.
+    """
+    if seed == "all":
+        return tuple(all_rows)
+    return tuple(row for place, row in enumerate(all_rows) if place % SHARES == int(seed) % SHARES)
+
+
+def page_lines() -> Iterator[str]:
+    """The table as lines of Markdown, without oddities, which have a table of their own."""
+    yield "| what is broken | `check-cluster` says | `deploy` |"
+    yield "|---|---|---|"
+    for row in rows():
+        if isinstance(row, Breakage):
+            yield f"| {row.what} | {quoted(row.check)} | {remedy(row)} |"
+    yield ""
+    yield "| what is wrong in the cluster file | `plan` says | `deploy` |"
+    yield "|---|---|---|"
+    for row in rows():
+        if isinstance(row, Setting):
+            yield f"| {row.what} | {quoted(row.plan)} | {refusal(row)} |"
+    yield ""
+    yield "Unusual, and no reason for a complaint: " + "; ".join(x.what for x in rows() if isinstance(x, Oddity)) + "."
+
+
+def refusal(row: Setting) -> str:
+    """What `deploy` does about a bad value."""
+    if row.plan_code == row.deploy_code:
+        return "refuses it, too, and changes nothing"
+    return f"says {quoted(row.deploy)}, and the daemons run with the files that they had"
+
+
+def remedy(row: Breakage) -> str:
+    """What `deploy` does about a breakage."""
+    if isinstance(row.deploy, Mended):
+        return "repairs it" + (f", and says {quoted(row.deploy.words)}" if row.deploy.words else "")
+    return f"says {quoted(row.deploy.words)}. Repair: `{code(row.deploy.repair)}`"
+
+
+def quoted(words: Sequence[str]) -> str:
+    """Words as code, or a dash if there are none."""
+    return ", ".join(f"`{code(word)}`" for word in words) or "-"
+
+
+def code(text: str) -> str:
+    """A text within backticks in a table."""
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("`", "'")
+
+
+def page() -> str:
+    """docs/checks.md with the table of today."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    table = "\n".join(page_lines())
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,34 @@
+"""The table of breakages is long enough, its names are unique, and docs/checks.md shows it as it is."""
+
+from __future__ import annotations
+
+import re
+
+from breakage import HOSTS, Breakage, Oddity, Setting, Told
+from table import PAGE, SHARES, page, rows, share
+
+
+def test_a_name_is_used_once_and_is_a_name_of_a_test() -> None:
+    names = [row.name for row in rows()]
+    assert [name for name in names if names.count(name) > 1 or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
+
+
+def test_a_breakage_is_found_by_the_checks_or_by_the_plan() -> None:
+    found = [row for row in rows() if isinstance(row, Breakage)]
+    assert [row.name for row in found if not row.check and not row.plan] == []
+    assert [row.name for row in found if row.host not in HOSTS] == []
+
+
+def test_what_is_not_mended_is_no_success_and_has_words_and_a_repair() -> None:
+    told = [row for row in rows() if isinstance(row, Breakage) and isinstance(row.deploy, Told)]
+    for row in told:
+        assert isinstance(row.deploy, Told)
+        assert row.deploy.exit_code != 0, row.name
+        assert row.deploy.words, row.name
+        assert row.deploy.repair, row.name
+
+
+def test_the_shares_of_three_runs_are_all_rows() -> None:
+    shares = [share(rows(), str(seed)) for seed in range(SHARES)]
+    assert sorted(row.name for rows_of in shares for row in rows_of) == sorted(row.name for row in rows())
+    assert share(rows(), "all") == rows()
