@@ -156,8 +156,8 @@ class Breakages:
             }
             terminalreporter.section(f"breakages (share by {BREAKAGES}={os.environ[BREAKAGES]})")
             terminalreporter.write_line(
-                f"{len(self.results)} played: {counts['found']} found, {counts['named']} named, {counts['mended']} mended,"
-                f" {counts['told']} told with a repair that was tried"
+                f"{len(self.results)} played: {count['found']} found, {count['named']} named,"
+                f" {count['mended']} mended, {count['told']} told with a repair that was tried"
             )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from breakage import HOSTS, Breakage, Oddity, Setting, Told
-from table import PAGE, SHARES, page, rows, share
+from breakage import HOSTS, Breakage, Told
+from table import SHARES, rows, share
 
 
 def test_a_name_is_used_once_and_is_a_name_of_a_test() -> None:
