@@ -151,9 +151,7 @@ class Breakages:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.results:
-            counts = {
-                word: sum(result[word] for result in self.results) for word in ("found", "named", "mended", "told")
-            }
+            count = Counter(word for result in self.results for word, holds in result.items() if holds)
             terminalreporter.section(f"breakages (share by {BREAKAGES}={os.environ[BREAKAGES]})")
             terminalreporter.write_line(
                 f"{len(self.results)} played: {count['found']} found, {count['named']} named,"
