@@ -32,6 +32,9 @@ GARBAGE_THRESHOLD = 50_000
 Python's own 700 costs a tenth of the time that loading them takes.
 """
 
+HOSTS_ELSEWHERE = re.compile(r"^\s*-\s*$|(^|,)\s*@")
+"""A value of `hosts` that names a file or standard input."""
+
 ALL = tuple(COMMON)
 """The names of all shared options."""
 
@@ -60,6 +63,7 @@ def command(
     help: Mapping[str, str] = {},
     positional: Iterable[str] = (),
     iterable: Iterable[str] = (),
+    newcomers: bool = False,
 ) -> Callable[[Callable[..., int | None]], Any]:
     """Make a task of a function `f(common: Common, ...)` that returns an exit code, or nothing for 0.
 
@@ -70,6 +74,7 @@ def command(
         help: a text for each of the function's parameters, and for shared options that mean something special here.
         positional: parameters that are given as words, without a flag.
         iterable: parameters that may be given several times, and become a list.
+        newcomers: whether the parameter `hosts` names hosts that are no members of the cluster.
 
     Returns:
         A decorator that makes Invoke's task of the function.
@@ -82,7 +87,7 @@ def command(
             refuse_core_hosts(context)
             refuse_core_dry(context)
             values = Common(**{name: given.pop(name) for name in shared if name in given})
-            code = run_task(checked(function), values, **given)
+            code = run_task(checked(function, newcomers=newcomers), values, **given)
             if code:
                 raise Exit(code=code)
 
@@ -94,12 +99,23 @@ def command(
     return decorate
 
 
-def checked(function: Callable[..., int | None]) -> Callable[..., int | None]:
-    """The function of a task, which refuses a file for `--json` that cannot be written before it does anything."""
+def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> Callable[..., int | None]:
+    """The function of a task, behind what all tasks do first.
+
+    It refuses a file for `--json` that cannot be written, and replaces `@FILE` and `-` in `hosts` by hosts.
+
+    Args:
+        function: the task's function.
+        newcomers: as for `command`.
+    """
 
     def call(common: Common, **given: Any) -> int | None:
         if common.json not in ("", "-"):
             atomic_file.require_writable(Path(common.json), "--json")
+        if HOSTS_ELSEWHERE.search(given.get("hosts") or ""):
+            from slurmfab.tasks import host_files
+
+            given["hosts"] = host_files.resolved(common, given["hosts"], newcomers=newcomers)
         return function(common, **given)
 
     return call

@@ -97,6 +97,7 @@ def plan(common: Common, *, hosts: str = "", save: str = "", move_ids: bool = Fa
 
 
 @command(
+    newcomers=True,
     positional=["hosts"],
     iterable=["partition", "allow"],
     help={

@@ -162,3 +162,23 @@ def test_a_number_that_was_given_is_read_and_one_that_was_not_is_none(text: str,
 def test_what_is_no_number_is_refused_with_its_flag(text: str) -> None:
     with pytest.raises(InputError, match="--port"):
         number(text, "--port")
+
+
+def test_hosts_when_they_name_a_file_then_the_task_gets_its_hosts(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("[gpu]\nn[1:2] ansible_user=admin\n")
+    got: list[str] = []
+
+    def task(_common: Common, hosts: str = "") -> int | None:
+        """A task."""
+        got.append(hosts)
+        return 0
+
+    command(newcomers=True, help={"hosts": "hosts"})(task)(
+        Context(), cluster=str(tmp_path / "no.yaml"), hosts=f"head,@{tmp_path}/hosts:gpu"
+    )
+    assert got == ["head,admin@n1,admin@n2"]
+
+
+def test_hosts_when_list_and_password_would_come_from_standard_input_then_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Exit, match="both read standard input"):
+        TASKS["drain"](Context(), hosts="-", cluster=str(tmp_path / "no.yaml"), ask_sudo_password=True)
