@@ -47,6 +47,7 @@ KINDS = {
     "slurm-files": "slurm.files:SlurmFiles",
     "slurm-nodes": "nodes.registered:SlurmNodes",
     "slurm-state": "slurm.state:SlurmState",
+    "slurm-state-access": "slurm.state_access:StateAccess",
     "slurmctld-pause": "slurm.slurmctld_pause:SlurmctldPause",
     "slurmdbd-conf": "database.slurmdbd_conf:SlurmdbdConf",
     "ssh-key": "identities.ssh_key:SshKey",

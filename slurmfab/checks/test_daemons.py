@@ -11,6 +11,7 @@ from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.munge import has_same_key, status_of_credential
 from slurmfab.checks.slurm import ping
+from slurmfab.checks.slurmctld_state import unread_state, unusable_state
 from slurmfab.checks.wanted import deploy, port, units_of
 from slurmfab.impact.drift_kinds import KEY_NOT_LOADED, OLDER_FILE
 from slurmfab.inventory.cluster import Cluster
@@ -69,6 +70,26 @@ def test_directories_are_theirs(host: CheckedHost, cluster: Cluster) -> None:
     assert not wrong, (
         f"{'; '.join(wrong)}. Repair: see who made that and why, it may be an attack; remove a link with rm, "
         f"move the directory back; then {deploy(host.name)}"
+    )
+
+
+def test_slurmctld_can_use_its_state(controller: CheckedHost, cluster: Cluster) -> None:
+    """slurmctld can read and write its state"""
+    assert_can_use_state(controller, cluster)
+
+
+def test_backup_can_use_the_state(backup: CheckedHost, cluster: Cluster) -> None:
+    """the backup controller can read and write slurmctld's state"""
+    assert_can_use_state(backup, cluster)
+
+
+def test_slurmctld_has_read_its_state(controller: CheckedHost) -> None:
+    """slurmctld has read its jobs when it started"""
+    need_running(controller, "slurmctld")
+    line = unread_state(controller)
+    assert not line, (
+        f"slurmctld started without the jobs that it knew before: {line}. Repair: submit these jobs again, or restore "
+        f"them with `{FAB} restore BACKUP`; this is reported until the next restart of slurmctld"
     )
 
 
@@ -136,6 +157,15 @@ def test_backup_has_its_files(backup: CheckedHost) -> None:
 def test_slurmd_has_its_files(node: CheckedHost) -> None:
     """slurmd has loaded the files on disk"""
     assert_is_current(node, "slurmd", "slurmd was started before the last change of")
+
+
+def assert_can_use_state(host: CheckedHost, cluster: Cluster) -> None:
+    """Fail with the files of slurmctld's state that the slurm user of a controller cannot use."""
+    found = unusable_state(host, cluster.state_directory)
+    assert not found, (
+        f"the slurm user cannot read and write {'; '.join(found)}: slurmctld would lose all jobs at its next start. "
+        f"Repair: {deploy(host.name)}"
+    )
 
 
 def need_running(host: CheckedHost, unit: str) -> None:

@@ -57,6 +57,7 @@ PHASES = (
     Phase("accounts", accounts.resources),
     Phase("former people", people.forgotten),
     Phase("scripts", scripts.resources),
+    Phase("state", slurm_conf.state),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True),
     Phase("local files", configless.given_up),

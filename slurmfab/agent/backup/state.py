@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Set
 
 from slurmfab.agent.backup.pieces import Sink, compressed
 from slurmfab.agent.client import commands
+from slurmfab.agent.core.account import acting_as
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.agent.core.safe_paths import MAX_LINKS, Folder, UnsafePath, open_folder, open_parent
 
@@ -28,9 +29,6 @@ IGNORED = re.compile(r"(\.|heartbeat$|.*\.new$)")
 
 WRITTEN_SECONDS = 30.0
 """Time that slurmctld gets to write its newest job: usually 5 s (save_state thread), more on slow disks."""
-
-NO_GROUP = 65534
-"""The group to work with in a directory of another user whose group is root."""
 
 ENDED_STATES = (
     "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
@@ -206,16 +204,8 @@ def as_owner(directory: str) -> Iterator[None]:
             raise UnsafePath("%s belongs to root, and %s can replace it; see what it is" % (directory, intruder))
         yield
         return
-    groups = os.getgroups()
-    os.setgroups([])
-    os.setegid(group or NO_GROUP)
-    os.seteuid(owner)
-    try:
+    with acting_as(owner, group):
         yield
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-        os.setgroups(groups)
 
 
 def files_below(directory: str) -> List[str]:

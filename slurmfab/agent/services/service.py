@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import ClassVar, Dict, List, Optional, Sequence, Tuple
 
 from slurmfab.agent.core.reading import read_text
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.core.safe_paths import read_end
-from slurmfab.agent.services import systemctl
+from slurmfab.agent.services import slurmctld_state, systemctl
 
 PROPERTIES = (
     "LoadState", "ActiveState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result"
@@ -154,7 +155,13 @@ class Service(Resource):
                 context.must(["systemctl", "try-restart", unit], seconds=180)
 
     def reloaded(self, context: Context) -> bool:
-        """Run the reload program, if there is one; returns whether a new main process took over."""
+        """Run the reload program, if there is one; returns whether a new main process took over.
+
+        Raises:
+            ResourceFailed: slurmctld's new process could not read its state.
+        """
+        if self.reload and self.unit == slurmctld_state.UNIT:
+            slurmctld_state.require_usable(context)
         if not self.reload or context.run(self.reload).returncode != 0:
             return False
         deadline = time.monotonic() + RELOAD_SECONDS
@@ -173,8 +180,11 @@ class Service(Resource):
             verb: `start` or `restart`.
 
         Raises:
-            ResourceFailed: the daemon does not run; with the end of the unit's journal and errors from its log.
+            ResourceFailed: the daemon does not run; with the end of the unit's journal and errors from its log. Or it
+                is slurmctld, which could not read its state, and was not started.
         """
+        if self.unit == slurmctld_state.UNIT:
+            slurmctld_state.require_usable(context)
         log = context.path("/var/log/slurm/%s.log" % self.unit)
         size = os.path.getsize(log) if os.path.exists(log) else 0
         # Without this systemd refuses the sixth start within ten seconds (systemd.unit(5), StartLimitBurst).
@@ -188,6 +198,7 @@ class Service(Resource):
                 active_since = active_since or time.monotonic()
                 # The time is checked first, because `answers` may take longer than a faulty daemon lives.
                 if time.monotonic() - active_since >= STAY_SECONDS or self.is_at_work(context):
+                    self.require_its_state(log, size)
                     return
             elif shown.get("ActiveState") in ("failed", "inactive"):
                 break
@@ -207,6 +218,24 @@ class Service(Resource):
         except ResourceFailed:
             return False
 
+    def require_its_state(self, log: str, size: int) -> None:
+        """Make sure that slurmctld, if this is its unit, has not started without its jobs.
+
+        Args:
+            log: path of the daemon's log.
+            size: the log's size in bytes before the start.
+
+        Raises:
+            ResourceFailed: it has; with the line of its log.
+        """
+        line = ""
+        if self.unit == slurmctld_state.UNIT:
+            with suppress(ResourceFailed, OSError):
+                line = slurmctld_state.unread_state(written_since(log, size))
+        if line:
+            text = "slurmctld runs without the jobs that it knew before, because it could not read its state: %s"
+            raise ResourceFailed(text % line)
+
     def last_messages(self, context: Context, log: str, size: int) -> List[str]:
         """The last lines of the unit's journal, and the new errors in the daemon's own log.
 
@@ -218,13 +247,26 @@ class Service(Resource):
         journal = context.run(["journalctl", "-u", self.unit, "-n", "5", "-o", "cat", "--no-pager"])
         lines = journal.stdout.decode(errors="replace").strip().splitlines()
         try:
-            now = os.path.getsize(log)
-            new = read_end(log, min(now - size if size <= now else now, LOG_BYTES))
-            lines += error_lines((new or b"").decode(errors="replace"))[-3:]
+            lines += error_lines(written_since(log, size))[-3:]
         except (ResourceFailed, OSError) as error:
             if os.path.lexists(log):
                 lines.append("%s cannot be read: %s" % (log, error))
         return list(dict.fromkeys(lines)) or ["it left no message; see: systemctl status %s" % self.unit]
+
+
+def written_since(log: str, size: int) -> str:
+    """The end of a log that was written since it had a size.
+
+    Args:
+        log: path.
+        size: in bytes; a log that is smaller now was replaced meanwhile.
+
+    Raises:
+        ResourceFailed, OSError: the log cannot be read.
+    """
+    now = os.path.getsize(log)
+    new = read_end(log, min(now - size if size <= now else now, LOG_BYTES))
+    return (new or b"").decode(errors="replace")
 
 
 def error_lines(log: str) -> List[str]:

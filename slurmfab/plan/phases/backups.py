@@ -31,8 +31,8 @@ MODULES = tuple(
     f"agent.{name}"
     for name in (
         "backup.archive", "backup.database", "backup.pieces", "backup.state", "backup.timed_backup", "client.commands",
-        "core.differences", "core.failure_reasons", "core.language", "core.reading", "core.record", "core.replace",
-        "core.resource", "core.safe_paths", "database.slurmdbd_settings",
+        "core.account", "core.differences", "core.failure_reasons", "core.language", "core.reading", "core.record",
+        "core.replace", "core.resource", "core.safe_paths", "database.slurmdbd_settings",
     )
 )  # fmt: skip
 """The modules of slurmfab that the backup program needs."""

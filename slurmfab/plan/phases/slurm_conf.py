@@ -8,6 +8,7 @@ from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.slurm.files import SlurmFiles
 from slurmfab.agent.slurm.state import SlurmState
+from slurmfab.agent.slurm.state_access import StateAccess
 from slurmfab.paths import SLURM_DIRECTORY, SLURM_SPOOL
 from slurmfab.plan.database_order import joins_accounting
 from slurmfab.plan.directories import log_directory, private_directory, state_directory
@@ -27,10 +28,20 @@ NAME_MARK = "clustername"
 """The file in the state directory in which slurmctld stores the cluster's name and ID."""
 
 
+def state(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The state directory, and everything in the one in use as slurmctld needs it, before slurmctld is stopped.
+
+    It holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory.
+    """
+    if host not in plan_input.cluster.controllers:
+        return ()
+    path = plan_input.cluster.state_directory
+    return (state_directory(path), StateAccess(plan_input.state_before or path))
+
+
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The directories of the host's daemons, and Slurm's files, which the installed Slurm has to accept first.
 
-    The state directory holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory.
     If StateSaveLocation changes, the primary controller copies the state. If the cluster's name or ID changes, the
     stored one is removed, because slurmctld would refuse to start (slurm.conf(5)). The job submit script comes before
     the slurm.conf that names it, because slurmctld does not start without it. An unused gres.conf is removed, and so is
@@ -43,7 +54,6 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     private = plan_input.cluster.private_tmp
     return (
         log_directory(),
-        *((state_directory(state),) if "controller" in roles else ()),
         *((Directory(SLURM_SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
         *((private_directory(private.base),) if private and "compute" in roles else ()),
         *((SlurmState(state, plan_input.state_before),) if is_primary and plan_input.moves_state else ()),
