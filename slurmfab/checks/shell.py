@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slurmfab.checks.exchange import Exchange
-from slurmfab.errors import BecomeRefused, HostError, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
+from slurmfab.errors import (
+    BecomeRefused,
+    HostError,
+    LoginRefused,
+    SudoPasswordNeeded,
+    SudoPasswordWrong,
+    Unreachable,
+)
+from slurmfab.ssh.login_shells import announcement, in_sh, quoted
 from slurmfab.ssh.sudo_password import ONE_TRY
 
 if TYPE_CHECKING:
@@ -36,8 +43,12 @@ LANGUAGE = "env LC_ALL=C LANGUAGE="
 ENVIRONMENT = f"{LANGUAGE} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Prefix of every command that also has a PATH with root's programs, which other users get without sbin."""
 
-PROMPT = b"[slurmfab check: sudo password]"
-READY = b"[slurmfab check: ready]"
+PROMPT = b"[slurmfab check: %sudo password]"
+"""sudo's question. Its option has `%%` for `%` (sudo(8), -p): a shell with `set -x` that prints the command does not
+print the question."""
+
+READY = b"slurmfab check begins\n"
+"""The mark before a command's own output, in both streams; what the login shell's start files print comes before it."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +151,13 @@ class SshShell:
             channel.exec_command(self._wrapped(command))
             if self.become:
                 self._become(exchange)
+            lines = OwnLines(heard)
             try:
-                exchange.read_lines(heard)
+                exchange.read_lines(lines.hear)
             except KeyboardInterrupt:
                 channel.shutdown_write()
                 exchange.deadline = time.monotonic() + LAST_WORDS_SECONDS
-                exchange.read_lines(heard)
+                exchange.read_lines(lines.hear)
                 raise
             return exchange.exit_code()
         finally:
@@ -174,7 +186,7 @@ class SshShell:
                 self._become(exchange)
             channel.sendall(stdin.encode())
             exchange.read_to_the_end()
-            return CommandResult(exchange.exit_code(), exchange.output, exchange.error)
+            return self._result(exchange)
         finally:
             channel.close()
 
@@ -190,14 +202,31 @@ class SshShell:
                     raise
             time.sleep(PAUSE)
 
+    def _result(self, exchange: Exchange) -> CommandResult:
+        """The result of a command that has ended, without what was printed before it.
+
+        Raises:
+            LoginRefused: the login shell ended without running the command.
+        """
+        code = exchange.exit_code()
+        before, mark, output = exchange.output.partition(READY)
+        if not mark:
+            words = last_line(exchange.error) or last_line(before) or f"exit code {code}"
+            raise LoginRefused(
+                self.host,
+                f"its login shell ends without running a command: {words}. See the login user's shell (getent passwd) "
+                "and its start files, such as .bashrc.",
+            )
+        # With sudo, the error output has no mark any more.
+        return CommandResult(code, output, exchange.error.rpartition(READY)[2])
+
     def _wrapped(self, command: str) -> str:
         """The command line for sshd; it contains no secret, because the host's process list shows it."""
+        announced = in_sh(f"{announcement(READY.decode().strip())}; {command}")
         if not self.become:
-            return f"exec {ENVIRONMENT} sh -c {shlex.quote(command)}"
-        announced = f"printf %s {shlex.quote(READY.decode())} >&2; {command}"
-        return (
-            f"exec {LANGUAGE} sudo -S -p {shlex.quote(PROMPT.decode())} -- {ENVIRONMENT} sh -c {shlex.quote(announced)}"
-        )
+            return f"exec {ENVIRONMENT} {announced}"
+        prompt = quoted(PROMPT.decode().replace("%", "%%"))
+        return f"exec {LANGUAGE} sudo -S -p {prompt} -- {ENVIRONMENT} {announced}"
 
     def _become(self, exchange: Exchange) -> None:
         """Wait until the command runs as root; the password is sent only after sudo's prompt, never to the command.
@@ -218,12 +247,35 @@ class SshShell:
                 exchange.channel.sendall(self.password.encode() + b"\n")
                 answered = True
             elif not exchange.receive_error():
-                lines = exchange.error.decode(errors="replace").strip().splitlines()
-                if answered and any(ONE_TRY in line for line in lines):
+                if answered and ONE_TRY.encode() in exchange.error:
                     raise SudoPasswordWrong(self.host, "sudo does not accept the password.")
-                raise BecomeRefused(self.host, f"sudo refuses: {lines[-1] if lines else 'without a word'}.")
+                raise BecomeRefused(self.host, f"sudo refuses: {last_line(exchange.error) or 'without a word'}.")
         self.used_password |= answered
         exchange.error = exchange.error.partition(READY)[2]
+
+
+class OwnLines:
+    """Passes on the lines of a command's output, without those before its mark.
+
+    Args:
+        heard: called with each line.
+    """
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        self.heard = heard
+        self.has_begun = False
+
+    def hear(self, line: str) -> None:
+        """Take the next line of the output."""
+        if self.has_begun:
+            self.heard(line)
+        self.has_begun |= line.endswith(READY.decode().strip())
+
+
+def last_line(output: bytes) -> str:
+    """The last line of an output that is not empty, without a full stop."""
+    lines = output.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip().rstrip(".") if lines else ""
 
 
 def with_input(command: str, stdin: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -32,9 +33,8 @@ def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> N
 
 def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:
     """the node's hardware matches the lock"""
-    wanted = hardware_in(lock, node.name)
-    shown = dict(re.findall(r"(\w+)=(\d+)", node.ask("slurmd -C").splitlines()[0]))
-    now = Hardware(**{key: int(shown.get(key, 0)) for key in vars(wanted)})
+    hardware_in(lock, node.name)
+    now = hardware_of(node.ask("slurmd -C"))
     promised = int(slurm.node_as_found(node.name).get("RealMemory", "0"))
     has_less = now.RealMemory < promised
     found = differences(lock.hosts[node.name], now, None, cluster.memory_margin)
@@ -71,6 +71,19 @@ def test_slurm_counts_the_gpus(gpu_node: CheckedHost, slurm: Slurm, cluster: Clu
     wanted = gpus_of(cluster, lock, gpu_node.name)
     counted = gpu_count(slurm.node_as_found(gpu_node.name).get("Gres", ""))
     assert counted == wanted, f"Slurm has {counted} GPUs for the node instead of {wanted}. Repair: {FAB} deploy"
+
+
+def hardware_of(shown: str) -> Hardware:
+    """A node's hardware in the output of `slurmd -C`; an output without it fails the check and is no other hardware."""
+    line = next((line for line in shown.splitlines() if line.startswith("NodeName=")), "")
+    counts = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", line)}
+    names = [field.name for field in dataclasses.fields(Hardware)]
+    found = {key: counts.get(key, 0) for key in names}
+    assert all(found.values()), (
+        f"`slurmd -C` does not say what the node has: “{' | '.join(shown.splitlines()[:2])}”. "
+        "Repair: run it there, and see what is in its way"
+    )
+    return Hardware(**found)
 
 
 def hardware_in(lock: Lock, node: str) -> Hardware:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import shlex
 import threading
 import time
 from collections import deque
@@ -26,12 +25,15 @@ from slurmfab.errors import (
 )
 from slurmfab.ssh import modules, payload
 from slurmfab.ssh.answer_bounds import AnswerBounds, parse, text_of
+from slurmfab.ssh.login_shells import quoted
 from slurmfab.ssh.sudo_password import ONE_TRY
 
 GREETING = f"{payload.GREETING}\n".encode()
 """The first line of the boot code; output of a shell's start files before it is ignored."""
 
-SUDO_PROMPT = "slurmfab asks sudo for a password: "
+SUDO_PROMPT = "slurmfab asks sudo for a %password: "
+"""sudo's question. Its option has `%%` for `%` (sudo(8), -p): a shell with `set -x` in a start file, which prints the
+command, does not print the question, and gets no password."""
 NOT_FOUND = ("not found", "No such file")
 """Parts of the messages of sudo and of shells about a program that is not installed."""
 
@@ -111,10 +113,10 @@ class Stream(Protocol):
 
 def command(*, become: bool) -> str:
     """The command that starts the agent; it is constant, so that no secret is in the process list."""
-    python = f"python3 {' '.join(payload.FLAGS)} -c {shlex.quote(payload.BOOT)}"
+    python = f"python3 {' '.join(payload.FLAGS)} -c {quoted(payload.BOOT)}"
     # In another language, PAM's prompt would take the place of ours (sudo(8), -p).
     sudo = f"env {' '.join(f'{name}={value}' for name, value in ENGLISH.items())} sudo"
-    return f"exec {sudo} -S -p {shlex.quote(SUDO_PROMPT)} -- {python}" if become else f"exec {python}"
+    return f"exec {sudo} -S -p {quoted(SUDO_PROMPT.replace('%', '%%'))} -- {python}" if become else f"exec {python}"
 
 
 class Session:
@@ -137,6 +139,7 @@ class Session:
         self.known: frozenset[str] = frozenset()
         self.used_password = False
         self.become = False
+        self.has_greeted = False
 
     def start(self, *, become: bool, password: str = "", request: Mapping[str, Any] | None = None) -> None:
         """Send the agent's code to the host.
@@ -173,6 +176,7 @@ class Session:
             if not self.receive():
                 raise self.refusal()
         _, _, self.buffer = self.buffer.partition(GREETING)
+        self.has_greeted = True
         if become:
             self.send_code()
 
@@ -268,12 +272,22 @@ class Session:
         try:
             data = self.stream.recv(65536)
         except TimeoutError as error:
-            raise self.lost(f"no data for {SILENCE_SECONDS} s") from error
+            raise self.silent() from error
         except OSError as error:
             raise self.lost(str(error)) from error
         self.buffer += data
         self.bounds.receive(len(data))
         return bool(data)
+
+    def silent(self) -> HostError:
+        """The error for a host that sends nothing any more, or whose login shell never ran the agent."""
+        if self.has_greeted:
+            return self.lost(f"no data for {SILENCE_SECONDS} s")
+        return ConnectionLost(
+            self.host,
+            f"SSH login works, but its shell runs no command: no data for {SILENCE_SECONDS} s. Is the host "
+            "overloaded, or does a start file of the login user, such as .bashrc, wait for something?",
+        )
 
     def lost(self, why: str) -> ConnectionLost:
         """The error for a lost connection, with the last lines of output."""
@@ -287,7 +301,8 @@ class Session:
     def refusal(self) -> HostError:
         """The error for a command that ended before the agent's greeting."""
         lines = self.buffer.decode(errors="replace").strip().splitlines()
-        last = lines[-1].rstrip(".") if lines else "no message"
+        silence = "the login shell ended without running it; see its start files, such as .bashrc"
+        last = lines[-1].rstrip(".") if lines else silence
         output = "\n".join(lines)
         is_absent = self.stream.exit_code() == NOT_FOUND_CODE
         names_absent = any(hint in output for hint in NOT_FOUND)

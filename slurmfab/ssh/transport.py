@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
 from slurmfab.ssh.heartbeat import Heartbeat
 from slurmfab.ssh.hidden_input import hidden_input
+from slurmfab.ssh.login_shells import in_sh
 from slurmfab.ssh.session import SILENCE_SECONDS, Line, Session, command
 from slurmfab.ssh.sudo_password import SudoPassword
 
@@ -288,7 +288,7 @@ class SshTransport:
     def install_python(self, host: str) -> None:
         """Install python3 with apt-get; sudo reads the password from standard input if it asks."""
         sudo = "sudo -S -p '' " if self.routes[host].become else ""
-        channel = self.execute(host, f"{sudo}sh -c {shlex.quote(INSTALL_PYTHON)}")
+        channel = self.execute(host, f"{sudo}{in_sh(INSTALL_PYTHON)}")
         deadline = time.monotonic() + PYTHON_SECONDS
         received = b""
         try:

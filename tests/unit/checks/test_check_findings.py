@@ -197,6 +197,17 @@ def test_files_on_the_controller_are_compared_with_the_cluster_file(bench: Bench
         test_configuration.test_files_are_as_the_cluster_file_says(bench.hosts["ctl"], cluster, Lock())
 
 
+@pytest.mark.parametrize("shown", ["", "slurmd: error: no such file\n", "welcome\nNodeName=n1 CPUs=0 Boards=1\n"])
+def test_hardware_that_slurmd_does_not_tell_is_no_other_hardware_and_not_to_be_accepted(
+    bench: Bench, shown: str
+) -> None:
+    bench.shells["n1"].rules["slurmd -C"] = shown
+    with pytest.raises(AssertionError, match="`slurmd -C` does not say what the node has") as caught:
+        test_nodes.test_hardware_is_the_locks(bench.hosts["n1"], bench.known.lock, bench.known.cluster, bench.slurm)
+    assert "accept" not in str(caught.value)
+    assert kind_of(caught.value) == ""
+
+
 def test_hardware_that_is_gone_is_told_in_the_words_of_slurmd(bench: Bench) -> None:
     bench.shells["n1"].rules["slurmd -C"] = (
         "NodeName=n1 CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=4000\n"

@@ -12,8 +12,8 @@ import pytest
 
 from slurmfab.checks.results import Verdict
 from slurmfab.checks.runner import CHECKS, ORDER, verify
-from slurmfab.checks.shell import CommandResult
-from slurmfab.errors import InputError, Unreachable
+from slurmfab.checks.shell import CommandResult, NoAnswer
+from slurmfab.errors import InputError, LoginRefused, Unreachable
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 
@@ -88,6 +88,20 @@ def test_run_when_the_connection_breaks_midway_fails_once_and_goes_on_elsewhere(
     causes = [(result.host, result.cause) for result in verdict.having("failed")]
     assert causes == [("n1", "the connection was lost.")]
     assert outcomes(verdict, "files_are_the_controllers") == {"n1": "not run", "n2": "passed"}
+
+
+@pytest.mark.parametrize("trouble", [NoAnswer("n1", "gave no answer"), LoginRefused("n1", "its login shell ends")])
+def test_run_when_a_login_runs_no_command_tells_it_once_and_asks_the_host_nothing_more(
+    look: Look, shells: dict, trouble: Exception
+) -> None:
+    def fails(_: str) -> str:
+        raise trouble
+
+    shells["n1"].rules = {".": fails}
+    verdict = look("reachable", "daemons", "configuration")
+    assert [(result.host, result.check) for result in verdict.having("failed")] == [("n1", "host_is_reachable")]
+    assert len(shells["n1"].commands) == 1
+    assert verdict.exit_code == 3
 
 
 def test_run_when_jobs_ran_cancels_what_is_left_of_them_by_name(look: Look, shells: dict) -> None:

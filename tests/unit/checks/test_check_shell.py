@@ -12,7 +12,7 @@ import paramiko
 import pytest
 
 from slurmfab.checks.shell import PROMPT, READY, CommandResult, NoAnswer, SshShell, with_input
-from slurmfab.errors import BecomeRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
+from slurmfab.errors import BecomeRefused, LoginRefused, SudoPasswordNeeded, SudoPasswordWrong, Unreachable
 
 Reaction = Callable[["Channel"], None]
 
@@ -71,7 +71,7 @@ def shell_over(channel: Channel, *, become: bool = False, password: str = "") ->
 
 def test_command_when_it_fills_both_streams_is_read_to_the_end() -> None:
     def program(channel: Channel) -> None:
-        channel.says(b"o" * 200_000, b"e" * 200_000)
+        channel.says(READY + b"o" * 200_000, READY + b"e" * 200_000)
         channel.ends(3)
 
     assert shell_over(Channel(program)).run("x", "in") == CommandResult(3, b"o" * 200_000, b"e" * 200_000)
@@ -90,6 +90,31 @@ def test_command_when_the_connection_breaks_is_an_unreachable_host() -> None:
         shell_over(Channel(breaks)).run("true")
 
 
+def test_output_of_start_files_before_a_command_is_no_output_of_it() -> None:
+    def program(channel: Channel) -> None:
+        channel.says(b"Welcome!\nno line end" + READY + b"Linux\n", b"stty: not a tty\n" + READY + b"warning\n")
+        channel.ends(0)
+
+    assert shell_over(Channel(program)).run("uname") == CommandResult(0, b"Linux\n", b"warning\n")
+
+
+def test_login_shell_that_ends_without_running_the_command_is_a_refused_login_in_its_own_words() -> None:
+    def program(channel: Channel) -> None:
+        channel.says(b"This account is currently not available.\n")
+        channel.ends(1)
+
+    with pytest.raises(LoginRefused, match=r"its login shell ends .*: This account is currently not available"):
+        shell_over(Channel(program)).run("uname")
+
+
+def test_login_shell_that_prints_its_commands_prints_neither_the_mark_nor_the_question_for_a_password() -> None:
+    channel = Channel(lambda channel: channel.ends(1))
+    with pytest.raises(BecomeRefused):
+        shell_over(channel, become=True, password="secret").run("true")
+    assert PROMPT.decode() not in channel.command
+    assert READY.decode().strip() not in channel.command
+
+
 def asks_for_password(channel: Channel) -> None:
     channel.says(error=PROMPT)
 
@@ -98,7 +123,7 @@ def takes_password(channel: Channel) -> None:
     if channel.sent == b"secret\n":
         channel.says(error=b"\nlecture\n" + READY)
     elif channel.sent == b"secret\ninput":
-        channel.says(b"done")
+        channel.says(READY + b"done")
         channel.ends(0)
 
 
@@ -113,6 +138,7 @@ def test_sudo_when_it_does_not_ask_is_sent_no_password() -> None:
         channel.says(error=READY)
 
     def takes_input(channel: Channel) -> None:
+        channel.says(READY)
         channel.ends(0)
 
     channel = Channel(lets_in, takes_input)
@@ -143,6 +169,7 @@ def test_sudo_when_it_refuses_is_told_in_its_own_words() -> None:
 
 def test_session_when_sshd_counts_too_many_is_opened_a_little_later() -> None:
     def ends_well(channel: Channel) -> None:
+        channel.says(READY)
         channel.ends(0)
 
     answers: list[Exception | Channel] = [paramiko.ChannelException(2, "Connect failed"), Channel(ends_well)]

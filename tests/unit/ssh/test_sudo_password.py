@@ -157,7 +157,7 @@ At its end it reads a line, as the shell does that has the terminal afterwards.
 
 FAKE_SUDO = """\
 #!/bin/sh
-prompt=$3
+prompt=$(printf "$3")
 shift 4
 while :; do
     printf %s "$prompt"

@@ -1,0 +1,55 @@
+"""Command lines that every login shell reads alike: sh, bash, zsh, csh, tcsh and fish.
+
+sshd passes a command line to the login shell of the user, which is fish or tcsh for some. What such a shell's start
+files print comes before the command's own output, so each command announces itself by a mark.
+"""
+
+from __future__ import annotations
+
+import re
+
+PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+"""Texts without a character that is special in a shell."""
+
+SPECIAL = {"'": '''"'"''', "\\": r"\\", "!": r"\!"}
+"""How a character is written that one of the shells interprets between single quotes: fish reads a backslash there,
+and csh replaces `!` by an earlier command."""
+
+
+DECODE = 'eval "$(printf %b "$0")"'
+"""Runs the text that follows, in which escapes stand for line breaks."""
+
+
+def quoted(text: str) -> str:
+    r"""A text as one word for any login shell; it has no line break, which csh does not take into a word.
+
+    >>> quoted("it's 5%!"), quoted("true")
+    ('\'it\'"\'"\'s 5%\'\\!\'\'', 'true')
+    """
+    if PLAIN.fullmatch(text):
+        return text
+    return "'" + "".join(f"'{SPECIAL[one]}'" if one in SPECIAL else one for one in text) + "'"
+
+
+def in_sh(script: str) -> str:
+    """The command line that runs a script by `sh -c`, whatever the login shell is.
+
+    Args:
+        script: for `sh -c`; may have line breaks.
+    """
+    if "\n" not in script:
+        return f"sh -c {quoted(script)}"
+    encoded = script.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"sh -c {quoted(DECODE)} {quoted(encoded)}"
+
+
+def announcement(mark: str) -> str:
+    """A command for sh that prints a mark as the end of a line, in both streams.
+
+    The mark does not stand in the command as a whole: a shell with `set -x` in a start file prints the command.
+
+    Args:
+        mark: letters and spaces.
+    """
+    half = len(mark) // 2
+    return f'm={quoted(mark[:half])}; echo "$m"{quoted(mark[half:])}; echo "$m"{quoted(mark[half:])} >&2'
