@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurmfab.agent.core import host_paths
 
-SLURM_DIRECTORY = "/etc/slurm"
+SLURM_DIRECTORY = host_paths.SLURM_DIRECTORY
 """Slurm's configuration files, the same on all hosts."""
 
 SLURM_LOGS = "/var/log/slurm"

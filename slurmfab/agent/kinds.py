@@ -16,6 +16,7 @@ KINDS = {
     "block": "files.block:Block",
     "carried-files": "slurm.carried_files:CarriedFiles",
     "directory": "files.directory:Directory",
+    "earlier-files": "undo.earlier_files:EarlierFiles",
     "fetched-files": "slurm.fetched_files:FetchedFiles",
     "file": "files.file:File",
     "group": "identities.group:Group",

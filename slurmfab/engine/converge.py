@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from slurmfab.agent.core.resource import Outcome
-from slurmfab.engine import drift, id_migration, notices, shared_state
+from slurmfab.engine import drift, earlier_files, id_migration, notices, shared_state
 from slurmfab.engine.job_safety import JobSafety
 from slurmfab.engine.planning import assess_hosts, exclude_without_packages
 from slurmfab.engine.report import Report, Step
 from slurmfab.engine.requests import apply_step, gather, hosts_to_ask, request_apply, require_claim, take_claim
 from slurmfab.engine.run import Run
-from slurmfab.errors import HostFailed, SlurmfabError
+from slurmfab.errors import DeployFailed, HostFailed, SlurmfabError
 from slurmfab.plan.database_order import require_slurmdbd
 from slurmfab.plan.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.plan.plan_input import PlanInput
@@ -216,6 +216,7 @@ def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tu
     """
     require_claim(run)
     chosen = run.hosts if hosts is None else hosts
+    at_first = plan_input
     for phase in phases:
         remaining = {host: fact for host, fact in plan_input.facts.items() if host not in run.failed_hosts}
         if len(remaining) < len(plan_input.facts):
@@ -225,8 +226,12 @@ def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tu
         resources = run.packages.deliver(run, plan_input, wanted)
         affected = [host for host in resources if resources[host]]
         first = [run.controller] if phase.controller_first and run.controller in affected else []
-        for group in (first, [host for host in affected if host not in first]):
-            converge_phase(run, phase, {host: resources[host] for host in group})
+        try:
+            for group in (first, [host for host in affected if host not in first]):
+                converge_phase(run, phase, {host: resources[host] for host in group})
+        except DeployFailed as error:
+            raise earlier_files.after_failure(run, at_first, phase.name, error) from None
+        earlier_files.after_phase(run, at_first, phase.name)
 
 
 def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ...]]) -> None:

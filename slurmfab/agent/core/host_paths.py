@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+SLURM_DIRECTORY = "/etc/slurm"
+"""Slurm's configuration files, the same on all hosts."""
+
 MUNGE_KEY = "/etc/munge/munge.key"
 
 PROGRAMS = "/usr/local/lib/slurmfab"

@@ -10,7 +10,7 @@ from typing import ClassVar, Dict, List, Optional, Sequence, Tuple
 from slurmfab.agent.core.reading import read_text
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.core.safe_paths import read_end
-from slurmfab.agent.services import slurmctld_state, systemctl
+from slurmfab.agent.services import slurmctld_state, start_guard, systemctl
 
 PROPERTIES = (
     "LoadState", "ActiveState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result"
@@ -133,6 +133,7 @@ class Service(Resource):
         """
         shown = show(context, self.unit)
         if not self.running:
+            start_guard.disarm(context, self.unit)
             context.must(["systemctl", "disable", "--now", "--quiet", self.unit], seconds=180)
             return
         if shown.get("LoadState") == "not-found":
@@ -183,6 +184,7 @@ class Service(Resource):
             ResourceFailed: the daemon does not run; with the end of the unit's journal and errors from its log. Or it
                 is slurmctld, which could not read its state, and was not started.
         """
+        start_guard.disarm(context, self.unit)
         if self.unit == slurmctld_state.UNIT:
             slurmctld_state.require_usable(context)
         log = context.path("/var/log/slurm/%s.log" % self.unit)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import ClassVar, Dict, List, Tuple
+from contextlib import contextmanager
+from typing import ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.core import replace
@@ -80,6 +81,37 @@ class SlurmFiles(Resource):
         Raises:
             ResourceFailed: Slurm refuses the files; nothing was replaced.
         """
+        directory = context.path(self.directory)
+        changing = sorted(
+            (name for name, _ in self.files if name in differing), key=lambda name: (name == SLURM_CONF, name)
+        )
+        with self.staged(context) as stage:
+            if changing:
+                self.parse_with_slurm(context, stage)
+            for name in changing:
+                move(stage, directory, name)
+        for name, _ in self.files:
+            if name + " access" in differing and name not in changing:
+                replace.change_access(os.path.join(directory, name), 0, 0, 0o644)
+
+    def rehearse(self, context: Context) -> None:
+        """Stage the files and let Slurm parse them, as `converge` does, but replace nothing.
+
+        Raises:
+            ResourceFailed: Slurm refuses the files.
+            OSError: they cannot be written.
+        """
+        with self.staged(context) as stage:
+            self.parse_with_slurm(context, stage)
+
+    @contextmanager
+    def staged(self, context: Context) -> Iterator[str]:
+        """The path of a new directory beside the files in use, with all files; it is removed at the end.
+
+        Raises:
+            ResourceFailed: there is no directory of Slurm's files.
+            OSError: the files cannot be written.
+        """
         import shutil  # slow to import both, and most runs change nothing
         import tempfile
 
@@ -90,9 +122,6 @@ class SlurmFiles(Resource):
                     folder.remove(name)
         except FileNotFoundError:
             raise ResourceFailed("the directory %s is missing; is Slurm installed?" % self.directory) from None
-        changing = sorted(
-            (name for name, _ in self.files if name in differing), key=lambda name: (name == SLURM_CONF, name)
-        )
         stage = tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=directory)
         try:
             for name, content in self.files:
@@ -101,15 +130,9 @@ class SlurmFiles(Resource):
                 unchanged = replace.read(os.path.join(directory, name))
                 if unchanged is not None:
                     replace.put(os.path.join(stage, name), unchanged, 0, 0, 0o644)
-            if changing:
-                self.parse_with_slurm(context, stage)
-            for name in changing:
-                move(stage, directory, name)
+            yield stage
         finally:
             shutil.rmtree(stage)
-        for name, _ in self.files:
-            if name + " access" in differing and name not in changing:
-                replace.change_access(os.path.join(directory, name), 0, 0, 0o644)
 
     def parse_with_slurm(self, context: Context, stage: str) -> None:
         """Let the installed Slurm parse the staged files.

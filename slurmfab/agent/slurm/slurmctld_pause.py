@@ -1,39 +1,43 @@
-"""slurmctld stopped for a moment, with a systemd timer that starts it again if slurmfab does not."""
+"""slurmctld stopped for a while, with a guard that starts it again if the run does not."""
 
 from __future__ import annotations
 
 import time
 from typing import ClassVar, Tuple
 
-from slurmfab.agent.core.resource import Context, Resource, State
+from slurmfab.agent.core.host_paths import SLURM_DIRECTORY
+from slurmfab.agent.core.resource import Context, Resource, State, compare
+from slurmfab.agent.services import start_guard
 from slurmfab.agent.services.service import Service, is_active
+from slurmfab.agent.slurm.files import SlurmFiles
 
 UNIT = "slurmctld"
-
-TIMER = "slurmfab-slurmctld"
-"""Transient timer that starts slurmctld again; it disappears afterwards, and at a reboot."""
 
 STOP_SECONDS = 120.0
 """Time that slurmctld gets to write its state and end (systemd's TimeoutStopSec= is 90 s)."""
 
 
 class SlurmctldPause(Resource):
-    """slurmctld stopped for a moment, or running again.
+    """slurmctld stopped for a while, or running again; in both cases it starts at boot as before.
 
     While slurmctld is stopped, clients retry, as after any restart. If it ran while its munged has another key than the
     nodes, it would reject their messages; a node whose message about a job's end was rejected never sends it again.
 
     Args:
         paused: whether slurmctld is to be stopped.
-        limit: seconds after which systemd starts it again, even if slurmfab was killed.
         grace: seconds to wait after the stop, for job steps that are being launched.
+        files: Slurm's files that will be replaced meanwhile. The installed Slurm has to accept them, the disks have to
+            have room for them, and the present ones have to be in the undo store, before slurmctld is stopped.
+        node: NodeName of this host, as for `SlurmFiles`.
     """
 
     kind: ClassVar[str] = "slurmctld-pause"
+    UNSHOWN = ("files",)
     deadline: ClassVar[float] = 600.0
     paused: bool = True
-    limit: int = 20
     grace: float = 0.0
+    files: Tuple[Tuple[str, str], ...] = ()
+    node: str = ""
 
     def name(self) -> str:
         """The unit."""
@@ -44,31 +48,45 @@ class SlurmctldPause(Resource):
         return (UNIT,)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Stopped, with the timer set; or running, without a timer."""
-        return {"running": "no", "timer": "set"} if self.paused else {"running": "yes", "timer": None}
+        """Stopped; or running, without a guard."""
+        return {"running": "no"} if self.paused else {"running": "yes", "guard": None}
 
     def actual(self, context: Context) -> State:
-        """Whether slurmctld runs, and whether the timer is set."""
+        """Whether slurmctld runs, and whether it has a guard."""
+        running = UNIT not in context.stopped and is_active(context, UNIT)
         return {
-            "running": "yes" if is_active(context, UNIT) else "no",
-            "timer": "set" if is_active(context, TIMER + ".timer") else None,
+            "running": "yes" if running else "no",
+            "guard": "set" if start_guard.is_armed(context, UNIT) else None,
         }
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Set the timer, then stop slurmctld; or start slurmctld, then stop the timer.
+        """Set the guard, then stop slurmctld; or start slurmctld, then remove the guard.
 
         Raises:
-            ResourceFailed: systemd refuses the timer, and slurmctld was not stopped; or slurmctld does not start.
+            ResourceFailed: slurmctld was not stopped, because the files cannot replace the present ones or systemd
+                refuses the guard; or slurmctld does not start.
         """
         if self.paused:
-            context.run(["systemctl", "stop", TIMER + ".timer"])
-            context.must([
-                "systemd-run", "--quiet", "--collect", "--unit=" + TIMER, "--on-active=%d" % self.limit,
-                "--timer-property=AccuracySec=1s", "systemctl", "start", UNIT,
-            ])  # fmt: skip
+            self.rehearse(context)
+            start_guard.arm(context, UNIT)
             context.must(["systemctl", "stop", UNIT], seconds=STOP_SECONDS)
             time.sleep(self.grace)
             return
         if "running" in differing:
             Service(UNIT).start(context, "start")
-        context.run(["systemctl", "stop", TIMER + ".timer"])
+        start_guard.disarm(context, UNIT)
+
+    def rehearse(self, context: Context) -> None:
+        """Do all of the replacement that can be done while slurmctld runs.
+
+        Raises:
+            ResourceFailed: Slurm refuses the files, or the present ones cannot be kept.
+            OSError: there is no room for them.
+        """
+        if not self.files:
+            return
+        files = SlurmFiles(SLURM_DIRECTORY, self.files, self.node)
+        differing = frozenset(change.name for change in compare(files, context))
+        if differing:
+            context.keep(files, context, differing)
+            files.rehearse(context)

@@ -18,6 +18,7 @@ from slurmfab.agent.files.program import Program
 from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm.files import SlurmFiles
+from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.agent.slurm.state import SlurmState
 from slurmfab.agent.undo.restored_file import Restored
 from slurmfab.history.rollback.undo_state import SavedFile, UndoState
@@ -143,7 +144,7 @@ def stopping(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     """
     pauses = rollback.exchanges_key and daemons.runs_slurmctld(rollback, host)
     off = tuple(unit for unit in ("slurmctld", "slurmd") if rollback.stays_off(host, unit))
-    return tuple(Service(unit, running=False) for unit in (*(("slurmctld",) if pauses and not off else ()), *off))
+    return (SlurmctldPause(),) if pauses and not off else tuple(Service(unit, running=False) for unit in off)
 
 
 def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:

@@ -2,9 +2,9 @@
 
 The order depends on the change. From 24.11, `scontrol reconfigure` adds and removes nodes. Before that, the set of
 nodes may only change while slurmctld is stopped: stop it, replace the files, restart every slurmd, start it again
-(Slurm's FAQ on adding nodes). The same order applies to settings that a reconfigure does not change, such as ports. An
-interrupted run leaves slurmctld stopped, and the next run starts it. Running jobs continue in both cases; their steps
-do not depend on the daemons.
+(Slurm's FAQ on adding nodes). The same order applies to settings that a reconfigure does not change, such as ports. If
+the run is interrupted meanwhile, a guard on the host starts slurmctld with the files that are there. Running jobs
+continue in both cases; their steps do not depend on the daemons.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.nodes.new_node_drain import NewNodeDrain
 from slurmfab.agent.nodes.registered import SlurmNodes
 from slurmfab.agent.services.service import Service
+from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.hostlist import fold
 from slurmfab.impact.restart_requirements import Requirement, need
 from slurmfab.paths import SLURM_DIRECTORY
@@ -93,13 +94,16 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
 
 
 def stop(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """slurmctld stopped, if `must_stop`, or if the host is not a controller any more.
+    """slurmctld stopped with a guard, if `must_stop`; or for good, if the host is not a controller any more.
 
     All controllers stop; otherwise the backup would take over with the old files.
     """
-    is_controller = host in plan_input.cluster.controllers
-    stopping = must_stop(plan_input) if is_controller else runs_slurmctld(plan_input, host)
-    return (Service("slurmctld", running=False),) if stopping else ()
+    if host not in plan_input.cluster.controllers:
+        return (Service("slurmctld", running=False),) if runs_slurmctld(plan_input, host) else ()
+    if not must_stop(plan_input):
+        return ()
+    node = host if plan_input.is_compute_node(host) else ""
+    return (SlurmctldPause(files=plan_input.files, node=node),)
 
 
 def slurmctld(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

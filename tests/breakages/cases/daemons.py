@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Mended
+from breakage import Breakage, Mended, Setting
 
 ROWS = (
     Breakage(
@@ -39,5 +39,23 @@ ROWS = (
         plan=("slurmdbd",),
         deploy=Mended(),
         database=True,
+    ),
+    Setting(
+        name="slurmctld-does-not-start",
+        what="slurm_conf names a plugin that slurmctld does not find when it starts",
+        text="slurm_conf: {SchedulerType: sched/nonsense}\n",
+        plan=("sched/nonsense",),
+        plan_code=4,
+        deploy=("fatal: ", "sched", "Slurm's earlier files are back on ctl,n[1-2], and slurmctld runs with them."),
+        deploy_code=1,
+    ),
+    Setting(
+        name="slurmd-does-not-start",
+        what="slurm_conf names a plugin that slurmd does not find when it starts",
+        text="slurm_conf: {TaskPlugin: task/nonsense}\n",
+        plan=("task/nonsense",),
+        plan_code=4,
+        deploy=("task/nonsense", "Slurm's earlier files are back on ctl,n[1-2], and slurmctld runs with them."),
+        deploy_code=1,
     ),
 )

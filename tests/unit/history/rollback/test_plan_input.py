@@ -98,7 +98,7 @@ def test_a_changed_setting_never_stops_slurmctld(slurm: str) -> None:
 
 @pytest.mark.parametrize(
     ("slurm", "stop", "start"),
-    [("22.05.8", ["service:slurmctld stop"], ["service:slurmctld"]), ("24.11.5", None, None)],
+    [("22.05.8", ["slurmctld-pause:slurmctld"], ["service:slurmctld"]), ("24.11.5", None, None)],
 )
 def test_a_change_of_nodes_stops_slurmctld_as_in_a_deployment(slurm: str, stop: Any, start: Any) -> None:
     wanted = rollback({host: UndoState((text(CONF, FEWER),)) for host in HOSTS}, slurm)
@@ -124,7 +124,7 @@ def test_a_munge_key_is_restored_from_the_hosts_undo_store_before_munged() -> No
 
 def test_slurmctld_is_stopped_only_while_munge_keys_change() -> None:
     wanted = rollback({host: UndoState((secret(KEY),)) for host in HOSTS})
-    assert planned(wanted, "c1")["daemons stop"] == ["service:slurmctld stop"]
+    assert planned(wanted, "c1")["daemons stop"] == ["slurmctld-pause:slurmctld"]
     assert planned(wanted, "c1")["slurmctld"] == ["service:slurmctld"]
     assert "daemons stop" not in planned(wanted, "n1")
     back = rollback({host: UndoState((dataclasses.replace(secret(KEY), is_back=True),)) for host in HOSTS})
@@ -212,7 +212,7 @@ def test_a_cluster_gets_its_old_name_back_while_slurmctld_is_stopped(slurm: str)
     kept = UndoState((text(CONF, BEFORE), text(mark, "lab")))
     wanted = rollback({"c1": kept}, slurm, conf=NOW.replace("=lab", "=other"))
     found = planned(wanted, "c1")
-    assert found["slurmctld stop"] == ["service:slurmctld stop"]
+    assert found["slurmctld stop"] == ["slurmctld-pause:slurmctld"]
     assert found["slurm.conf"] == [f"restored:{mark}", "slurm-files:/etc/slurm"]
     assert found["slurmctld start"] == ["service:slurmctld"]
     assert "files" not in found
@@ -236,7 +236,7 @@ def test_undoing_the_first_deployment_restores_a_cluster_made_by_hand() -> None:
 def test_a_moved_state_directory_is_moved_back() -> None:
     before = text(CONF, BEFORE + "StateSaveLocation=/var/lib/old\n")
     wanted = rollback({host: UndoState((before,)) for host in HOSTS}, conf=NOW + "StateSaveLocation=/srv/state\n")
-    assert planned(wanted, "c1")["slurmctld stop"] == ["service:slurmctld stop"]
+    assert planned(wanted, "c1")["slurmctld stop"] == ["slurmctld-pause:slurmctld"]
     assert planned(wanted, "c1")["slurm.conf"] == ["slurm-state:/var/lib/old", "slurm-files:/etc/slurm"]
     assert planned(wanted, "n1")["slurm.conf"] == ["slurm-files:/etc/slurm"]
 

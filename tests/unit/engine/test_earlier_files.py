@@ -1,0 +1,114 @@
+"""The way back when a daemon does not start with new files: which hosts get the earlier ones, and what is told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
+
+from slurmfab.engine.converge import deploy
+from slurmfab.errors import DeployFailed
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.program_name import FAB
+
+HOSTS = ("c1", "n1", "n2")
+FILES = "slurm-files:/etc/slurm"
+RUNNING = {"slurmctld": "active", "slurmd": "active", "slurmdbd": "active"}
+
+
+class StartingLater(FakeHosts):
+    """Hosts whose failing daemons start once their earlier files are back."""
+
+    def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+        if any(wanted["kind"] == "earlier-files" for wanted in request["resources"]):
+            self.failing = {}
+        return super().outcomes(host, request)
+
+
+def hosts_of(
+    wanted: Cluster, failing: dict[str, set[str]], services: Mapping[str, str] = RUNNING, *, starts_later: bool = True
+) -> FakeHosts:
+    """Hosts that all get new files, with daemons that do not start."""
+    facts = facts_of(wanted, prepared, services=services)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    wrong = {host: {FILES, *failing.get(host, set())} for host in facts}
+    return (StartingLater if starts_later else FakeHosts)(facts, wrong, failing)
+
+
+def put_back(hosts: FakeHosts) -> dict[str, list[str]]:
+    """What each host was asked for after its last phase of the deployment."""
+    asked = {host: hosts.of(host) for host in hosts.facts}
+    return {
+        host: words[next(place for place, word in enumerate(words) if "earlier-files" in word) :]
+        for host, words in asked.items()
+        if any("earlier-files" in word for word in words)
+    }
+
+
+def test_a_slurmctld_that_does_not_start_gets_its_earlier_files_back_as_all_hosts_do() -> None:
+    hosts = hosts_of(cluster(), {"c1": {"service:slurmctld"}})
+    with pytest.raises(DeployFailed) as error:
+        deploy(run_over(hosts, cluster()))
+    assert put_back(hosts) == {
+        "c1": ["apply earlier-files", "apply service", "apply slurm-nodes"],
+        "n1": ["apply earlier-files,service"],
+        "n2": ["apply earlier-files,service"],
+    }
+    assert str(error.value) == (
+        "c1 is the controller, so nothing else was started. Slurm's earlier files are back on c1,n[1-2], and slurmctld "
+        f"runs with them. Correct the cluster file, then: {FAB} deploy."
+    )
+    assert error.value.exit_code == 1
+
+
+def test_what_cannot_be_put_back_is_told() -> None:
+    hosts = hosts_of(cluster(), {"c1": {"service:slurmctld"}}, starts_later=False)
+    with pytest.raises(DeployFailed, match=r"Not all .* taken back: c1: service:slurmctld: it cannot be done"):
+        deploy(run_over(hosts, cluster()))
+
+
+def test_a_slurmctld_that_did_not_run_before_keeps_the_new_files() -> None:
+    hosts = hosts_of(cluster(), {"c1": {"service:slurmctld"}}, services={"slurmd": "active"})
+    with pytest.raises(DeployFailed, match=r"nothing else was started\.$"):
+        deploy(run_over(hosts, cluster()))
+    assert put_back(hosts) == {}
+
+
+def test_slurmd_that_starts_on_no_node_takes_the_files_of_all_hosts_back() -> None:
+    failing = {host: {"service:slurmd"} for host in ("n1", "n2")}
+    hosts = hosts_of(cluster(), failing)
+    with pytest.raises(
+        DeployFailed, match=r"slurmd starts on no node with the new files\. Slurm's earlier files are back"
+    ):
+        deploy(run_over(hosts, cluster()))
+    assert set(put_back(hosts)) == set(HOSTS)
+
+
+def test_slurmd_that_does_not_start_on_one_node_takes_its_files_back_there_alone() -> None:
+    hosts = hosts_of(cluster(), {"n2": {"service:slurmd"}})
+    report = deploy(run_over(hosts, cluster()))
+    assert put_back(hosts) == {"n2": ["apply earlier-files,service"]}
+    assert report.exit_code == 3
+    assert report.failed_hosts["n2"].reason == (
+        "service:slurmd: it cannot be done. The earlier files are back. slurmd runs with them again. Correct the "
+        f"cluster file, then: {FAB} deploy."
+    )
+
+
+def test_a_slurmdbd_that_does_not_start_gets_its_file_back() -> None:
+    with_database = cluster(f"{THREE_HOSTS}database: d1\n")
+    hosts = hosts_of(with_database, {"d1": {"service:slurmdbd"}})
+    with pytest.raises(DeployFailed, match="d1 is the host of the accounting database"):
+        deploy(run_over(hosts, with_database))
+    assert put_back(hosts) == {"d1": ["apply earlier-files,service,listening"]}
+
+
+def test_a_slurmdbd_beside_slurmctld_gets_its_file_back_too_and_slurmctld_goes_on() -> None:
+    with_database = cluster(f"{THREE_HOSTS}database: c1\n")
+    hosts = hosts_of(with_database, {"c1": {"service:slurmdbd"}})
+    with pytest.raises(DeployFailed, match=r"nothing else was started\.$"):
+        deploy(run_over(hosts, with_database))
+    assert put_back(hosts) == {"c1": ["apply earlier-files,service,listening"]}
