@@ -62,14 +62,28 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
         return perform(planned_run, output, deploy_and_accept) if planned_run else DONE
     path = loading.named_path(cluster)
     known = loading.load(path)
-    if connection_options.is_given:
-        raise InputError(f"{path} says how to reach the hosts; change its ssh section instead of giving options.")
+    refuse_connection_options(cluster, connection_options)
     hosts = retry.hosts_to_retry(known, output.progress().line) if options.retry_failed else options.hosts
     if hosts is None:
         return DONE
     run_options = RunOptions("deploy", options.approvals)
     run = start(known, hosts, output, run_options, accept_new=connection_options.accept_new)
     return perform(run, output, deploy_and_accept)
+
+
+def refuse_connection_options(cluster: str, connection_options: ConnectionOptions) -> None:
+    """Refuse options of a first contact where there is a cluster file.
+
+    Raises:
+        InputError: there are such options.
+    """
+    if connection_options.controller_computes:
+        raise InputError(f"{loading.named_path(cluster)} says which hosts compute; name the controller in its nodes.")
+    if connection_options.is_given:
+        raise InputError(
+            f"{loading.named_path(cluster)} says how to reach the hosts; change its ssh section instead of giving "
+            "options."
+        )
 
 
 def refuse_wrong_options(options: DeployOptions) -> None:
@@ -96,13 +110,14 @@ def deploy_and_accept(run: Run) -> None:
     acceptance.accept_new_nodes(run)
 
 
-def plan(cluster: str, options: DeployOptions, save: str, output: Output) -> int:
+def plan(cluster: str, options: DeployOptions, save: str, connection_options: ConnectionOptions, output: Output) -> int:
     """Show what a deployment would do.
 
     Args:
         cluster: path of the cluster file; empty for the default one.
         options: the hosts, and what the user allowed.
         save: file in which the plan is saved for `deploy --plan`; empty for none.
+        connection_options: only for the preview of a first contact; refused here.
         output: options that all tasks share.
 
     Returns:
@@ -113,6 +128,7 @@ def plan(cluster: str, options: DeployOptions, save: str, output: Output) -> int
     """
     from slurmfab.engine import saved_plan
 
+    refuse_connection_options(cluster, connection_options)
     path = loading.named_path(cluster)
     if save:
         saved_plan.refuse_other_file(Path(save))
@@ -120,18 +136,32 @@ def plan(cluster: str, options: DeployOptions, save: str, output: Output) -> int
     known = loading.load(path)
     digest_key = saved_plan.new_key() if save else ""
     run = start(known, options.hosts, output, RunOptions("plan", options.approvals, digest_key=digest_key))
-    report = dry_run(run)
-    report = replace(report, finds_work=any(step.differs for step in report.steps))
-    write_json(report, output)
-    from slurmfab.engine.plan_text import plan_text
-
-    write(plan_text(report, report.steps), output.stream)
+    report = show_plan(run, output)
     if save:
         saved_plan.save(saved_plan.from_run(run, files), Path(save))
         write(f"Saved in {save}.\nNext: {command_for(f'deploy --plan {shlex.quote(save)}', path)}", output.stream)
     elif after := after_plan(report, options, path):
         write(after, output.stream)
     return report.exit_code
+
+
+def show_plan(run: Run, output: Output) -> Report:
+    """Compare all hosts with what is wanted, and print what a deployment would do.
+
+    Args:
+        run: a run of the command `plan`.
+        output: options that all tasks share.
+
+    Raises:
+        SlurmfabError: the controller does not answer, or the cluster file cannot be deployed.
+    """
+    report = dry_run(run)
+    report = replace(report, finds_work=any(step.differs for step in report.steps))
+    write_json(report, output)
+    from slurmfab.engine.plan_text import plan_text
+
+    write(plan_text(report, report.steps), output.stream)
+    return report
 
 
 def dry_run(run: Run) -> Report:

@@ -35,12 +35,14 @@ class DeployOptions:
         plan_file: path of a saved plan, the only thing to carry out; empty for all that differs.
         retry_failed: whether only the hosts that earlier runs left out take part.
         approvals: what the user allows.
+        yes: whether a first contact on a terminal goes on without a question.
     """
 
     hosts: str = ""
     plan_file: str = ""
     retry_failed: bool = False
     approvals: Approvals = NOTHING
+    yes: bool = False
 
 
 def task_that_allows(task: str) -> str:

@@ -22,6 +22,7 @@ class ConnectionOptions:
         gateway: jump host, empty for none.
         accept_new: whether unknown host keys are accepted.
         name: the cluster's name, empty for the host name of its controller.
+        controller_computes: whether the controller is a compute node, too.
     """
 
     user: str = ""
@@ -31,6 +32,7 @@ class ConnectionOptions:
     gateway: str = ""
     accept_new: bool = False
     name: str = ""
+    controller_computes: bool = False
 
     def refuse_unknown_become(self) -> None:
         """Refuse a value of `--become` that has no meaning.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -61,6 +61,16 @@ class Discovery:
     failed_hosts: Mapping[str, HostError]
     password: str = ""
 
+    @property
+    def without_python(self) -> tuple[str, ...]:
+        """Hosts, as the user typed them, that lack python3 and got none."""
+        return tuple(host for host, error in self.failed_hosts.items() if isinstance(error, PythonMissing))
+
+    @property
+    def lost_hosts(self) -> Mapping[str, HostError]:
+        """The errors of hosts that failed for another reason, by host as the user typed it."""
+        return {host: error for host, error in self.failed_hosts.items() if host not in self.without_python}
+
     def __repr__(self) -> str:
         return f"Discovery({', '.join(discovered.name for discovered in self.discovered_hosts)})"
 
@@ -75,36 +85,42 @@ def discover(
     refuse: Callable[[Mapping[str, HostError]], None],
     names: Mapping[str, tuple[str, ...]] = FACT_SELECTION,
     judge: Callable[[Mapping[str, HostFacts]], object] = lambda _: None,
+    may_install: Callable[[Sequence[str]], bool] = lambda _: True,
 ) -> Discovery:
     """Connect to hosts that are in no cluster file, and gather their facts.
 
     Args:
-        hostlist: a Slurm hostlist of names, addresses or `user@address:port`.
+        hostlist: names, addresses or `user@address:port`.
         ssh: user, key, gateway and other options of the connections.
         accept_new: whether to trust SSH host keys that are not in known_hosts.
-        ask_password: asks the user for the sudo password; `None` if the user cannot be asked.
-        progress: prints a line of progress.
-        refuse: gets the hosts that did not answer, with their errors; raises an error if the others are not enough.
-        names: the users, groups, units and packages that the facts include.
-        judge: gets the facts of hosts with python3 before it is installed on others; raises an error to prevent that.
+        ask_password: asks for the sudo password; `None` if nobody can be asked.
+        progress: prints a line.
+        refuse: gets the errors of hosts that did not answer; raises an error if the others are not enough.
+        names: users, groups, units and packages that the facts include.
+        judge: gets the facts of hosts with python3 before others get it; may raise an error.
+        may_install: gets the hosts without python3; says whether they get it.
 
     Raises:
-        InputError: the hostlist cannot be parsed, host keys are unknown and not accepted, or two hosts have one name.
+        InputError: no hostlist, host keys that are unknown and not accepted, or two hosts with one name.
     """
     endpoints = {text_of(one): one for one in expand_endpoints(hostlist)}
-    routes = {text: route_to(text, endpoint, ssh) for text, endpoint in endpoints.items()}
+    routes = {text: route_to(text, one, ssh) for text, one in endpoints.items()}
     policies = {text: policy(text, way, accept_new=accept_new) for text, way in routes.items()}
     with closing(SshTransport(routes, policies, ask_password)) as transport:
-        facts, failed_hosts = introduce_all(transport, refuse, names, judge)
-        host_names = name_all({text: (endpoints[text], fact) for text, fact in facts.items()})
-        discovered_hosts = tuple(
-            discovered(host_names[text], endpoints[text], routes[text], one, transport, policies[text], ssh)
-            for text, one in facts.items()
-        )
-    for text, one in zip(facts, discovered_hosts, strict=True):
-        if not policies[text].pinned:
-            progress(f"{one.name}: accepted its host key {one.host_key.kind} {fingerprint(one.host_key.base64)}.")
-    return Discovery(discovered_hosts, failed_hosts, transport.sudo.known)
+        facts, failed_hosts = introduce_all(transport, refuse, names, judge, may_install)
+        named = name_all({text: (endpoints[text], fact) for text, fact in facts.items()}).items()
+        met = {
+            text: discovered(name, endpoints[text], routes[text], facts[text], transport, policies[text], ssh)
+            for text, name in named
+        }
+    tell_accepted([one for text, one in met.items() if not policies[text].pinned], progress)
+    return Discovery(tuple(met.values()), failed_hosts, transport.sudo.known)
+
+
+def tell_accepted(hosts: Iterable[DiscoveredHost], progress: Callable[[str], None]) -> None:
+    """Print the host keys that nobody vouched for, with their fingerprints."""
+    for one in hosts:
+        progress(f"{one.name}: accepted its host key {one.host_key.kind} {fingerprint(one.host_key.base64)}.")
 
 
 def introduce_all(
@@ -112,6 +128,7 @@ def introduce_all(
     refuse: Callable[[Mapping[str, HostError]], None],
     names: Mapping[str, tuple[str, ...]] = FACT_SELECTION,
     judge: Callable[[Mapping[str, HostFacts]], object] = lambda _: None,
+    may_install: Callable[[Sequence[str]], bool] = lambda _: True,
 ) -> tuple[dict[str, HostFacts], dict[str, HostError]]:
     """Gather the facts of all hosts of a transport; python3 is installed on hosts that lack it.
 
@@ -122,7 +139,7 @@ def introduce_all(
         transport: connects to the hosts.
         refuse: as for `discover`.
         names: as for `discover`.
-        judge: as for `discover`.
+        judge, may_install: as for `discover`.
 
     Returns:
         The facts of the hosts that answered, and the errors of the others, both by host.
@@ -139,7 +156,8 @@ def introduce_all(
     bare = [text for text, error in without_facts.items() if isinstance(error, PythonMissing)]
     if bare and facts:
         judge(facts)
-    more, without_python = on_all(bare, lambda text: introduce(transport, text, names))
+    willing = bare if bare and may_install(bare) else ()
+    more, without_python = on_all(willing, lambda text: introduce(transport, text, names))
     facts |= more
     errors = {**failed_hosts, **without_facts, **without_python}
     failed_hosts = {text: errors[text] for text in transport.routes if text in errors and text not in facts}

@@ -58,36 +58,52 @@ def first_ssh(hostlist: str, connection: ConnectionOptions) -> Ssh:
         raise InputError("\n".join(found)) from None
 
 
-def write_new_cluster(path: Path, name: str, ssh: Ssh, discovered_hosts: Sequence[DiscoveredHost]) -> Inventory:
-    """Write the cluster file and the lock of a new cluster: the first host is its controller, the others compute nodes.
+def new_cluster(
+    path: Path, name: str, ssh: Ssh, discovered_hosts: Sequence[DiscoveredHost], *, controller_computes: bool = False
+) -> tuple[Inventory, str]:
+    """A new cluster: the first host is its controller, the others compute nodes; nothing is written.
 
     Args:
         path: path of the cluster file, which does not exist yet.
         name: the ClusterName.
         ssh: how to reach the hosts.
-        discovered_hosts: the hosts, in the order in which the user named them.
+        discovered_hosts: the hosts, in the order in which the user named them; one alone is both.
+        controller_computes: whether the controller is a compute node, too.
+
+    Returns:
+        The cluster, and the text of its file.
+
+    Raises:
+        InputError: the cluster is invalid, for example its name, or the lock beside the path cannot be read.
+    """
+    controller, *compute = (discovered.name for discovered in discovered_hosts)
+    if controller_computes or not compute:
+        compute = [controller, *compute]
+    endpoints = {discovered.name: discovered.endpoint for discovered in discovered_hosts if discovered.endpoint}
+    addresses = {discovered.name: discovered.address for discovered in discovered_hosts}
+    text = writing.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
+    lock = with_newcomers(locks.load(loading.lock_path(path)), discovered_hosts)
+    return Inventory(loading.parse(text, str(path)), lock, path), text
+
+
+def write_new_cluster(known: Inventory, text: str) -> Inventory:
+    """Write the cluster file and the lock of a new cluster.
+
+    Args:
+        known: the cluster.
+        text: the text of its file.
 
     Returns:
         The cluster, as the files have it.
 
     Raises:
-        InputError: there are no compute nodes, or the file cannot be written.
+        InputError: there is such a file meanwhile, or it cannot be written.
     """
-    controller, *compute = (discovered.name for discovered in discovered_hosts)
-    if not compute:
-        raise InputError(
-            f"{controller} would be the controller, and no host would be left for jobs. Name at least two hosts, "
-            "or write a cluster file in which one host is both controller and compute node."
-        )
-    endpoints = {discovered.name: discovered.endpoint for discovered in discovered_hosts if discovered.endpoint}
-    addresses = {discovered.name: discovered.address for discovered in discovered_hosts}
-    text = writing.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
-    loading.parse(text, str(path))
+    path = known.path
     with shared_files.exclusively(path):
         if path.exists():
             raise InputError(f"{path}: somebody else has made this file meanwhile, so nothing was written or changed.")
-        lock = with_newcomers(locks.load(loading.lock_path(path)), discovered_hosts)
-        locks.save(lock, loading.lock_path(path))
+        locks.save(known.lock, loading.lock_path(path))
         writing.write(path, text)
     return loading.load(path)
 

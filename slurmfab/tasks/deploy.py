@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from types import ModuleType
 
 from slurmfab.tasks.command import command, names, number
 from slurmfab.tasks.options import APPROVALS, CONNECTION, Common
-
-if TYPE_CHECKING:
-    from slurmfab.engine.session import Output
-    from slurmfab.impact.approvals import DeployOptions
-    from slurmfab.inventory.connection_options import ConnectionOptions
 
 
 @command(
@@ -22,6 +17,7 @@ if TYPE_CHECKING:
         "plan": "carry out this saved plan, and nothing else",
         "retry_failed": "only the hosts that earlier runs left out",
         "hosts": "hostlist; first contact: the first host becomes the controller; later: only these hosts",
+        "yes": "at first contact on a terminal: do not ask before the cluster file is written",
     },
 )
 def deploy(
@@ -41,59 +37,82 @@ def deploy(
     gateway: str = "",
     accept_new_host_keys: bool = False,
     name: str = "",
+    controller_computes: bool = False,
+    yes: bool = False,
 ) -> int:
     """Make the hosts what the cluster file says.
 
-    What is right already is not touched. Without a cluster file, --hosts is the first contact: the hosts' hardware is
-    discovered, the cluster file is written, and the hosts become a cluster. Exit codes: 0 done, 1 failed, 2 wrong
-    input, 3 done, but some hosts were left out; --retry-failed continues with those.
+    What is right already is not touched. Without a cluster file, --hosts is the first contact: the hosts are discovered
+    and shown, the cluster file is written, and they become a cluster. Exit codes: 0 done, 1 failed, 2 wrong input, 3
+    done, but some hosts were left out; --retry-failed continues with those.
 
     Examples:
         fab deploy --hosts 'n1,n[2-5]' --user admin
-        fab deploy --hosts '10.0.0.[1-5]' --user root --accept-new-host-keys
+        fab deploy --hosts @inventory.yml:cluster
         fab deploy
-        fab deploy --hosts n3 --verbose
     """
     from slurmfab.engine import commands
     from slurmfab.impact.approvals import Approvals, DeployOptions
     from slurmfab.inventory.connection_options import ConnectionOptions
 
-    connection = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
-    options = DeployOptions(hosts, plan, retry_failed, Approvals(drain_first, frozenset(allow), move_ids, prune))
-    carry_out = first_deployment() if commands.is_first_contact(common.cluster, options) else commands.deploy
-    return carry_out(common.cluster, options, connection, common.output)
+    contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    contact = replace(contact, controller_computes=controller_computes)
+    options = DeployOptions(hosts, plan, retry_failed, Approvals(drain_first, frozenset(allow), move_ids, prune), yes)
+    carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
+    return carry_out(common.cluster, options, contact, common.output)
 
 
-def first_deployment() -> Callable[[str, DeployOptions, ConnectionOptions, Output], int]:
-    """What deploys to hosts that no cluster file names yet; later deployments do not load it."""
+def first_contact() -> ModuleType:
+    """The module for hosts that no cluster file names yet; later runs do not load it."""
     from slurmfab.nodes import bootstrap
 
-    return bootstrap.deploy
+    return bootstrap
 
 
 @command(
     help={
-        "hosts": "only these hosts",
+        **CONNECTION,
+        "hosts": "only these hosts; without a cluster file: show what a first contact would do with them",
         "save": "write the plan to this file, for deploy --plan",
         "move_ids": APPROVALS["move_ids"],
         "prune": APPROVALS["prune"],
     }
 )
-def plan(common: Common, *, hosts: str = "", save: str = "", move_ids: bool = False, prune: bool = False) -> int:
+def plan(
+    common: Common,
+    *,
+    hosts: str = "",
+    save: str = "",
+    move_ids: bool = False,
+    prune: bool = False,
+    user: str = "",
+    key: str = "",
+    port: str = "",
+    become: str = "",
+    gateway: str = "",
+    accept_new_host_keys: bool = False,
+    name: str = "",
+    controller_computes: bool = False,
+) -> int:
     """Show what deploy would do, with diffs; changes nothing.
 
-    Exit codes: 0 nothing to do, 1 failed, 2 wrong input, 4 there is something to do.
+    Without a cluster file, --hosts shows what a first contact would write and do; nothing is written anywhere. Exit
+    codes: 0 nothing to do, 1 failed, 2 wrong input, 4 there is something to do.
 
     Examples:
-        fab plan
         fab plan --hosts 'n[1-2]' --json -
         fab plan --save tonight.json
+        fab plan --hosts 'n1,n[2-5]' --user admin
     """
     from slurmfab.engine import commands
     from slurmfab.impact.approvals import Approvals, DeployOptions
+    from slurmfab.inventory.connection_options import ConnectionOptions
 
+    contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
+    contact = replace(contact, controller_computes=controller_computes)
     options = DeployOptions(hosts, approvals=Approvals(move_ids=move_ids, prune=prune))
-    return commands.plan(common.cluster, options, save, common.output)
+    carry_out = first_contact().preview if commands.is_first_contact(common.cluster, options) else commands.plan
+    return carry_out(common.cluster, options, save, contact, common.output)
 
 
 @command(

@@ -24,6 +24,7 @@ CONNECTION = {
     "gateway": "jump host, as user@host:port",
     "accept_new_host_keys": "trust host keys that are not in known_hosts (at first contact)",
     "name": "name of the new cluster (default: its controller's host name)",
+    "controller_computes": "the new cluster's controller is a compute node, too",
 }
 APPROVALS = {
     "drain_first": "where a change would hurt jobs: drain those nodes, wait for the jobs, change, resume the nodes",

@@ -95,6 +95,22 @@ def test_a_first_host_that_does_not_answer_when_met_then_nothing_is_written_or_t
     assert snapshots(bare, *UP) == before
 
 
+def test_a_preview_when_hosts_are_bare_then_shows_file_and_plan_and_touches_nothing(
+    bare: DeployedLab, person: Person
+) -> None:
+    before = snapshots(bare, *UP)
+    addresses = ",".join(bare.lab.host(name).address for name in UP)
+    options = ["--user", "root", "--key", str(bare.lab.ssh_key), "--accept-new-host-keys"]
+    done = person.slurmfab("plan", "--hosts", addresses, *options)
+    assert done.returncode == 4, words_of(done)
+    assert "    controllers: [ctl]\n" in done.stdout
+    assert "Packages to install on n[1,3]: " in done.stdout
+    assert "+NodeName=n[1,3] NodeAddr=" in done.stdout
+    assert f"No python3 yet: {bare.lab.host('n2').address}" in done.stdout
+    assert list(person.directory.iterdir()) == []
+    assert snapshots(bare, *UP) == before
+
+
 def test_two_hosts_of_one_name_when_met_then_both_are_named_and_nothing_is_written(
     bare: DeployedLab, person: Person
 ) -> None:

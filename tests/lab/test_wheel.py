@@ -97,10 +97,11 @@ def test_an_installed_slurmfab_when_asked_where_it_is_then_knows_no_source_tree(
 def test_an_installed_slurmfab_when_used_in_an_empty_directory_then_builds_a_cluster_that_passes_its_checks(
     person: Person, hosts: DeployedLab
 ) -> None:
-    addresses = ",".join(host.address for host in hosts.lab.hosts)
-    words = ["--hosts", addresses, "--user", "root", "--key", str(hosts.lab.ssh_key), "--accept-new-host-keys"]
-    done = person.slurmfab("deploy", *words)
+    lines = "".join(f"{host.name} ansible_host={host.address}\n" for host in hosts.lab.hosts)
+    (person.directory / "hosts.ini").write_text(f"[slurm]\n{lines}[slurm:vars]\nansible_user=root\n")
+    words = ["--hosts", "@hosts.ini:slurm", "--key", str(hosts.lab.ssh_key), "--accept-new-host-keys"]
+    done = person.slurmfab("deploy", *words, "--controller-computes")
     assert done.returncode == 0, words_of(done)
-    assert hosts.on("ctl", "cd /tmp && srun hostname") == "n1"
+    assert sorted(hosts.on("ctl", "cd /tmp && srun -N2 hostname").split()) == ["ctl", "n1"]
     checked = person.slurmfab("check-cluster")
     assert checked.returncode == 0, words_of(checked)

@@ -14,6 +14,7 @@ from slurmfab.engine import commands
 from slurmfab.engine.session import Output
 from slurmfab.errors import DeployFailed
 from slurmfab.impact.approvals import DeployOptions
+from slurmfab.inventory.connection_options import ConnectionOptions
 
 
 def plan(folder: Path, monkeypatch: pytest.MonkeyPatch, **differing: Any) -> tuple[int, dict[str, Any]]:
@@ -24,7 +25,7 @@ def plan(folder: Path, monkeypatch: pytest.MonkeyPatch, **differing: Any) -> tup
     facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
     run = run_over(FakeHosts(facts, **differing), cluster(), path=path, command="plan")
     monkeypatch.setattr(commands, "start", lambda *_, **__: run)
-    code = commands.plan(str(path), DeployOptions(), "", Output(json=str(folder / "plan.json")))
+    code = commands.plan(str(path), DeployOptions(), "", ConnectionOptions(), Output(json=str(folder / "plan.json")))
     return code, json.loads((folder / "plan.json").read_text())
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 from pathlib import Path
 
 import pytest
 from support import THREE_HOSTS, host_facts
+from terminals import Terminal, shown_on
 
 from slurmfab.engine import commands
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.session import Output
-from slurmfab.errors import InputError, SlurmfabError, Unreachable
+from slurmfab.errors import InputError, PythonMissing, SlurmfabError, Unreachable
 from slurmfab.facts import ClusterMark, SlurmUse
 from slurmfab.impact.approvals import DeployOptions
 from slurmfab.inventory.connection_options import ConnectionOptions
+from slurmfab.inventory.loading import Inventory
 from slurmfab.nodes import bootstrap, discovery, membership
 from slurmfab.nodes.discovery import DiscoveredHost
 
@@ -47,6 +52,12 @@ def test_first_contact_needs_the_future_controller_but_not_every_other_host() ->
     bootstrap.refuse_without_controller("n1,root@c1", lost)
 
 
+def written(path: Path, hosts: str, connection: ConnectionOptions) -> Inventory:
+    """The files of a first contact with these hosts."""
+    met = bootstrap.introduce(path, DeployOptions(hosts), connection, Output(), bootstrap.install_python)
+    return bootstrap.write_files(met, Output())
+
+
 def test_first_contact_writes_a_fabfile_beside_the_clusters_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,7 +69,7 @@ def test_first_contact_writes_a_fabfile_beside_the_clusters_files(
     )
     monkeypatch.setattr(discovery, "discover", lambda *_, **__: discovery.Discovery(hosts, {}))
     monkeypatch.chdir(tmp_path)
-    bootstrap.make(Path("configs/cluster.yaml"), "c1,n1", ConnectionOptions(user="root"), Output())
+    written(Path("configs/cluster.yaml"), "c1,n1", ConnectionOptions(user="root"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["configs", "fabfile.py"]
     assert lines[-1] == "Wrote fabfile.py: `fab` works in that directory now."
 
@@ -84,7 +95,7 @@ def test_first_contact_with_a_cluster_in_another_order_goes_on_with_its_name_and
 ) -> None:
     lines = met(monkeypatch, "n1", "c1", slurm_use=USED, slurm_conf=CONF)
     monkeypatch.chdir(tmp_path)
-    known, _ = bootstrap.make(Path("configs/cluster.yaml"), "n1,c1", ConnectionOptions(user="root"), Output())
+    known = written(Path("configs/cluster.yaml"), "n1,c1", ConnectionOptions(user="root"))
     assert (known.cluster.name, known.cluster.controllers, known.cluster.compute_nodes) == ("alpha", ("c1",), ("n1",))
     assert "These hosts form the cluster alpha already; c1 is its controller." in lines
 
@@ -102,7 +113,7 @@ def test_first_contact_with_a_part_of_a_cluster_is_refused_and_nothing_is_writte
     met(monkeypatch, *names, slurm_use=USED, slurm_conf=CONF)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=words):
-        bootstrap.make(Path("configs/cluster.yaml"), ",".join(names), ConnectionOptions(user="root"), Output())
+        written(Path("configs/cluster.yaml"), ",".join(names), ConnectionOptions(user="root"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,8 +122,8 @@ def test_a_new_cluster_is_named_after_its_controller_unless_the_user_names_it(
 ) -> None:
     met(monkeypatch, "c1", "n1")
     monkeypatch.chdir(tmp_path)
-    known, _ = bootstrap.make(Path("one/cluster.yaml"), "c1,n1", ConnectionOptions(user="root"), Output())
-    named, _ = bootstrap.make(Path("two/cluster.yaml"), "c1,n1", ConnectionOptions(user="root", name="lab"), Output())
+    known = written(Path("one/cluster.yaml"), "c1,n1", ConnectionOptions(user="root"))
+    named = written(Path("two/cluster.yaml"), "c1,n1", ConnectionOptions(user="root", name="lab"))
     assert (known.cluster.name, named.cluster.name) == ("c1", "lab")
 
 
@@ -134,3 +145,81 @@ def test_hosts_that_cannot_be_discovered_for_one_reason_are_one_line() -> None:
         "n7: no answer from 10.0.0.7 port 22.",
     ]
     assert len(str(refused.value).splitlines()) == 3
+
+
+class Answering(Terminal):
+    """A terminal at which somebody types."""
+
+    def __init__(self, typed: str) -> None:
+        super().__init__(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "writes"), [("y\n", True), ("yes\n", True), ("\n", False), ("n\n", False), ("", False)]
+)
+def test_a_first_contact_on_a_terminal_shows_the_hosts_and_asks_once_before_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, writes: bool
+) -> None:
+    met(monkeypatch, "c1", "n1")
+    monkeypatch.chdir(tmp_path)
+    shown, deployed = Terminal(), []
+    monkeypatch.setattr("sys.stdin", Answering(typed))
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setattr(bootstrap, "found_and_deploy", lambda met, *_: deployed.append(met.known.cluster.name) or 0)
+    with contextlib.nullcontext() if writes else pytest.raises(SlurmfabError, match=r"Nothing was written\."):
+        bootstrap.deploy("", DeployOptions("c1,n1"), ConnectionOptions(user="root"), Output())
+    assert deployed == (["c1"] if writes else [])
+    text = "\n".join(shown_on(shown))
+    assert text.count("Write configs/cluster.yaml, and deploy to these hosts? [y/N]") == 1
+    assert "controller  10.0.0.1" in text
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [DeployOptions("c1,n1", yes=True), DeployOptions("c1,n1")])
+def test_a_first_contact_with_yes_or_without_a_terminal_does_not_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: DeployOptions
+) -> None:
+    met(monkeypatch, "c1", "n1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", Answering("n\n") if options.yes else io.StringIO("n\n"))
+    monkeypatch.setattr(bootstrap, "found_and_deploy", lambda *_: 0)
+    assert bootstrap.deploy("", options, ConnectionOptions(user="root"), Output()) == 0
+
+
+def test_the_summary_when_hosts_differ_then_has_a_row_for_each_kind_and_the_packages_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = {"slurmd": "24.11.5-4", "munge": "0.5.16", "slurm-client": "24.11.5-4"}
+    met(monkeypatch, "c1", "n1", "n9", packages=packages)
+    options, connection = DeployOptions("c1,n1,n9"), ConnectionOptions(user="root")
+    found = bootstrap.introduce(tmp_path / "c.yaml", options, connection, Output(), bootstrap.leave_python)
+    text = bootstrap.summary_text(found, options, io.StringIO())
+    assert "The new cluster c1:" in text
+    assert re.search(r"n\[1,9\] +compute +10\.0\.0\.\[2,9\] .*Slurm 24\.11\.5-4", text)
+    assert "Packages to install on c1: openssh-client, slurmctld" in text
+    assert "Packages to install on n[1,9]: openssh-client" in text
+
+
+@pytest.mark.parametrize(("typed", "agreed"), [("y\n", True), ("\n", False)])
+def test_python3_when_hosts_lack_it_is_installed_on_a_terminal_after_a_question_alone(
+    monkeypatch: pytest.MonkeyPatch, typed: str, agreed: bool
+) -> None:
+    shown = Terminal()
+    monkeypatch.setattr("sys.stdin", Answering(typed))
+    monkeypatch.setattr("sys.stderr", shown)
+    with contextlib.nullcontext() if agreed else pytest.raises(SlurmfabError, match="Nothing was written or changed"):
+        assert bootstrap.agrees_to_python(["n1", "n2"])
+    assert shown_on(shown)[-1].startswith("n[1-2]: no python3. Install it there")
+
+
+def test_a_preview_when_only_the_controller_has_python3_then_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met(monkeypatch, "c1")
+    alone = discovery.discover("", None, accept_new=False, ask_password=None, progress=print, refuse=print)  # type: ignore[arg-type]
+    bare = discovery.Discovery(alone.discovered_hosts, {"n1": PythonMissing("n1", "no python3.")})
+    monkeypatch.setattr(discovery, "discover", lambda *_, **__: bare)
+    with pytest.raises(SlurmfabError, match="n1: no python3, which the first contact installs"):
+        bootstrap.preview(
+            str(tmp_path / "c.yaml"), DeployOptions("c1,n1"), "", ConnectionOptions(user="root"), Output()
+        )

@@ -13,7 +13,7 @@ from slurmfab.inventory.cluster import Ssh
 from slurmfab.inventory.connection_options import ConnectionOptions
 from slurmfab.inventory.loading import Inventory
 from slurmfab.nodes.discovery import DiscoveredHost
-from slurmfab.nodes.membership import first_ssh, joined, refuse_known, refuse_unfit, write_new_cluster
+from slurmfab.nodes.membership import first_ssh, joined, new_cluster, refuse_known, refuse_unfit, write_new_cluster
 
 
 def said(
@@ -71,7 +71,9 @@ def test_wrong_ssh_options_are_refused_with_the_reason(wrong: dict[str, object],
 
 def test_first_contact_writes_the_discovered_hosts_to_the_cluster_file_and_the_lock(tmp_path: Path) -> None:
     hosts = (new("c1", "10.0.0.1"), new("n1", "10.0.0.2"), new("n2", "10.0.0.3", "eve@127.0.0.1:2201"))
-    known = write_new_cluster(tmp_path / "configs/lab.yaml", "lab", Ssh(user="admin", become="sudo"), hosts)
+    new_one = new_cluster(tmp_path / "configs/lab.yaml", "lab", Ssh(user="admin", become="sudo"), hosts)
+    assert list(tmp_path.iterdir()) == []
+    known = write_new_cluster(*new_one)
     assert known == loading.load(tmp_path / "configs/lab.yaml")
     assert (known.cluster.name, known.cluster.controllers, known.cluster.compute_nodes) == (
         "lab",
@@ -83,15 +85,25 @@ def test_first_contact_writes_the_discovered_hosts_to_the_cluster_file_and_the_l
     assert known.lock.hosts["n1"].host_keys == {"ssh-ed25519": "key+of+n1"}
 
 
-def test_a_controller_without_compute_nodes_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no host would be left for jobs"):
-        write_new_cluster(tmp_path / "lab.yaml", "lab", Ssh(), [new("c1", "10.0.0.1")])
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("addresses", "controller_computes", "compute"),
+    [
+        ({"c1": "10.0.0.1"}, False, ("c1",)),
+        ({"c1": "10.0.0.1", "n1": "10.0.0.2"}, True, ("c1", "n1")),
+        ({"c1": "10.0.0.1", "n1": "10.0.0.2"}, False, ("n1",)),
+    ],
+)
+def test_a_controller_computes_when_it_is_alone_or_the_user_says_so(
+    tmp_path: Path, addresses: dict[str, str], controller_computes: bool, compute: tuple[str, ...]
+) -> None:
+    hosts = [new(name, address) for name, address in addresses.items()]
+    known, _ = new_cluster(tmp_path / "lab.yaml", "lab", Ssh(), hosts, controller_computes=controller_computes)
+    assert (known.cluster.controllers, known.cluster.compute_nodes) == (("c1",), compute)
 
 
 def test_with_an_invalid_cluster_name_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a valid cluster name"):
-        write_new_cluster(tmp_path / "lab.yaml", "My Cluster", Ssh(), [new("c1", "10.0.0.1"), new("n1", "10.0.0.2")])
+        new_cluster(tmp_path / "lab.yaml", "My Cluster", Ssh(), [new("c1", "10.0.0.1"), new("n1", "10.0.0.2")])
     assert list(tmp_path.iterdir()) == []
 
 
