@@ -8,6 +8,10 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
+from slurmfab.program_name import FAB
+
+MOVE_IDS = f"{FAB} deploy --move-ids, which changes the owner of its files, too"
+"""The repair of other numbers; a deployment changes them only if it is told to."""
 
 ACCOUNTS = "getent passwd slurm munge; echo ----; getent group slurm munge; :"
 """Prints the users and groups slurm and munge, if they exist."""
@@ -25,12 +29,10 @@ def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
     actual, gid = users[account], groups[account]
     assert actual == wanted, (
         f"{account} has UID and GID {actual[0]} and {actual[1]} here, but {wanted[0]} and {wanted[1]} in the cluster. "
-        f"Repair: stop the processes of {account} there, change its numbers and the owner of its files "
-        f"(usermod, groupmod, chown), then {deploy(host.name)}"
+        f"Repair: {MOVE_IDS}"
     )
     assert gid == wanted[1], (
-        f"the group {account} has the GID {gid} here, but {wanted[1]} in the cluster. "
-        f"Repair: give it this number (groupmod), then {deploy(host.name)}"
+        f"the group {account} has the GID {gid} here, but {wanted[1]} in the cluster. Repair: {MOVE_IDS}"
     )
 
 

@@ -7,6 +7,8 @@ import time
 
 from testinfra.backend.base import CommandResult
 
+from slurmfab.agent.identities import logins
+from slurmfab.agent.identities.user import expiry_of
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.wanted import deploy
 
@@ -16,6 +18,12 @@ PAUSE = 1.0
 
 TURNED_AWAY = re.compile(r"kex_exchange_identification|Connection (reset|closed) by \S+ port")
 """Errors of ssh if the connection ended before authentication, as when sshd drops it because of MaxStartups."""
+
+BARRIERS = (
+    f"[ ! -e {logins.NOLOGIN} ] || {{ echo yes; cat {logins.NOLOGIN}; }}; echo ----; "
+    "sshd -T -C user=slurm,host=localhost,addr=127.0.0.1; echo ----; id -Gn slurm; echo ----; getent shadow slurm"
+)
+"""Prints what can keep the slurm user out besides its keys: /etc/nologin, sshd's settings, its groups, its expiry."""
 
 SSH = "cd / && exec runuser -u slurm -- ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=5 %s true"
 
@@ -54,10 +62,23 @@ def assert_gets_in(start: CheckedHost, goal: CheckedHost) -> None:
     """Fail if the slurm user cannot log in from `start` to `goal` by SSH."""
     with goal.logins:
         done = logged_in(start, goal)
-    assert done.rc == 0, (
-        f"the slurm user on {start.name} cannot log in to {goal.name} by SSH: {last_words(done)}. "
-        f"Repair: {deploy(start.name, goal.name)}"
-    )
+    if done.rc == 0:
+        return
+    problem = f"the slurm user on {start.name} cannot log in to {goal.name} by SSH"
+    cause, repair = barrier_on(goal) or (last_words(done), deploy(start.name, goal.name))
+    raise AssertionError(f"{problem}: {cause}. Repair: {repair}")
+
+
+def barrier_on(goal: CheckedHost) -> tuple[str, str] | None:
+    """What keeps the slurm user out of a host besides its keys, and the repair; `None` for nothing."""
+    answer = goal.as_found.run(BARRIERS).stdout.split("----\n")
+    text, settings, groups, shadow = (*answer, "", "", "")[:4]
+    if text:
+        return logins.nologin("slurm", text.partition("\n")[2])
+    expires = expiry_of(shadow.strip().split(":"), time.time())
+    if expires != "never":
+        return f"its account there expires: {expires}", deploy(goal.name)
+    return logins.barred("slurm", groups.split(), logins.lists(settings))
 
 
 def logged_in(start: CheckedHost, goal: CheckedHost) -> CommandResult:

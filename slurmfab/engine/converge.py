@@ -256,8 +256,8 @@ def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ..
         if answer.differs:
             run.record_steps(answer)
         run.progress.host_done(host, answer)
-        if answer.has_failed:
-            failed = answer.with_status("failed")[0]
+        if answer.fatal:
+            failed = answer.fatal[0]
             run.exclude(host, HostFailed(host, f"{failed.id}: {failed.message}"))
     notices.tell_after_change(run, done)
     if any(step.phase == phase.name for step in run.steps):

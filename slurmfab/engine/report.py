@@ -41,6 +41,9 @@ NOT_DEPLOYING = ("drain", "reboot", "resume")
 UNKNOWN = "unknown"
 """The status of the resource at work on a host when the host was lost: it may have been changed."""
 
+LOGIN = "ssh-login:"
+"""The beginning of ids of resources that nothing depends on: a host where one fails stays in the run."""
+
 DIFFERS = "differs"
 """The status of a resource that differs from what is wanted and that a deployment does not change."""
 
@@ -69,6 +72,11 @@ class Step:
     def has_failed(self) -> bool:
         """Whether a resource failed."""
         return bool(self.with_status(FAILED))
+
+    @property
+    def fatal(self) -> tuple[Outcome, ...]:
+        """The failed outcomes on which other resources of the host depend."""
+        return tuple(outcome for outcome in self.with_status(FAILED) if not outcome.id.startswith(LOGIN))
 
     @property
     def differs(self) -> bool:
@@ -120,18 +128,19 @@ class Report:
     def exit_code(self) -> int:
         """The exit code of the process: that of the error that ended the run early, or else by the outcomes.
 
-        0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped and all others are as wanted, 4 if
-        a dry run found something to do.
+        0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped, or do not let the slurm user in,
+        and all else is as wanted, 4 if a dry run found something to do.
         """
         if self.error_code:
             return self.error_code
         harmless = Unreachable if self.command in NOT_DEPLOYING else LEAVES_THE_REST_WELL
         are_skipped = all(isinstance(error, harmless) for error in self.failed_hosts.values())
-        if not are_skipped or any(step.has_failed and step.host not in self.failed_hosts for step in self.steps):
+        failed = [step for step in self.steps if step.has_failed and step.host not in self.failed_hosts]
+        if not are_skipped or any(step.fatal for step in failed):
             return FAILURE
         if self.is_refused or (self.jobs and self.jobs.is_broken):
             return FAILURE
-        if self.failed_hosts:
+        if self.failed_hosts or failed:
             return LEFT_OUT
         return SOMETHING_TO_DO if self.finds_work else DONE
 

@@ -6,7 +6,7 @@ An existing directory without such files, as one that a cluster file names by mi
 from __future__ import annotations
 
 from slurmfab.agent.files.directory import Directory
-from slurmfab.paths import SLURM_LOGS
+from slurmfab.paths import SLURM_DIRECTORY, SLURM_LOGS
 
 LOG_MARKS = ("slurm*.log*", "slurm_job*")
 """Logs of Slurm's daemons, and of ended jobs (JobCompLoc)."""
@@ -19,6 +19,11 @@ BACKUP_MARKS = ("*-*T??????Z.tar", "*-*T??????Z-*.tar", ".new-*-*T??????Z.*")
 
 PRIVATE_MARKS = ("[1-9]*",)
 """Directories of jobs, which slurmd names by their ids (job_container.conf(5))."""
+
+
+def slurm_directory() -> Directory:
+    """The directory of Slurm's files, which every user's commands read."""
+    return Directory(SLURM_DIRECTORY, "root", "root", 0o755)
 
 
 def log_directory() -> Directory:

@@ -17,6 +17,7 @@ from slurmfab.agent.backup.restored_state import RestoredFiles, RestoredState
 from slurmfab.agent.backup.staged_parts import stage, staged
 from slurmfab.agent.backup.state import save_files, save_state
 from slurmfab.agent.core.resource import CHANGED, FAILED, OK, Context, Resource, ResourceFailed, apply
+from slurmfab.agent.core.safe_paths import UnsafePath, open_folder
 from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.block import Block
 from slurmfab.agent.files.directory import Directory
@@ -24,7 +25,7 @@ from slurmfab.agent.files.file import File
 from slurmfab.agent.files.left_file import LeftFile
 from slurmfab.agent.files.program import Program
 from slurmfab.agent.files.scripts import Scripts
-from slurmfab.agent.identities.ssh_key import SshKey
+from slurmfab.agent.identities.ssh_key import SshKey, refuse_foreign
 from slurmfab.agent.munge.key import MungeKey
 from slurmfab.agent.munge.rotation import StagedMungeKey
 from slurmfab.agent.slurm.state import SlurmState
@@ -200,6 +201,20 @@ def test_a_home_that_is_roots_directory_with_files_is_given_to_nobody(root: Path
     outcome = apply(SshKey("slurm", "/var/lib/slurm/home"), hostile)
     assert (outcome.status, "belongs to root, and nobody can have put it there" in outcome.message) == (FAILED, True)
     assert spool.stat().st_uid == 0
+
+
+@needs_root
+def test_a_home_and_a_state_that_somebody_gave_to_root_become_the_users_again(root: Path, hostile: Context) -> None:
+    home, state = root / "var/lib/slurm/home", root / STATE[1:]
+    for path in (home / ".ssh", state / "job_state"):
+        path.mkdir(parents=True)
+        os.chown(path, OTHER, OTHER)
+    assert apply(Directory(STATE, "slurm", "slurm", 0o700, ("job_state",)), hostile).status == CHANGED
+    with open_folder(str(home)) as folder:
+        refuse_foreign(folder, OTHER, (".ssh",))
+    home.chmod(0o777)
+    with open_folder(str(home)) as folder, pytest.raises(UnsafePath, match="belongs to root"):
+        refuse_foreign(folder, OTHER, (".ssh",))
 
 
 @needs_root

@@ -203,18 +203,21 @@ class Folder:
         except OSError as error:
             raise at(error, self.place(name)) from None
 
-    def has_mark(self, marks: Sequence[str]) -> bool:
+    def has_mark(self, marks: Sequence[str], uid: int = 0) -> bool:
         """Whether a name in it shows what it is for.
 
         Args:
             marks: patterns of such names (fnmatch); names that another user than root and its owner made do not count.
+            uid: UID of the user whose directory it should be. This user's names count too, if it cannot write there: so
+                it made them when the directory was its own.
         """
         from fnmatch import fnmatchcase  # seldom needed
 
+        owners = {0, self.status.st_uid, 0 if self.status.st_mode & OTHERS_WRITE else uid}
         for name in self.names():
             if any(fnmatchcase(name, mark) for mark in marks):
                 status = self.find(name)
-                if status is not None and status.st_uid in (0, self.status.st_uid):
+                if status is not None and status.st_uid in owners:
                     return True
         return False
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, List
+import os
+from typing import Any, ClassVar
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.core.safe_paths import OTHERS_WRITE
 from slurmfab.agent.files.marked_block import DamagedBlock, MarkedBlock, join_lines, split_lines
-from slurmfab.agent.identities.users_and_groups import gid_of, uid_of
+from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
 
 
 class Block(Resource):
@@ -17,9 +19,11 @@ class Block(Resource):
         path: absolute path of the file.
         block: the NAME.
         content: the lines; empty to remove the block.
-        owner: user name for a file that has to be made; an existing file keeps its owner.
+        owner: user name for a file that has to be made; an existing file keeps its owner unless `strict`.
         group: group name, likewise.
         mode: permission bits, likewise.
+        strict: whether an existing file has to be the owner's, and has all permission bits of `mode` and gives no
+            others the right to write. More rights to read and another group are no difference.
     """
 
     kind: ClassVar[str] = "block"
@@ -29,6 +33,7 @@ class Block(Resource):
     owner: str = "root"
     group: str = "root"
     mode: int = 0o644
+    strict: bool = False
 
     def name(self) -> str:
         """The path and the block's name."""
@@ -39,22 +44,38 @@ class Block(Resource):
         return (self.path,)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """The lines, each with a newline."""
+        """The lines, each with a newline, and whose the file is."""
         text = str(self.content)
-        return {"content": text + "\n" if text and not text.endswith("\n") else text or None}
+        content = text + "\n" if text and not text.endswith("\n") else text or None
+        return {"content": content, "access": self.access if content and self.strict else None}
+
+    @property
+    def access(self) -> str:
+        """Owner, group and mode of a file that is made, such as `slurm:slurm 0600`."""
+        return "%s:%s %04o" % (self.owner, self.group, self.mode)
 
     def actual(self, context: Context) -> State:
-        """The lines that are in the block now.
+        """The lines that are in the block now, and whose the file is.
 
         Raises:
             ResourceFailed: the markers are damaged.
         """
+        found = replace.find(context.path(self.path))
+        access = self.wanted(context)["access"]
         try:
-            return {"content": self.marked().content(self.lines(context)) or None}
+            content = self.marked().content(split_lines(found[1] if found else b"")) or None
         except DamagedBlock as error:
             raise self.damaged(error) from None
+        return {"content": content, "access": self.found_access(context, found[0]) if found and access else access}
 
-    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+    def found_access(self, context: Context, status: os.stat_result) -> str:
+        """The access of the file as `wanted` has it if it is as good, or as it is."""
+        is_owned = status.st_uid == uid_of(context, self.owner)
+        if is_owned and not self.mode & ~status.st_mode and not status.st_mode & OTHERS_WRITE:
+            return self.access
+        return "%(owner)s:%(group)s %(mode)s" % access_of(context, status, self.owner, self.group)
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Put the block where the old one was, or at the end of the file.
 
         Raises:
@@ -62,6 +83,9 @@ class Block(Resource):
         """
         path = context.path(self.path)
         found = replace.find(path)
+        if found and "access" in differing:
+            replace.change_access(path, uid_of(context, self.owner), gid_of(context, self.group), self.mode)
+            found = replace.find(path)
         try:
             lines = self.marked().replaced(
                 split_lines(found[1] if found else b""), self.wanted(context)["content"] or ""
@@ -78,10 +102,6 @@ class Block(Resource):
     def marked(self) -> MarkedBlock:
         """The marker lines of the block."""
         return MarkedBlock("# BEGIN slurmfab %s" % self.block, "# END slurmfab %s" % self.block)
-
-    def lines(self, context: Context) -> List[str]:
-        """The lines of the file, each with its newline; none where there is no file."""
-        return split_lines(replace.read(context.path(self.path)) or b"")
 
     def damaged(self, error: DamagedBlock) -> ResourceFailed:
         """The failure to report for damaged markers."""

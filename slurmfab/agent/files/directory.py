@@ -7,7 +7,8 @@ from typing import ClassVar, Mapping, Optional, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.core.safe_paths import Folder, open_folder, open_parent
-from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
+from slurmfab.agent.identities.users_and_groups import access_of, find_user, gid_of, uid_of
+from slurmfab.agent.identities.ways import closed_ways, open_ways
 
 ANYTHING = "*"
 """As a mark: the path is used for one purpose only, so a directory there is the right one whatever is in it."""
@@ -45,11 +46,12 @@ class Directory(Resource):
         return self.path
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Owner, group and mode."""
-        return {"owner": self.owner, "group": self.group, "mode": "%04o" % self.mode}
+        """Owner, group and mode, and no directory above that keeps the owner out."""
+        way = {} if self.owner == "root" else {"way": None}
+        return {"owner": self.owner, "group": self.group, "mode": "%04o" % self.mode, **way}
 
     def actual(self, context: Context) -> State:
-        """Owner, group and mode of the directory on the host, empty where there is none.
+        """Owner, group and mode of the directory on the host, and what keeps its owner out; empty where there is none.
 
         Raises:
             ResourceFailed: the path is not a directory, leads through a link of another user, or is somebody else's.
@@ -60,7 +62,7 @@ class Directory(Resource):
         with folder:
             found = access_of(context, folder.status, self.owner, self.group)
             self.refuse_foreign(context, folder, found)
-            return found
+            return {**found, "way": closed_ways(context, self.path, self.owner) or None}
 
     def found(self, context: Context) -> Optional[Folder]:
         """The directory, open; `None` where there is none.
@@ -89,12 +91,17 @@ class Directory(Resource):
         Raises:
             ResourceFailed: with the directory's content, and what to do.
         """
-        if found == self.wanted(context) or (self.owner != "root" and found["owner"] == self.owner):
+        wanted = self.wanted(context)
+        if all(found[name] == wanted[name] for name in found) or (
+            self.owner != "root" and found["owner"] == self.owner
+        ):
             return
         # Root's directories are given away only if their path or a file shows that they are meant.
         is_dedicated = ANYTHING in self.marks and (self.owner == "root" or not folder.others)
         names = [name for name in folder.names() if name not in OF_FILE_SYSTEM]
-        if not names or is_dedicated or folder.has_mark([mark for mark in self.marks if mark != ANYTHING]):
+        marks = [mark for mark in self.marks if mark != ANYTHING]
+        user = find_user(context, self.owner)
+        if not names or is_dedicated or folder.has_mark(marks, user.pw_uid if user else 0):
             return
         raise ResourceFailed(
             "%s seems to be in use for something else: it is %s:%s %s and contains %s. It would become %s:%s %04o, so "
@@ -105,16 +112,18 @@ class Directory(Resource):
         )  # fmt: skip
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
-        """Make the directory, or set its owner, group and mode.
+        """Make the directory, or set its owner, group and mode, and let the owner pass root's directories above.
 
         Raises:
-            ResourceFailed: the owner or the group does not exist; or the directory is somebody else's.
+            ResourceFailed: the owner or the group does not exist; or the directory, or one above, is somebody else's.
         """
         uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
         with open_folder(context.path(self.path), make=True) as folder:
             # Compared again, because another user may have put another directory there meanwhile.
             self.refuse_foreign(context, folder, access_of(context, folder.status, self.owner, self.group))
             folder.set_access(uid, gid, self.mode)
+        if self.owner != "root":
+            open_ways(context, self.path, self.owner)
 
 
 def is_there(path: str) -> bool:

@@ -83,6 +83,7 @@ class MovedIds(Resource):
             self.refuse_entries(context, now)
             self.refuse_foreign(context, now)
             processes = self.refuse_processes(context, now)
+            processes = [one for one in processes if one.unit != manager(now)]
             if context.dry_run:
                 context.remark = self.forecast(context, self.search(context, now, False), len(processes))
         return now
@@ -116,8 +117,9 @@ class MovedIds(Resource):
         """
         old = self.numbers(context)
         running = self.active(context)
-        if running:
-            context.must(["systemctl", "stop", *running], seconds=180)
+        idle = {one.unit for one in self.refuse_processes(context, old)} - set(self.daemons)
+        if running or idle:
+            context.must(["systemctl", "stop", *running, *idle], seconds=180)
         try:
             self.refuse_processes(context, old, stopped=True)
         except ResourceFailed:
@@ -238,6 +240,9 @@ class MovedIds(Resource):
     def refuse_processes(self, context: Context, old: State, stopped: bool = False) -> List[Process]:
         """The processes of the services with the old IDs; refuse when other processes have them.
 
+        systemd's manager of the user stays for ten seconds after the last login (logind.conf(5), UserStopDelaySec), and
+        is no reason to refuse.
+
         Args:
             context: the request's context.
             old: the old IDs, as in `numbers`.
@@ -247,13 +252,22 @@ class MovedIds(Resource):
             ResourceFailed: with the processes' numbers and names.
         """
         found = with_numbers(context, self.pair(old, "uid"), self.pair(old, "gid"))
-        others = [one for one in found if stopped or one.unit not in self.daemons]
+        others = [one for one in found if stopped or one.unit not in (*self.daemons, manager(old))]
         if others:
             raise ResourceFailed(
                 "processes run with the number that %s has here (UID %d, GID %d): %s; end them first"
                 % (self.user, old["uid"], old["gid"], listed(others))
             )
         return found
+
+
+def manager(old: State) -> str:
+    """The unit of systemd's manager of a user, without the services in it.
+
+    Args:
+        old: the user's IDs, as in `numbers`.
+    """
+    return "user@%d" % old["uid"]
 
 
 def counted(number: int, thing: Any) -> str:

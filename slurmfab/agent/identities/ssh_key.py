@@ -9,6 +9,7 @@ from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.core.safe_paths import OTHERS_WRITE, Folder, UnsafePath, make_or_enter, open_folder, user
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of, user_name
+from slurmfab.agent.identities.ways import closed_ways, open_ways
 
 KEY = "id_ed25519"
 """The private key's name in `.ssh`."""
@@ -61,7 +62,8 @@ class SshKey(Resource):
         with home:
             owner = user_name(context, home.status.st_uid, self.user)
             is_safe = owner == self.user and not home.status.st_mode & OTHERS_WRITE
-            state = {"home": "safe, of %s" % self.user if is_safe else self.access(context, home.status)}
+            way = closed_ways(context, self.home, self.user)
+            state = {"home": way or ("safe, of %s" % self.user if is_safe else self.access(context, home.status))}
             try:
                 folder = home.enter(".ssh")
             except FileNotFoundError:
@@ -88,6 +90,7 @@ class SshKey(Resource):
             if "home" in differing:
                 refuse_foreign(home, account[0], (".ssh",))
                 home.set_access(*account, 0o750)
+                open_ways(context, self.home, self.user)
             with make_or_enter(home, ".ssh") as folder:
                 if ".ssh" in differing:
                     refuse_foreign(folder, account[0], (KEY, "authorized_keys", "known_hosts"))
@@ -152,7 +155,7 @@ def refuse_foreign(folder: Folder, uid: int, marks: Tuple[str, ...]) -> None:
     Raises:
         UnsafePath: it is somebody else's, and contains files but none of these names.
     """
-    if folder.intruder and folder.status.st_uid != uid and folder.names() and not folder.has_mark(marks):
+    if folder.intruder and folder.status.st_uid != uid and folder.names() and not folder.has_mark(marks, uid):
         raise UnsafePath(
             "%s belongs to %s, and %s can have put it there, so it is given to nobody; see what it is, and move it away"
             % (folder.path, user(folder.status.st_uid), folder.intruder)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar, List, Sequence
 
 from slurmfab.agent.core.program_name import FAB
+from slurmfab.agent.core.reading import entries
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.identities.group import shadow_prefix
 from slurmfab.agent.identities.passwd_files import edit
@@ -12,6 +14,12 @@ from slurmfab.agent.identities.users_and_groups import find_user, gid_of, group_
 
 USER_BUSY = 8
 """The exit code of usermod(8) when the user has running processes."""
+
+DAY = 86400
+"""Seconds of a day: shadow(5) counts days since 1970."""
+
+NEVER = ("--expiredate", "-1", "--lastday", "-1", "--maxdays", "-1", "--inactive", "-1")
+"""Options of chage(1) with which neither an account nor its password expires."""
 
 
 class HostUser(Resource):
@@ -99,15 +107,20 @@ class User(HostUser):
     kind: ClassVar[str] = "user"
     moved: bool = False
 
+    def wanted(self, context: Context) -> State:
+        """UID, group, home and shell; and that the account of a user who logs in does not expire."""
+        return {**super().wanted(context), **({} if self.shell.endswith("nologin") else {"expires": "never"})}
+
     def actual(self, context: Context) -> State:
-        """UID, group, home and shell of the user, empty where there is no such user.
+        """UID, group, home, shell and expiry of the user.
 
         Raises:
             ResourceFailed: the user has another UID or primary group.
         """
         found = super().actual(context)
         if not found:
-            return {}
+            return {"expires": "never"}
+        found = {**found, "expires": expiry(context, self.user)}
         if self.moved and context.dry_run:
             return {**found, "uid": self.uid, "group": self.group}
         if found["uid"] != self.uid:
@@ -125,7 +138,7 @@ class User(HostUser):
         return found
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make the user by useradd(8), or set home and shell by usermod(8).
+        """Make the user by useradd(8), or set home and shell by usermod(8), and the expiry by chage(1).
 
         Raises:
             ResourceFailed: these programs fail.
@@ -133,8 +146,44 @@ class User(HostUser):
         if "uid" in differing:
             self.add(context, ["--system"])
             return
+        if "expires" in differing:
+            context.must(["chage", *NEVER, self.user])
+        if not differing - {"expires"}:
+            return
         done = context.run(["usermod", *shadow_prefix(context), "--home", self.home, "--shell", self.shell, self.user])
         if done.returncode == USER_BUSY:
             self.edit_passwd(context)
         elif done.returncode != 0:
             raise ResourceFailed("usermod: %s" % done.stderr.decode(errors="replace").strip())
+
+
+def expiry(context: Context, user: str) -> str:
+    """When a user's account expires, see `expiry_of`; one that a directory service alone knows never expires here."""
+    lines = entries(context.path("/etc/shadow"))
+    return next((expiry_of(fields, time.time()) for fields in lines if fields[0] == user), "never")
+
+
+def expiry_of(fields: Sequence[str], now: float) -> str:
+    """When an account expires or expired, which ends its logins by SSH too: `never`, or why and when.
+
+    Args:
+        fields: of its line in /etc/shadow (shadow(5)).
+        now: seconds since 1970.
+    """
+    changed, longest, expires = (fields[2], fields[4], fields[7]) if len(fields) > 7 else ("", "", "")  # noqa: PLR2004
+    if expires.isdigit():
+        return day(int(expires))
+    if changed == "0":
+        return "at once, unless its password is changed"
+    if changed.isdigit() and longest.isdigit() and (int(changed) + int(longest)) * DAY < now:
+        return "since %s, with its password" % day(int(changed) + int(longest))
+    return "never"
+
+
+def day(number: int) -> str:
+    """A day, such as `1970-01-02`.
+
+    Args:
+        number: days since 1970.
+    """
+    return time.strftime("%Y-%m-%d", time.gmtime(number * DAY))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import contextmanager
 from typing import ClassVar, Dict, Iterator, List, Tuple
 
@@ -12,7 +13,7 @@ from slurmfab.agent.core import replace
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import open_folder
+from slurmfab.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.agent.identities.users_and_groups import group_name, user_name
 
 STAGING_PREFIX = ".slurmfab-"
@@ -60,10 +61,14 @@ class SlurmFiles(Resource):
         return {**state, "leftovers": None}
 
     def actual(self, context: Context) -> State:
-        """Content and access of each file as they are, and staging directories that were left behind."""
+        """Content and access of each file as they are; of a link of root's where it leads; and leftovers."""
         state: Dict[str, object] = {"leftovers": ",".join(self.leftovers(context)) or None}
         for name, _ in self.files:
             path = context.path("%s/%s" % (self.directory, name))
+            target = link_target(path)
+            if target:
+                state[name], state[name + " access"] = dict(self.files)[name], "a link to %s" % target
+                continue
             found = replace.find(path)
             if found is None:
                 # A missing file is reported as one difference, not two.
@@ -82,8 +87,9 @@ class SlurmFiles(Resource):
             ResourceFailed: Slurm refuses the files; nothing was replaced.
         """
         directory = context.path(self.directory)
+        links = {name for name, _ in self.files if link_target(os.path.join(directory, name))}
         changing = sorted(
-            (name for name, _ in self.files if name in differing), key=lambda name: (name == SLURM_CONF, name)
+            (name for name, _ in self.files if name in differing | links), key=lambda name: (name == SLURM_CONF, name)
         )
         with self.staged(context) as stage:
             if changing:
@@ -159,6 +165,22 @@ class SlurmFiles(Resource):
         return [name for name in staged if os.path.isdir(os.path.join(directory, name))]
 
 
+def link_target(path: str) -> str:
+    """Where a symbolic link of root leads that only root can change; empty for anything else.
+
+    slurm.conf replaces such a link, whose target stays as it is.
+    """
+    try:
+        folder, name = open_parent(path)
+    except FileNotFoundError:
+        return ""
+    with folder:
+        status = folder.find(name)
+        if folder.others or status is None or not stat.S_ISLNK(status.st_mode):
+            return ""
+        return os.readlink(name, dir_fd=folder.descriptor)
+
+
 def move(stage: str, directory: str, name: str) -> None:
     """Rename a staged file to its place.
 
@@ -172,7 +194,7 @@ def move(stage: str, directory: str, name: str) -> None:
     """
     with open_folder(stage) as staged, open_folder(directory) as folder:
         status = folder.find(name)
-        if status is not None:
+        if status is not None and (folder.others or not stat.S_ISLNK(status.st_mode)):
             folder.require_regular(name, status)
         os.rename(name, name, src_dir_fd=staged.descriptor, dst_dir_fd=folder.descriptor)
 

@@ -10,7 +10,7 @@ from slurmfab.agent.files.file import File
 from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.inventory.accounting import Database
-from slurmfab.plan.directories import log_directory
+from slurmfab.plan.directories import log_directory, slurm_directory
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm import accounting
 
@@ -33,6 +33,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         runs = host in plan_input.facts and plan_input.facts[host].services.get("slurmdbd") == "active"
         return (Service("slurmdbd", running=False),) if runs else ()
     return (
+        slurm_directory(),
         log_directory(),
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
         Service("slurmdbd", watches=(PATH,)),

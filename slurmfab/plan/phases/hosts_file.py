@@ -16,4 +16,6 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:  # noqa
 @once
 def block(plan_input: PlanInput) -> Block:
     """The block, the same on all hosts; empty content removes it."""
-    return Block("/etc/hosts", "hosts", plan_input.names_and_addresses if plan_input.cluster.hosts_file else "")
+    return Block(
+        "/etc/hosts", "hosts", plan_input.names_and_addresses if plan_input.cluster.hosts_file else "", strict=True
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.file import File
+from slurmfab.agent.munge.directories import MungeDirectories
 from slurmfab.agent.munge.key import MungeKey
 from slurmfab.agent.services.service import Service
 from slurmfab.paths import MUNGE_KEY
@@ -15,12 +16,12 @@ ENCODES = ("munge", "--no-input")
 
 
 def key(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The munge key on the primary controller, generated if it does not exist."""
-    return (MungeKey(MUNGE_KEY),) if host == plan_input.cluster.controller else ()
+    """The munge key on the primary controller, generated if it does not exist, and the directories of its munged."""
+    return (MungeDirectories(), MungeKey(MUNGE_KEY)) if host == plan_input.cluster.controller else ()
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The primary controller's key, and munged, which is restarted if the key is newer than its process.
+    """munged's directories, the primary controller's key, and munged, restarted if the key is newer than its process.
 
     While the controller has no key yet, the file is planned as different. slurmctld cannot reach a compute node with
     another key, and would try again after a third of SlurmdTimeout (slurm.conf(5)). So slurmd is restarted after
@@ -29,7 +30,11 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if host == plan_input.cluster.controller:
         return (Service("munge", watches=(MUNGE_KEY,), answers=ENCODES),)
     followers = ("slurmd",) if plan_input.is_compute_node(host) else ()
-    return copied(plan_input), Service("munge", watches=(MUNGE_KEY,), followers=followers, answers=ENCODES)
+    return (
+        MungeDirectories(),
+        copied(plan_input),
+        Service("munge", watches=(MUNGE_KEY,), followers=followers, answers=ENCODES),
+    )
 
 
 @once

@@ -11,7 +11,7 @@ from slurmfab.agent.slurm.state import SlurmState
 from slurmfab.agent.slurm.state_access import StateAccess
 from slurmfab.paths import SLURM_DIRECTORY, SLURM_SPOOL
 from slurmfab.plan.database_order import joins_accounting
-from slurmfab.plan.directories import log_directory, private_directory, state_directory
+from slurmfab.plan.directories import log_directory, private_directory, slurm_directory, state_directory
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.job_submit_script import SCRIPT
@@ -29,14 +29,14 @@ NAME_MARK = "clustername"
 
 
 def state(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The state directory, and everything in the one in use as slurmctld needs it, before slurmctld is stopped.
+    """/etc/slurm, and the state directory with all in it as slurmctld needs it, before slurmctld is stopped.
 
     It holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory.
     """
     if host not in plan_input.cluster.controllers:
         return ()
     path = plan_input.cluster.state_directory
-    return (state_directory(path), StateAccess(plan_input.state_before or path))
+    return (slurm_directory(), state_directory(path), StateAccess(plan_input.state_before or path))
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -53,6 +53,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     node = host if plan_input.is_compute_node(host) else ""
     private = plan_input.cluster.private_tmp
     return (
+        *((slurm_directory(),) if "controller" not in roles and has_own_files(plan_input, host) else ()),
         log_directory(),
         *((Directory(SLURM_SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
         *((private_directory(private.base),) if private and "compute" in roles else ()),

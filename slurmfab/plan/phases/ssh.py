@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import cache
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.block import Block
+from slurmfab.agent.identities.logins import SshLogin
 from slurmfab.agent.identities.ssh_key import SshKey
 from slurmfab.paths import SLURM_HOME
 from slurmfab.plan.phases.once import once
@@ -32,9 +34,14 @@ def keys(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:  # noqa: ARG
 
 
 def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The keys that may log in as slurm on the host, and the known host keys."""
+    """The keys that may log in as slurm on the host, that nothing else keeps slurm out, and the known host keys."""
     host_keys = known_all(plan_input, others(plan_input, host)) + known(plan_input, host)
-    return let_in(plan_input, origins(plan_input, host)), Block("/etc/ssh/ssh_known_hosts", "host keys", host_keys)
+    partners = origins(plan_input, host)
+    return (
+        let_in(plan_input, partners),
+        Block("/etc/ssh/ssh_known_hosts", "host keys", host_keys, strict=True),
+        *((login(plan_input.address(partners[0])),) if partners else ()),
+    )
 
 
 @once
@@ -47,7 +54,14 @@ def let_in(plan_input: PlanInput, partners: tuple[str, ...]) -> Block:
         owner="slurm",
         group="slurm",
         mode=0o600,
+        strict=True,
     )
+
+
+@cache
+def login(origin: str) -> SshLogin:
+    """The slurm user's login from an address."""
+    return SshLogin("slurm", origin)
 
 
 def origins(plan_input: PlanInput, host: str) -> tuple[str, ...]:

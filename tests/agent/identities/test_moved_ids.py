@@ -254,6 +254,16 @@ def test_processes_of_other_programs_are_named_and_nothing_is_changed(root: Path
     assert owner(path) == (OLD, OLD)
 
 
+def test_the_manager_of_a_user_who_has_logged_out_is_no_reason_to_refuse(root: Path) -> None:
+    slice_of_old = f"/user.slice/user-{OLD}.slice/user@{OLD}.service"
+    run_process(root, 4711, "systemd", OLD, f"{slice_of_old}/init.scope")
+    resource = MovedIds("slurm", NEW, NEW, ("slurmctld",))
+    context = Context(str(root), dry_run=True)
+    assert "0 processes" in apply(resource, context).message
+    run_process(root, 4712, "podman", OLD, f"{slice_of_old}/app.slice/podman.service")
+    assert "4712 (podman); end them first" in apply(resource, context).message
+
+
 def test_a_daemons_processes_that_do_not_end_when_it_is_stopped_are_named(root: Path) -> None:
     run_process(root, 4711, "slurmctld", OLD, "/system.slice/slurmctld.service")
     outcome = apply(SLURM, Context(str(root)))

@@ -241,6 +241,25 @@ def test_slurm_files_when_some_differ_touch_only_these(root: Path) -> None:
     assert context.touched == {"/etc/slurm/gres.conf"}
 
 
+def test_a_link_of_roots_in_the_place_of_slurm_conf_is_replaced_and_its_target_stays(root: Path) -> None:
+    class Accepting(Context):
+        """A host whose Slurm accepts all files."""
+
+        def run(self, argv: Any, *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+            return subprocess.CompletedProcess(argv, 0, b"", b"")
+
+    (root / "etc/slurm").mkdir()
+    (root / "etc/slurm/gres.conf").write_text("b\n")
+    (root / "etc/theirs").write_text("theirs\n")
+    (root / "etc/slurm/slurm.conf").symlink_to("../theirs")
+    outcome = apply(FILES, Accepting(str(root)))
+    assert [(one.name, one.actual) for one in outcome.changes] == [("slurm.conf access", "a link to ../theirs")]
+    assert outcome.status == "changed"
+    assert not (root / "etc/slurm/slurm.conf").is_symlink()
+    assert (root / "etc/slurm/slurm.conf").read_text() == "a\n"
+    assert (root / "etc/theirs").read_text() == "theirs\n"
+
+
 def test_slurm_files_that_stay_are_checked_together_with_the_new_ones_and_not_changed(root: Path) -> None:
     judged: dict[str, str] = {}
 

@@ -83,7 +83,15 @@ def test_a_difference_in_a_preparing_phase_carries_out_the_later_ones_and_asks_a
     deploy(run_over(hosts, cluster()))
     preparing = ["apply packages", "apply ssh-key"]
     assert hosts.of("n1") == ["facts", "compare", *preparing, "facts", "compare"]
-    assert hosts.of("c1") == ["facts", "compare", "claim", *preparing, "apply munge-key", "facts", "compare"]
+    assert hosts.of("c1") == [
+        "facts",
+        "compare",
+        "claim",
+        *preparing,
+        "apply munge-directories,munge-key",
+        "facts",
+        "compare",
+    ]
 
 
 def test_a_new_name_in_the_hosts_file_does_not_ask_the_hosts_again() -> None:
@@ -113,8 +121,8 @@ def test_new_hosts_get_the_phases_in_order() -> None:
         "facts",
         "compare",
         "apply block",
-        "apply block",
-        "apply file,service",
+        "apply block,ssh-login",
+        "apply munge-directories,file,service",
         "apply directory,slurm-files,absent",
         "apply service",
     ]

@@ -22,6 +22,7 @@ from slurmfab.errors import (
 
 OK = Outcome("user:slurm", "ok")
 CHANGED = Outcome("user:slurm", "changed", (Change("uid", "1001", "64030"),))
+SHUT_OUT = Outcome("ssh-login:slurm", "failed", message="/etc/nologin exists")
 FAILED = Outcome("service:slurmd", "failed", message="it does not stay active")
 
 
@@ -35,6 +36,8 @@ def report(steps: tuple[Step, ...] = (), lost: dict[str, HostError] | None = Non
         ((), {}, 0),
         ((Step("users", "n1", (CHANGED,)),), {}, 0),
         ((Step("slurmd", "n1", (FAILED,)),), {}, 1),
+        ((Step("ssh", "n1", (SHUT_OUT,)),), {}, 3),
+        ((Step("ssh", "n1", (SHUT_OUT, FAILED)),), {}, 1),
         ((), {"n1": Unreachable("n1", "off")}, 3),
         ((), {"n1": LoginRefused("n1", "no")}, 3),
         ((), {"n1": AgentFailed("n1", "gone")}, 3),
