@@ -60,6 +60,7 @@ def test_a_first_deployment_leaves_the_mark_of_another_cluster_for_slurmctld_to_
 def test_the_databases_host_has_a_server_then_slurmdbd_and_others_have_nothing() -> None:
     wanted = after("", ON_C1)
     assert [one.id for one in database.resources(wanted, "c1")] == [
+        "directory:/etc/slurm",
         "directory:/var/log/slurm",
         "file:/etc/mysql/mariadb.conf.d/60-slurmfab.cnf",
         "service:mariadb",
@@ -73,7 +74,7 @@ def test_the_databases_host_has_a_server_then_slurmdbd_and_others_have_nothing()
 
 def test_an_external_database_is_tried_before_slurmdbd_conf_names_it() -> None:
     said = f"{THREE_HOSTS}database: {{host: c1, external: db, password_file: /p}}\n"
-    assert [one.id for one in database.resources(after("", said), "c1")][1:3] == [
+    assert [one.id for one in database.resources(after("", said), "c1")][2:4] == [
         "storage-login:slurm@db:3306",
         "slurmdbd-conf:/etc/slurm/slurmdbd.conf",
     ]
