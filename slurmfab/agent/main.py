@@ -157,6 +157,7 @@ def apply_resources(request: Mapping[str, Any], answers: Answers, lock: Lock) ->
         digest_key=request.get("digest_key", ""),
         run_id=request.get("run", ""),
     )
+    context.tell = answers.tell
     if not context.dry_run:
         from slurmfab.agent.undo.undo_store import keep  # a dry run does not get this module
 

@@ -13,6 +13,7 @@ from slurmfab.agent.client.commands import SHOW_SLURMD
 from slurmfab.agent.core.resource import FAILED, Resource
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.undo.earlier_files import EarlierFiles
+from slurmfab.engine.report import apart
 from slurmfab.engine.requests import apply_step
 from slurmfab.engine.run import Run
 from slurmfab.errors import DeployFailed, HostFailed, SlurmfabError
@@ -124,13 +125,14 @@ def whole_cluster(run: Run, plan_input: PlanInput) -> str:
 def put_back(run: Run, wanted: Mapping[str, Iterable[Resource]]) -> str:
     """Have hosts converge resources, also hosts that are excluded from the run; tells what failed, or nothing."""
     failures = []
-    for host, answer in on_each(wanted, lambda host: apply_step(run, STEP, host, wanted[host])):
+    for _, answer in on_each(wanted, lambda host: apply_step(run, STEP, host, wanted[host])):
         if isinstance(answer, SlurmfabError):
             failures.append(str(answer))
             continue
-        if answer.differs:
-            run.record_steps(answer)
-        failures += [f"{host}: {one.id}: {one.message}" for one in answer.with_status(FAILED)]
+        own, others = apart(answer)
+        for step in (own, *others):
+            run.record_steps(*([step] if step.differs else []))
+            failures += [f"{step.host}: {one.id}: {one.message}" for one in step.with_status(FAILED)]
     return " ".join(failures)
 
 

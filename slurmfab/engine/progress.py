@@ -12,10 +12,16 @@ from slurmfab.engine.report import Step, describe, headline
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.folding import fold_texts
 from slurmfab.hostlist import fold
-from slurmfab.terminal import GREEN, RED, YELLOW, Paint, StatusLine, is_terminal, write
+from slurmfab.terminal import GREEN, RED, YELLOW, Paint, StatusLine, in_one_line, is_terminal, write
 
 MOST_NAMED = 200
 """How many hosts the status line names: it is written anew after each answer, and folding names takes time."""
+
+MOST_WAITING = 1000
+"""The most characters of what a host says to wait for."""
+
+MOST_WAITS = 20
+"""How often hosts may say in one phase that they wait."""
 
 COLOURS = {"failed": RED, "changed": YELLOW, "ok": GREEN}
 """The colours of outcomes."""
@@ -42,6 +48,7 @@ class Progress:
         self.begun = time.monotonic()
         self.total = 0
         self.waiting: dict[str, None] = {}
+        self.waits = 0
         self.steps: list[Step] = []
         self.lost: list[tuple[str, HostError]] = []
         self.timeline: list[tuple[float, str]] = []
@@ -50,7 +57,7 @@ class Progress:
     def begin(self, doing: str, hosts: Iterable[str]) -> None:
         """Tell that something begins on hosts, and note the time for the record."""
         self.flush()
-        self.doing, self.waiting, self.begun = doing, dict.fromkeys(hosts), time.monotonic()
+        self.doing, self.waiting, self.begun, self.waits = doing, dict.fromkeys(hosts), time.monotonic(), 0
         self.total = len(self.waiting)
         if self.waiting:
             self.timeline.append((self.begun, doing))
@@ -74,6 +81,17 @@ class Progress:
             # A host that failed is lost next, like others before it: all of them then share a line.
             self.flush(with_lost=not (step and step.has_failed))
         self.show_status()
+
+    def host_waits(self, host: str, text: str) -> None:
+        """Tell what a host waits for, in one line of its own.
+
+        Args:
+            host: the host's name.
+            text: the host's words.
+        """
+        self.waits += 1
+        if self.waits <= MOST_WAITS:
+            self.show(f"{self.doing:<12} {host:<10} {in_one_line(text)[:MOST_WAITING]}")
 
     def host_lost(self, host: str, error: HostError) -> None:
         """Note that the run goes on without a host, and why."""

@@ -199,6 +199,7 @@ def outcome_model() -> SchemaValidator:
         "message": text,
         "seconds": core_schema.float_schema(ge=0, allow_inf_nan=False),
         "drift": core_schema.literal_schema([""]),
+        "others": core_schema.list_schema(core_schema.list_schema(text, min_length=2, max_length=2)),
     }
     return SchemaValidator(strict_object({"id": text, "status": core_schema.literal_schema(statuses)}, others))
 
@@ -217,12 +218,29 @@ def outcome_from(answer: Any, host: str = "") -> Outcome:
     changes = tuple(Change(**interned(change)) for change in line.get("changes", ()))
     message = line.get("message", "")
     message = hang(message) if "\n" in message else message
-    return Outcome(intern(line["id"]), intern(line["status"]), changes, intern(message), line.get("seconds", 0.0))
+    others = tuple((intern(name), hang(why)) for name, why in line.get("others", ()))
+    return Outcome(
+        intern(line["id"]), intern(line["status"]), changes, intern(message), line.get("seconds", 0.0), others=others
+    )
 
 
 def interned(plain: Mapping[str, Any]) -> dict[str, Any]:
     """JSON values whose texts are interned, so that equal ones share memory."""
     return {key: intern(value) if type(value) is str else value for key, value in plain.items()}
+
+
+def apart(step: Step) -> tuple[Step, tuple[Step, ...]]:
+    """A step without what its outcomes say about other hosts, and a step for each of these hosts.
+
+    slurmctld says on the controller which nodes are not ready; that is no failure of the controller.
+    """
+    others = tuple(
+        Step(step.phase, host, (Outcome(f"{outcome.id.partition(':')[0]}:{host}", FAILED, message=why),), step.seconds)
+        for outcome in step.outcomes
+        for host, why in outcome.others
+    )
+    own = tuple(replace(outcome, others=()) for outcome in step.outcomes) if others else step.outcomes
+    return replace(step, outcomes=own), others
 
 
 def headline(step: Step) -> str:

@@ -331,7 +331,7 @@ def request_apply(
         host: the host's name.
         resources: what the host shall have.
         dry_run: whether the agent only compares.
-        heard: called with each line of the answer as it arrives.
+        heard: called with each line of the answer as it arrives; what the host waits for is shown to the user.
 
     Returns:
         An outcome for each resource, in order.
@@ -343,7 +343,28 @@ def request_apply(
     if not dry_run:
         require_claim(run)
     wanted = [*resources]
-    lines = run.transport.call(host, apply_request(run, wanted, dry_run=dry_run), heard)
+
+    def hear(line: Line) -> None:
+        if "waiting" in line:
+            run.progress.host_waits(host, line["waiting"])
+        else:
+            heard(line)
+
+    lines = run.transport.call(host, apply_request(run, wanted, dry_run=dry_run), hear)
+    return outcomes_of(host, lines, wanted)
+
+
+def outcomes_of(host: str, lines: Iterable[Line], wanted: Sequence[Any]) -> list[Outcome]:
+    """The outcomes in a host's answer, one for each resource and in their order.
+
+    Args:
+        host: the host that answered.
+        lines: the answer.
+        wanted: the resources that it was asked about.
+
+    Raises:
+        AgentFailed: it reports something else.
+    """
     outcomes = [outcome_from(line["outcome"], host) for line in lines if "outcome" in line]
     if len(outcomes) != len(wanted):
         raise AgentFailed(
@@ -352,6 +373,8 @@ def request_apply(
     for outcome, resource in zip(outcomes, wanted, strict=True):
         if outcome.id != resource.id:
             raise AgentFailed(host, f"the agent reported another resource in the place of {resource.id}. {ADVICE}")
+        if {name for name, _ in outcome.others} - {*getattr(resource, "nodes", ())}:
+            raise AgentFailed(host, f"{resource.id} reports hosts that it is not about. {ADVICE}")
     return outcomes
 
 

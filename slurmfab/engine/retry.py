@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from slurmfab.inventory.loading import Inventory
 
 
+NODES = "nodes"
+"""Name of the phase in which slurmctld is asked, on the controller, whether nodes are ready."""
+
+
 def refuse_others(hosts: str, plan_file: str) -> None:
     """Refuse options that contradict `--retry-failed`, which chooses the hosts itself.
 
@@ -55,8 +59,21 @@ def hosts_to_retry(known: Inventory, tell: Callable[[str], None]) -> str | None:
     if new:
         tell(f"{fold(new)}: not in the configuration of the other hosts yet, so this run is about all hosts.")
         return ""
-    tell(f"Retrying {fold(failed)}.")
-    return fold(failed)
+    asked = with_controller(records, known.cluster.controller, failed)
+    tell(f"Retrying {fold(asked)}.")
+    return fold(asked)
+
+
+def with_controller(records: Iterable[Record], controller: str, failed: tuple[str, ...]) -> tuple[str, ...]:
+    """The hosts that failed, with the controller if slurmctld reported one of them as not ready for jobs.
+
+    Args:
+        records: the records of the cluster.
+        controller: the primary controller.
+        failed: the hosts that failed.
+    """
+    late = {step.host for one in records for step in one.steps if step.phase == NODES and step.has_failed}
+    return tuple(dict.fromkeys((controller, *failed))) if late & set(failed) else failed
 
 
 def failed_before(records: Iterable[Record], hosts: Iterable[str]) -> tuple[str, ...]:

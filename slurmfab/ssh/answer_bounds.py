@@ -52,8 +52,9 @@ VALUES = {
 PARTS = frozenset({"piece", "file"})
 """Names of values that may come any number of times."""
 
-SIGN_OF_LIFE = frozenset({"alive", "at", "seconds"})
-"""The values of a sign of life: `at` names the resource or operation at work, `seconds` is its age."""
+SIGN_OF_LIFE = frozenset({"alive", "at", "seconds", "waiting"})
+"""The values of a sign of life: `at` names the resource or operation at work, `seconds` is its age; `waiting`, which
+may be missing, says what it waits for."""
 
 TEXT_LENGTH = 2000
 """The most characters of an agent's text in an error message."""
@@ -149,8 +150,8 @@ class AnswerBounds:
         Raises:
             AgentFailed: it says nothing of the kind.
         """
-        work, seconds = sign.get("at"), sign.get("seconds")
-        if not isinstance(work, str) or type(seconds) not in {int, float}:
+        work, seconds, waiting = sign.get("at"), sign.get("seconds"), sign.get("waiting", "")
+        if not isinstance(work, str) or not isinstance(waiting, str) or type(seconds) not in {int, float}:
             raise AgentFailed(self.host, f"{self.title} has a sign of life that names no work. {ADVICE}")
         return "" if work in {self.work(), self.operation} else f" and says to be at {text_of(work)!r}"
 

@@ -207,7 +207,8 @@ class Session:
 
         Args:
             request: JSON values; the SSH channel protects secrets in them.
-            heard: called with each line as it arrives, also with those that have the key `piece`.
+            heard: called with each line as it arrives, also with those that have the key `piece`, and with the signs of
+                life that say what the host waits for.
 
         Raises:
             ConnectionLost: the connection ended, or no data arrived in time.
@@ -233,6 +234,7 @@ class Session:
             self.bounds.take(line, size)
             if "alive" not in line:
                 answer += [] if "piece" in line else [line]
+            if "alive" not in line or "waiting" in line:
                 heard(line)
         raise failure or self.lost("the agent ended in the middle of its answer")
 

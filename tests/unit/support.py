@@ -111,6 +111,7 @@ class FakeHosts:
         forgetful: hosts that leave the last question of a comparison unanswered.
         losing: by host, the number of the request at which its connection breaks, counted from 1.
         vanishing: by host, the id of the resource at which it vanishes while it is converged.
+        others: by id of a resource, what its host says of other hosts that are not as wanted.
         when_changed: called with host and resource id after each change, to alter facts.
     """
 
@@ -121,6 +122,7 @@ class FakeHosts:
     forgetful: set[str] = field(default_factory=set)
     losing: dict[str, int] = field(default_factory=dict)
     vanishing: dict[str, str] = field(default_factory=dict)
+    others: dict[str, dict[str, str]] = field(default_factory=dict)
     when_changed: Callable[[str, str], None] = lambda _host, _id: None
     requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     installed: list[str] = field(default_factory=list)
@@ -166,7 +168,9 @@ class FakeHosts:
                 self.when_changed(host, name)
             message = {"failed": "it cannot be done", "skipped": "not tried"}.get(status, "")
             changes = [] if status == "ok" else [{"name": "state", "actual": "", "wanted": "right", "diff": ""}]
-            yield {"id": name, "status": status, "changes": changes, "message": message, "seconds": 0.0}
+            others = [] if request["dry_run"] else [[*pair] for pair in self.others.get(name, {}).items()]
+            said = {"id": name, "status": status, "changes": changes, "message": message, "seconds": 0.0}
+            yield {**said, "others": others}
 
     def host_key(self, host: str) -> tuple[str, str] | None:  # noqa: ARG002
         """No SSH, so no key."""

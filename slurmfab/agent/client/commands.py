@@ -101,8 +101,8 @@ def jobs(fields: Sequence[str], *options: str) -> Table:
 
 
 def node_reasons() -> Table:
-    """Name, state and reason of all nodes, for each node and partition."""
-    return Table(("sinfo", "--Node", "--noheader"), ("N", "T", "E"))
+    """Name, state, reason and its author of all nodes, for each node and partition."""
+    return Table(("sinfo", "--Node", "--noheader"), ("N", "T", "E", "u"))
 
 
 def is_job_id(text: str) -> bool:

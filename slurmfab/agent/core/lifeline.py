@@ -3,7 +3,8 @@
 The input consists of frames: `<decimal byte count>`, a newline, that many bytes of JSON. An empty frame, `0` and a
 newline, is the deployer's heartbeat, because a network failure or a power failure does not close the connection.
 The output consists of JSON lines; during a long request the agent sends a sign of life every few seconds, which names
-the operation or resource at work and its age: `{"alive": true, "at": "packages:munge,slurmd", "seconds": 25.0}`.
+the operation or resource at work and its age: `{"alive": true, "at": "packages:munge,slurmd", "seconds": 25.0}`, and
+where something is waited for, that as well: `"waiting": "for n1"`.
 """
 
 from __future__ import annotations
@@ -55,6 +56,15 @@ class Answers:
         """Note the operation or the resource that is at work from now on."""
         self.work = work, time.monotonic()
 
+    def sign(self, **more: str) -> None:
+        """Send a sign of life."""
+        work, since = self.work
+        self.send(alive=True, at=work, seconds=round(time.monotonic() - since, 1), **more)
+
+    def tell(self, text: str) -> None:
+        """Send a sign of life that tells what is waited for."""
+        self.sign(waiting=text)
+
     def check(self) -> None:
         """Raise `Disconnected` if the deployer has disconnected."""
         if self.is_disconnected:
@@ -78,8 +88,7 @@ class KeepAlive:
     def send_heartbeats(self) -> None:
         """Send heartbeats until the context ends."""
         while not self.ended.wait(self.seconds):
-            work, since = self.answers.work
-            self.answers.send(alive=True, at=work, seconds=round(time.monotonic() - since, 1))
+            self.answers.sign()
 
     def __enter__(self) -> None:
         self.thread.start()

@@ -34,6 +34,18 @@ class LeftAsItWas(Exception):
     """
 
 
+class OtherHostsFailed(Exception):
+    """Other hosts that are not as wanted, which is no failure of the host that tells it.
+
+    Args:
+        reasons: by host, why, and what to try.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__("; ".join("%s: %s" % pair for pair in reasons.items()))
+        self.reasons = reasons
+
+
 class Change(Record):
     """One difference between the actual and the wanted state.
 
@@ -62,6 +74,7 @@ class Outcome(Record):
         message: why it failed or was skipped, and what to try; for `ok` and `changed`, a remark.
         seconds: time that it took on the host.
         drift: the kind of drift, which the deployer determines.
+        others: other hosts that are not as wanted, with the reason; the deployer makes them outcomes of these hosts.
     """
 
     id: str
@@ -70,6 +83,7 @@ class Outcome(Record):
     message: str = ""
     seconds: float = 0.0
     drift: str = ""
+    others: tuple[tuple[str, str], ...] = ()
 
 
 class Context:
@@ -90,6 +104,7 @@ class Context:
         keep: puts the state before a change into the undo store, given the resource, this context, and the names that
             differ.
         remark: a remark of the present resource for its outcome; empty for none.
+        tell: tells the deployer what the present resource is waiting for, in one line.
     """
 
     def __init__(self, root: str = "/", dry_run: bool = False, digest_key: str = "", run_id: str = "") -> None:
@@ -104,6 +119,7 @@ class Context:
         self.units_shown: dict[str, dict[str, str]] = {}
         self.keep: Callable[[Resource, Context, frozenset[str]], None] = lambda *_: None
         self.remark = ""
+        self.tell: Callable[[str], None] = lambda _: None
 
     def path(self, path: str) -> str:
         """An absolute path of the host, below the root of this context."""
@@ -266,17 +282,36 @@ def apply(resource: Resource, context: Context) -> Outcome:
         if context.dry_run:
             context.starting.update(resource.units() if "running" in differing else ())
             return Outcome(resource.id, WOULD_CHANGE, changes, context.remark)
-        context.keep(resource, context, differing)
-        resource.converge(context, differing)
-        remaining = compare(resource, context)
-        if remaining:
-            states = ("%s is %s" % (one.name, one.actual) if one.actual else one.name + " differs" for one in remaining)
-            return Outcome(resource.id, FAILED, changes, "after the change, %s" % ", ".join(states))
-        return Outcome(resource.id, CHANGED, changes, context.remark)
+        return converge(resource, context, changes)
     except LeftAsItWas as remark:
         return Outcome(resource.id, OK, changes, str(remark))
     except (ResourceFailed, OSError) as error:
         return Outcome(resource.id, FAILED, changes, reason(error))
+
+
+def converge(resource: Resource, context: Context, changes: tuple[Change, ...]) -> Outcome:
+    """Converge a resource, and read its state again.
+
+    Args:
+        resource: the resource.
+        context: the request's context.
+        changes: its differences.
+
+    Raises:
+        ResourceFailed, OSError, LeftAsItWas: the resource raises it.
+    """
+    differing = frozenset(change.name for change in changes)
+    context.keep(resource, context, differing)
+    try:
+        resource.converge(context, differing)
+    except OtherHostsFailed as failed:
+        done = tuple(change for change in changes if change.name not in failed.reasons)
+        return Outcome(resource.id, CHANGED if done else OK, done, context.remark, others=tuple(failed.reasons.items()))
+    remaining = compare(resource, context)
+    if remaining:
+        states = ("%s is %s" % (one.name, one.actual) if one.actual else one.name + " differs" for one in remaining)
+        return Outcome(resource.id, FAILED, changes, "after the change, %s" % ", ".join(states))
+    return Outcome(resource.id, CHANGED, changes, context.remark)
 
 
 def compare(resource: Resource, context: Context) -> tuple[Change, ...]:

@@ -57,6 +57,9 @@ OUT_OF_SERVICE = frozenset({
 })  # fmt: skip
 """States and flags with which a node gets no new jobs."""
 
+REASONED = frozenset({"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINTENANCE", "MAINT"})
+"""States and flags that a person sets with a reason."""
+
 UNDER_WAY = frozenset({
     "REBOOT_ISSUED", "REBOOT_REQUESTED", "POWER_DOWN", "POWERING_DOWN", "POWERING_UP", "MAINTENANCE", "MAINT",
 })  # fmt: skip
@@ -154,8 +157,12 @@ class NodeState(NamedTuple):
 
     @property
     def with_reason(self) -> str:
-        """The description, and the reason if there is one: `idle, drain (broken fan)`."""
-        return "%s (%s)" % (self.description, self.reason) if self.reason else self.description
+        """The description, and the reason if there is one: `idle, drain (broken fan)`.
+
+        From Slurm 24.11 on a person's reason is kept when the node is resumed, and says nothing about later states.
+        """
+        is_old = not self.flags & REASONED and not self.reason.startswith(SLURMS_OWN)
+        return self.description if is_old or not self.reason else "%s (%s)" % (self.description, self.reason)
 
 
 BASES = ("DOWN", "ERROR", "FUTURE", "UNKNOWN", "IDLE", "MIXED", "ALLOCATED")
@@ -183,8 +190,13 @@ def short_states(context: Context) -> Dict[str, NodeState]:
 
 
 def states_from(rows: Iterable[Sequence[str]]) -> Dict[str, NodeState]:
-    """States from name, state and reason of nodes, as sinfo(1) has them; a node may have several rows."""
-    return {name: NodeState(flags(state.upper()), "" if reason == "none" else reason) for name, state, reason in rows}
+    """States from name, state, reason and its author of nodes, as sinfo(1) has them; a node may have several rows."""
+    return {name: short_state(*rest) for name, *rest in rows}
+
+
+def short_state(state: str, reason: str, by: str) -> NodeState:
+    """A node's state from sinfo's fields; the author tells nothing where there is no reason."""
+    return NodeState(flags(state.upper())) if reason == "none" else NodeState(flags(state.upper()), reason, by)
 
 
 def records(shown: str) -> List[Dict[str, str]]:

@@ -36,8 +36,9 @@ If slurmd is restarted during the handover to its new process, it hangs until sy
 SLURMD_ALONE = {"cgroup.conf", JOB_CONTAINER}
 """The files that slurmd reads and slurmctld does not."""
 
-READY_SECONDS = 90
-"""Seconds that nodes get to register: a slurmd that found no controller tries again within half a minute."""
+READY_SECONDS = 110
+"""Seconds that nodes get to register: slurmctld asks silent nodes every 100 s (a third of SlurmdTimeout), and a slurmd
+that found no controller tries again within half a minute."""
 
 
 @once

@@ -36,7 +36,7 @@ def test_a_job_whose_name_looks_like_other_jobs_when_read_is_one_job_with_that_n
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_node_whose_reason_looks_like_other_nodes_when_read_is_one_node_with_that_reason(text: str) -> None:
     table = commands.node_reasons()
-    rows = [["n1", "down", text], ["n2", "idle", "none"]]
+    rows = [["n1", "down", text, "root"], ["n2", "idle", "none", "Unknown"]]
     assert table.rows(printed(rows, table.argv, table.env).decode()) == rows
 
 

@@ -203,7 +203,7 @@ def test_a_node_that_does_not_answer_when_given_back_after_a_change_is_named() -
 
 
 def test_ready_nodes_of_which_one_is_still_drained_for_a_change_are_right_with_a_remark() -> None:
-    rows = [["n1", "idle", "none"], ["n2", "drain", MARK]]
+    rows = [["n1", "idle", "none", "Unknown"], ["n2", "drain", MARK, "root"]]
 
     class Sinfo(Context):
         """A controller with these two nodes."""

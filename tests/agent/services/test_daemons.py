@@ -377,7 +377,7 @@ def test_slurms_errors_when_repeated_are_reported_once_without_the_staging_path(
 
 def short_form(lines: str) -> dict[str, NodeState]:
     """States from lines `NODE|STATE|REASON`."""
-    return states_from(line.split("|", 2) for line in lines.splitlines())
+    return states_from([*line.split("|", 2), "root"] for line in lines.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -410,18 +410,14 @@ def test_a_node_is_ready_or_not_by_the_state_that_sinfo_prints(line: str, words:
         ("n1|down*|Not responding", False),
         ("n1|down|broken fan", False),
         ("n1|drained|Not responding", False),
+        ("n1|down|Low RealMemory", True),
+        ("n1|drained|gres/gpu count reported lower than configured (0 < 2)", True),
+        ("n1|inval|Low RealMemory", False),
+        ("n1|down*|Low RealMemory", False),
     ],
 )
 def test_a_lost_node_when_slurmd_answers_again_may_be_resumed(line: str, expected: bool) -> None:
     assert registered.is_back(short_form(line)["n1"]) is expected
-
-
-def test_nodes_when_late_are_named_with_one_hint_per_cause() -> None:
-    late = short_form("n1|down*|Not responding\nn2|down*|Not responding\nn3|drained|Low RealMemory\n")
-    words = registered.explain(late)
-    assert words.startswith("not ready: n1: down, not responding (Not responding); n2: ")
-    assert words.count("is slurmd running there") == 1
-    assert "fab resume n3" in words
 
 
 def test_nodes_when_many_have_a_short_name() -> None:

@@ -271,6 +271,39 @@ def test_no_phase_waits_for_a_node_that_failed() -> None:
     assert list(nodes) == ["n2"]
 
 
+DOWN = "down (broken fan), set by root."
+
+
+def test_a_node_that_slurmctld_reports_as_not_ready_is_that_nodes_failure_and_all_else_is_done() -> None:
+    late = {"slurm-nodes:n1,n2": {"n1": DOWN}}
+    wrong = {"c1": {"slurm-nodes:n1,n2"}, "n1": {"absent:/etc/slurm/slurmfab.d"}}
+    hosts = in_place(wrong=wrong, others=late)
+    report = deploy(run_over(hosts, cluster()))
+    assert lost_words(report.failed_hosts) == {"n1": f"slurm-nodes:n1: {DOWN}"}
+    assert report.exit_code == 3
+    done = [(step.phase, step.host, [one.status for one in step.outcomes]) for step in report.steps]
+    assert done == [("nodes", "c1", ["changed"]), ("nodes", "n1", ["failed"])]
+    assert not any(outcome.others for step in report.steps for outcome in step.outcomes)
+
+
+def test_a_controller_that_runs_jobs_and_is_not_ready_is_no_failure_of_the_run() -> None:
+    wanted = cluster("cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'c1,n1'}]\n")
+    facts = facts_of(wanted, prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    name = "slurm-nodes:c1,n1"
+    hosts = FakeHosts(facts, wrong={"c1": {name}}, others={name: {"c1": DOWN}})
+    report = deploy(run_over(hosts, wanted))
+    assert (report.exit_code, lost_words(report.failed_hosts)) == (3, {"c1": f"slurm-nodes:c1: {DOWN}"})
+
+
+def test_a_controller_that_reports_hosts_that_it_was_not_asked_about_is_not_believed() -> None:
+    hosts = in_place(wrong={"c1": {"slurm-nodes:n1,n2"}}, others={"slurm-nodes:n1,n2": {"x1": DOWN}})
+    run = run_over(hosts, cluster())
+    with pytest.raises(DeployFailed, match="c1 is the controller"):
+        deploy(run)
+    assert "reports hosts that it is not about" in run.failed_hosts["c1"].reason
+
+
 def test_an_unreachable_host_is_excluded_and_the_exit_code_is_3() -> None:
     hosts = in_place(wrong={"n2": {"service:slurmd"}})
     known = plan_input(cluster(), hosts.facts).lock

@@ -56,6 +56,17 @@ def test_equal_outcomes_of_96_hosts_are_one_line_with_the_range_of_their_times_w
     assert lines_of(out) == ["slurm.conf   n[1-96]    2 changed (0.1 to 0.4 s)"]
 
 
+def test_what_a_host_waits_for_is_told_at_once_in_one_line_and_not_for_ever() -> None:
+    out = io.StringIO()
+    progress = Progress(out)
+    progress.begin("nodes", ["c1"])
+    progress.host_waits("c1", "waiting up to 90 s for n1: idle, not responding\n")
+    assert lines_of(out) == ["nodes        c1         waiting up to 90 s for n1: idle, not responding\\n"]
+    for _ in range(1000):
+        progress.host_waits("c1", "x" * 5000)
+    assert len(out.getvalue()) < 30_000
+
+
 def test_other_outcomes_have_lines_of_their_own() -> None:
     out = io.StringIO()
     progress = Progress(out)

@@ -36,6 +36,14 @@ def a_run(command: str = "deploy", **more: Any) -> Record:
 LOST = a_run(lost={"n1": "off."})
 
 
+@pytest.mark.parametrize(("phase", "hosts"), [("nodes", ("c1", "n2")), ("slurmd", ("n2",))])
+def test_nodes_that_slurmctld_reported_when_they_are_tried_again_the_controller_is_asked_too(
+    phase: str, hosts: tuple[str, ...]
+) -> None:
+    records = (a_run(steps=(dataclasses.replace(FAILED, phase=phase),), lost={"n2": "down."}),)
+    assert retry.with_controller(records, "c1", ("n2",)) == hosts
+
+
 @pytest.mark.parametrize(
     ("records", "hosts"),
     [

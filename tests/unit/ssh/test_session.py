@@ -477,6 +477,15 @@ def test_a_resource_beyond_its_deadline_when_the_agent_says_to_be_at_something_e
         answer(*[clock.later(5, sign)] * 61, request=TWO_KEYS, clock=clock)
 
 
+def test_what_a_host_waits_for_when_it_tells_then_it_is_heard_and_no_part_of_the_answer() -> None:
+    heard: list[Line] = []
+    sign = b'{"alive": true, "at": "slurm-nodes:n1", "seconds": 3.0, "waiting": "for n1"}\n'
+    assert answer(ALIVE, sign, b'{"facts": {}}\n', DONE, heard=heard.append) == ({"facts": {}},)
+    assert [line.get("waiting") for line in heard] == ["for n1", None]
+    with pytest.raises(AgentFailed, match="sign of life that names no work"):
+        answer(sign.replace(b'"for n1"', b"[]"), DONE)
+
+
 @pytest.mark.parametrize("at", [b"null", b"[]", b"1"])
 def test_a_sign_of_life_that_names_no_work_is_refused(at: bytes) -> None:
     with pytest.raises(AgentFailed, match="sign of life that names no work"):

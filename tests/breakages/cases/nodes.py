@@ -1,0 +1,52 @@
+"""Nodes that Slurm does not use, and what it says about them."""
+
+from __future__ import annotations
+
+from breakage import Breakage, Mended, Told
+
+SLURMCTLD_STARTS_ANEW = "test -e /run/nodes-{0} || {{ touch /run/nodes-{0} && systemctl restart slurmctld; }}"
+"""Text for `sh -c` that restarts slurmctld once, so that it notices at once what it would notice within minutes."""
+
+ROWS = (
+    Breakage(
+        name="node-down-by-hand",
+        what="somebody took a node out of service (`scontrol update State=DOWN`)",
+        breaks="scontrol update NodeName=n1 State=DOWN Reason='broken fan'",
+        check=("its state in Slurm is DOWN", "broken fan"),
+        plan=("n1: down (broken fan) -> ready",),
+        deploy=Told(
+            words=("n1: slurm-nodes:n1: down (broken fan), set by root", "resume n1 --any"),
+            repair="fab resume n1 --any",
+        ),
+    ),
+    Breakage(
+        name="slurmd-port-dropped",
+        what="a firewall between the controller and a node drops SlurmdPort",
+        breaks="ip rule add ipproto 6 sport 6818 blackhole",
+        shows=f"{SLURMCTLD_STARTS_ANEW.format('port')}; sinfo -h -N -n n1 -o %T | grep -q '^unknown'",
+        check=("n1",),
+        plan=("n1: unknown",),
+        deploy=Told(
+            words=(
+                "waiting up to",
+                "n1: slurm-nodes:n1: unknown",
+                "gets no answer from",
+                "port 6818",
+                "does a firewall drop",
+            ),
+            # slurmctld asks silent nodes every 100 s; a slurmd that starts registers at once.
+            repair="ip rule del ipproto 6 sport 6818 blackhole && systemctl restart slurmd",
+        ),
+    ),
+    Breakage(
+        name="more-memory-than-there-is",
+        what="slurm.conf was edited by hand on the controller, and gives nodes more memory than they have",
+        host="ctl",
+        breaks="sed -i 's/RealMemory=[0-9]*/RealMemory=9000000/' /etc/slurm/slurm.conf && systemctl restart slurmctld",
+        shows="sinfo -h -N -o %T | grep -q inval",
+        everywhere=True,
+        check=("INVAL", "Low RealMemory"),
+        plan=("slurm.conf", "inval (Low RealMemory"),
+        deploy=Mended(),
+    ),
+)
