@@ -16,6 +16,7 @@ from slurmfab.tasks import (
     people,
     quickcheck,
     rollback,
+    ssh,
 )
 
 GROUPS: tuple[help.Group, ...] = (
@@ -25,6 +26,7 @@ GROUPS: tuple[help.Group, ...] = (
         "Nodes",
         (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),
     ),
+    ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export)),
     ("History and undo", (history.history, rollback.rollback)),
     ("Backups", (backup.backup, backup.restore)),

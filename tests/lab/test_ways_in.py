@@ -241,6 +241,27 @@ def test_a_key_in_an_agent_when_no_key_is_named_then_it_is_used(
     assert done.returncode == SOMETHING_TO_DO, words_of(done)
 
 
+def test_ssh_when_asked_for_a_host_then_runs_the_command_there_and_ends_with_its_code(hosts: DeployedLab) -> None:
+    done = hosts.slurmfab("ssh", "n1", "hostname; id -un")
+    assert (done.returncode, done.stdout) == (0, "n1\nadmin\n"), words_of(done)
+    assert hosts.slurmfab("ssh", "n1", "exit 7").returncode == 7
+    unknown = hosts.slurmfab("ssh", "n9", "true")
+    assert (unknown.returncode, "n9: not in " in unknown.stderr) == (2, True)
+
+
+def test_the_ssh_config_when_another_program_uses_it_then_reaches_hosts_and_refuses_another_host_key(
+    hosts: DeployedLab, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(hosts.slurmfab("ssh-config").stdout)
+    command = ["ssh", "-F", str(config), "-o", "BatchMode=yes", "n2", "hostname"]
+    assert subprocess.check_output(command, text=True) == "n2\n"
+    config.write_text(config.read_text().replace(hosts.lab.host("n2").address, hosts.lab.host("n1").address))
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (255, "")
+    assert "HOST IDENTIFICATION HAS CHANGED" in refused.stderr
+
+
 def test_a_gateway_when_the_cluster_file_names_it_then_the_others_are_reached_from_there(
     hosts: DeployedLab,
     person: Person,
