@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from slurmfab.agent.client import commands
+from slurmfab.agent.client.commands import PARTITION
 from slurmfab.checks.controllers import ENDED, RUNNING, Job, answering, is_served, job, ready_nodes
 from slurmfab.checks.hosts import CheckedHost, Shells, line_of
 from slurmfab.checks.plugin import explained
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, Verdict
-from slurmfab.checks.wanted import partition_of, setting
+from slurmfab.checks.wanted import setting
 from slurmfab.errors import HostError, InputError, SlurmfabError, Unreachable
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
@@ -227,11 +228,10 @@ class Proof:
 
     def submit(self, host: CheckedHost, script: str) -> str:
         """Submit a small job as the slurm user, with a wrapped script, and return its job ID."""
-        partition = partition_of(self.cluster, ())
         return host.ask(
             f"cd /tmp && timeout {JOB_SECONDS:.0f} runuser -u slurm -- sbatch --parsable --job-name={self.job_name} "
             "--time=15 --chdir=/tmp --output=/dev/null --ntasks=1 --mem=50M --partition=%s --wrap=%s",
-            partition,
+            PARTITION,
             script,
             seconds=JOB_SECONDS * 2,
         )

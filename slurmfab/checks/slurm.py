@@ -14,9 +14,9 @@ from testinfra.backend.base import CommandResult
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.nodes.states import record, records
-from slurmfab.checks import node_state
+from slurmfab.checks import node_state, waiting
 from slurmfab.checks.hosts import CheckedHost, last_words, line_of
-from slurmfab.checks.wanted import partition_of
+from slurmfab.checks.places import Place, place_for
 from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
 
@@ -38,6 +38,9 @@ SMALL_MEMORY = 50
 AS_SLURM = ("runuser", "-u", "slurm", "--")
 """Command prefix that runs srun as the slurm user."""
 
+QUEUED = "queued and waiting for resources"
+"""srun's words about a job that did not start at once."""
+
 BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority", "Resources")
 """Words in srun's errors if other jobs use the resources (srun(1), --immediate)."""
 
@@ -48,7 +51,8 @@ class Slurm:
     Args:
         controller: the primary controller, or another host with Slurm's commands.
         cluster: the cluster file.
-        sender: command prefix that runs a command as the user who submits the jobs, such as `AS_SLURM`.
+        user: login name of the user who submits the jobs.
+        sender: command prefix that runs a command as this user, such as `AS_SLURM`.
         seconds: time limit of each job, waiting included.
     """
 
@@ -57,11 +61,13 @@ class Slurm:
         controller: CheckedHost,
         cluster: Cluster,
         *,
+        user: str = "slurm",
         sender: Sequence[str] = AS_SLURM,
         seconds: float = JOB_SECONDS,
     ) -> None:
         self.controller = controller
         self.cluster = cluster
+        self.user = user
         self.sender = tuple(sender)
         self.seconds = seconds
         self.wait_seconds = min(WAIT_SECONDS, int(seconds))
@@ -134,20 +140,24 @@ class Slurm:
         """
         for node in nodes:
             self.need_room(node)
-        partition = partition_of(self.cluster, tuple(nodes))
-        if not partition:
+        place = self.place(nodes)
+        if place is None:
             pytest.skip(f"no partition has all of {fold(nodes)}.")
         self.has_run_jobs = True
         count = len(nodes)
-        place = [f"--partition={partition}", f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
+        there = [*place.options, f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
         size = [*SMALL, f"--mem={memory}M", *options]
         bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
-        command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *place, *size, "sh", "-c", command]
+        command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
         line = f"cd /tmp && exec timeout --kill-after=5 {self.seconds:.0f} "
         line += shlex.join([*under, *self.sender, *command_line])
         done = self.controller.run(line, seconds=self.seconds + 10)
         self.explain(nodes, done)
         return done
+
+    def place(self, nodes: Sequence[str]) -> Place | None:
+        """The partition and account of a job on these nodes; `None` if no partition has them all."""
+        return place_for(self.cluster, self.user, tuple(nodes))
 
     def free_node(self) -> str:
         """The name of a compute node that has room for a small job.
@@ -157,7 +167,7 @@ class Slurm:
         """
         free = set(self.controller.ask(line_of(commands.names_of_nodes("--states=idle,mixed"))).split())
         for name in self.cluster.compute_nodes:
-            if name in free and partition_of(self.cluster, (name,)):
+            if name in free and self.place((name,)):
                 return name
         pytest.skip("no node has room for a small job now.")
 
@@ -194,15 +204,24 @@ class Slurm:
         if done.rc == 0 or (not refused and done.rc != 124):
             return
         message = refused[0] if refused else f"no result within {self.seconds:.0f} s"
-        jobs = self.others_on(nodes)
+        reason = self.waiting_reason() if QUEUED in done.stderr else ""
+        why = f" Slurm's reason: {reason}." if reason else ""
+        if waiting.is_limit(reason):
+            pytest.skip(f"a limit holds the job of {self.user}.{why}")
+        jobs = self.others_on(nodes) if waiting.is_for_nodes(reason) else []
         if jobs and (not refused or any(word in message for word in BUSY)):
-            reason = f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {self.wait_seconds} s."
-            self.busy.update(dict.fromkeys(nodes, reason))
-            pytest.skip(reason)
-        raise AssertionError(
-            f"Slurm does not run a job there: {message}. "
-            "Repair: see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`"
-        )
+            text = (
+                f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {self.wait_seconds} s.{why}"
+            )
+            self.busy.update(dict.fromkeys(nodes, text))
+            pytest.skip(text)
+        place = self.place(nodes)
+        repair = waiting.repair_of(place.partition if place else "", reason or message)
+        raise AssertionError(f"Slurm does not run a job there: {message}.{why} Repair: {repair}")
+
+    def waiting_reason(self) -> str:
+        """Why the newest test job waits, or waited until it was cancelled; empty if it did not."""
+        return waiting.real_reason(self.controller.run(line_of(commands.reasons_named(self.job_name))).stdout)
 
     def others_on(self, nodes: Sequence[str]) -> list[str]:
         """The IDs of the jobs on these nodes, except for test jobs."""

@@ -125,15 +125,3 @@ def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:
         "CoresPerSocket": hardware.CoresPerSocket,
         "ThreadsPerCore": hardware.ThreadsPerCore,
     }
-
-
-def partition_of(cluster: Cluster, nodes: tuple[str, ...]) -> str:
-    """The name of the first partition with all of these nodes; empty if there is none."""
-    return next(
-        (
-            partition.name
-            for partition in cluster.partitions
-            if partition.nodes == "ALL" or set(nodes) <= set(partition.nodes)
-        ),
-        "",
-    )

@@ -79,7 +79,7 @@ class GpuChecks(Model):
         min_busbw: least bus bandwidth within a node in GB/s, by GPU type.
         between_nodes: least bus bandwidth between two nodes in GB/s, by GPU type; `None` for no such measurement.
         mpi: how srun starts an MPI program (`srun --mpi`), for the measurements between nodes.
-        partition: partition of the jobs; `None` for any partition of the node.
+        partition: partition of the jobs; `None` for slurmfab's own.
         qos: QOS of the jobs.
         drain: whether nodes below the least bandwidth are drained.
         wait: minutes that a job waits for a busy node.
@@ -106,7 +106,7 @@ class GpuChecks(Model):
     mpi: Annotated[
         Literal["pmix", "pmi2", "none"], Field(description="How srun starts an MPI program between nodes.")
     ] = "pmix"
-    partition: Annotated[str | None, Field(description="Partition of the jobs; any of the node by default.")] = None
+    partition: Annotated[str | None, Field(description="Partition of the jobs; a hidden one by default.")] = None
     qos: Annotated[str | None, Field(description="QOS of the jobs.")] = None
     drain: Annotated[bool, Field(description="Whether nodes below the least bandwidth are drained.")] = True
     wait: Annotated[int, Field(ge=1, le=_A_WEEK, description="Minutes that a job waits for a busy node.")] = 120

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from slurmfab.agent.client.commands import PARTITION
 from slurmfab.errors import InputError
 from slurmfab.facts import ClusterMark, HostFacts
 from slurmfab.hostlist import fold
@@ -20,8 +21,8 @@ from slurmfab.slurm.conf_text import parse
 LONGEST_NAME = 40
 """The longest ClusterName that a cluster file may have."""
 
-NEW_PARTITIONS = ("main",)
-"""The partitions of a cluster file that first contact writes."""
+NEW_PARTITIONS = ("main", PARTITION)
+"""The partitions of slurm.conf with a cluster file that first contact writes."""
 
 
 @dataclass(frozen=True)

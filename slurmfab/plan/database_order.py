@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from slurmfab.agent.client.commands import PARTITION
 from slurmfab.errors import DeployFailed
 from slurmfab.impact.slurm_diff import PARTITION_LINE, SETTING
 from slurmfab.plan.plan_input import PlanInput
@@ -42,7 +43,7 @@ def needs_slurmdbd(plan_input: PlanInput) -> bool:
     return not plan_input.controller_facts.slurm_conf or any(
         one.name.startswith("AccountingStorage")
         if one.kind == SETTING
-        else one.kind == PARTITION_LINE and (one.is_added or one.key in KNOWN_TO_SLURMDBD)
+        else one.kind == PARTITION_LINE and one.name != PARTITION and (one.is_added or one.key in KNOWN_TO_SLURMDBD)
         for one in plan_input.differences
     )
 

@@ -194,6 +194,7 @@ class PlanInput:
             configless=self.cluster.configless,
             licenses=self.cluster.licenses,
             programs=node_programs(self.cluster),
+            longest_check=self.cluster.gpu_checks.minutes if self.cluster.gpu_checks else 0,
         )
 
     def node(self, name: str) -> Node:

@@ -9,10 +9,10 @@ from typing import NoReturn
 import pytest
 
 from slurmfab.agent.client import commands
+from slurmfab.checks import waiting
 from slurmfab.checks.controllers import ENDED, Job, job
 from slurmfab.checks.hosts import CheckedHost, last_words, line_of
-from slurmfab.checks.slurm import BUSY, SMALL_MEMORY
-from slurmfab.checks.wanted import partition_of
+from slurmfab.checks.slurm import SMALL_MEMORY
 from slurmfab.errors import HostError
 from slurmfab.program_name import FAB
 from slurmfab.quickcheck.bench import Bench
@@ -90,7 +90,8 @@ def submitted(bench: Bench, node: str, output: str) -> str:
     slurm = bench.slurm
     slurm.has_run_jobs = True
     options = ("--time=5", f"--chdir={bench.who.home}", f"--output={output}", "--ntasks=1", f"--mem={SMALL_MEMORY}M")
-    place = (f"--partition={partition_of(bench.cluster, (node,))}", f"--nodelist={node}")
+    place = slurm.place((node,))
+    assert place is not None, f"{node} is in no partition. Repair: add it to one in the cluster file, then {FAB} deploy"
     line = bench.as_person(
         "timeout",
         str(SUBMIT_SECONDS),
@@ -98,12 +99,13 @@ def submitted(bench: Bench, node: str, output: str) -> str:
         "--parsable",
         f"--job-name={slurm.job_name}",
         *options,
-        *place,
+        *place.options,
+        f"--nodelist={node}",
         f"--wrap={SCRIPT}",
     )
     done = bench.sender.run(line, seconds=SUBMIT_SECONDS + 10)
     complaint = last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
-    repair = "see /var/log/slurm/slurmctld.log on the controller"
+    repair = waiting.repair_of(place.partition, complaint)
     if NO_ACCOUNT in done.stderr:
         repair = f"give {bench.who.name} an account (accounts, under users in the cluster file), then {FAB} deploy"
     assert done.rc == 0, f"Slurm rejects jobs of {bench.who.name}: {complaint}. Repair: {repair}"
@@ -142,30 +144,34 @@ def seen(bench: Bench, number: str, node: str, begun: float, is_there: Callable[
             trouble = trouble_on(bench, node)
             assert not trouble, f"job {number} makes no progress: {trouble}"
         if passed > bench.seconds:
-            raise_late(bench, number, one)
+            raise_late(bench, number, node, one)
         time.sleep(POLL_SECONDS)
     return one
 
 
-def raise_late(bench: Bench, number: str, one: Job) -> NoReturn:
+def raise_late(bench: Bench, number: str, node: str, one: Job) -> NoReturn:
     """Cancel a job that exceeded the time limit, and raise an error with the reason.
 
     Args:
         bench: the cluster under test.
         number: the job ID.
+        node: the node on which the job must run.
         one: the job's present state.
 
     Raises:
         AssertionError: no other job is the cause.
         pytest.skip.Exception: other jobs come first.
     """
-    reason = bench.sender.run(line_of(commands.waiting_reason(number))).stdout.strip() or "no reason"
+    reason = waiting.real_reason(bench.sender.run(line_of(commands.waiting_reason(number))).stdout)
     bench.slurm.cancel()
-    if one.state in WAITING and reason in BUSY:
+    if one.state in WAITING and reason in waiting.FOR_NODES:
         pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: other jobs come first ({reason}).")
+    if one.state in WAITING and waiting.is_limit(reason):
+        pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: a limit holds it ({reason}).")
+    place = bench.slurm.place((node,))
     raise AssertionError(
-        f"job {number} is {one.state} after {bench.seconds:.0f} s ({reason}). "
-        f"Repair: see /var/log/slurm/slurmctld.log on the controller; {FAB} check-cluster"
+        f"job {number} is {one.state} after {bench.seconds:.0f} s ({reason or 'no reason'}). "
+        f"Repair: {waiting.repair_of(place.partition if place else '', reason)}; {FAB} check-cluster"
     )
 
 

@@ -14,7 +14,6 @@ from slurmfab.agent.nodes.states import records
 from slurmfab.checks import node_state
 from slurmfab.checks.hosts import CheckedHost, Shells, line_of
 from slurmfab.checks.slurm import SMALL_MEMORY, Slurm, job_words
-from slurmfab.checks.wanted import partition_of
 from slurmfab.errors import InputError
 from slurmfab.hostlist import fold
 from slurmfab.impact.drift_kinds import acceptance
@@ -97,7 +96,7 @@ class Bench:
         self.seconds = seconds
         self.is_each = is_each
         self.image = image
-        self.slurm = Slurm(sender, known.cluster, sender=who.command, seconds=seconds)
+        self.slurm = Slurm(sender, known.cluster, user=who.name, sender=who.command, seconds=seconds)
 
     def records(self) -> dict[str, Mapping[str, str]]:
         """Slurm's records of the nodes that may be used, by name."""
@@ -117,7 +116,7 @@ class Bench:
         """
         records = self.records()
         meant = nodes or self.nodes
-        ready = [name for name in meant if node_state.is_ready(records[name]) and partition_of(self.cluster, (name,))]
+        ready = [name for name in meant if node_state.is_ready(records[name]) and self.slurm.place((name,))]
         free = [name for name in ready if has_room(records[name])]
         if free:
             return tuple(sorted(free, key=lambda name: records[name].get("State") != "IDLE"))

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from slurmfab.agent.client.commands import PARTITION
 from slurmfab.facts import Cgroup
 from slurmfab.slurm.formatting import assignment
 from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
@@ -22,6 +23,23 @@ from slurmfab.slurm.versions import SlurmVersion, pid_files
 
 _TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")
 """The directories of the templates in an installed package, and in a checkout."""
+
+OWN_PARTITION = {
+    "PartitionName": PARTITION,
+    "Nodes": "ALL",
+    "Hidden": "YES",
+    # root and the slurm user may use every partition; nobody else is in root's group (slurm.conf(5), AllowGroups).
+    "AllowGroups": "root",
+    # Behind every other partition, so that a test job that waits holds up nobody, and preempts nobody.
+    "PriorityTier": "0",
+    "PriorityJobFactor": "0",
+    # Nobody preempts a job of seconds.
+    "PreemptMode": "OFF",
+}
+"""The partition of slurmfab's own jobs, but for its time limit; it has no QOS, so no limit of users holds there."""
+
+SHORTEST_LIMIT = 60
+"""Minutes that each job of slurmfab may take in its partition at least; the longest of quickcheck's takes as long."""
 
 _ALWAYS = ("slurm.conf", "cgroup.conf")
 """The files that every cluster has."""
@@ -67,6 +85,7 @@ class SlurmConf:
         configless: whether slurmctld serves these files to compute nodes.
         licenses: number of licences by name of the software.
         programs: programs of slurmfab that nodes run.
+        longest_check: minutes of slurmfab's longest job, which its own partition allows.
     """
 
     cluster_name: str
@@ -87,6 +106,7 @@ class SlurmConf:
     configless: bool = False
     licenses: Mapping[str, int] = field(default_factory=dict)
     programs: NodePrograms = field(default_factory=NodePrograms)
+    longest_check: int = SHORTEST_LIMIT
 
     @property
     def mail_program(self) -> str:
@@ -136,6 +156,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
         "partition_lines": _partition_lines(conf, yielding),
+        "own_partition": _own_partition(conf.longest_check),
         "preemption": yielding,
         "mail_program": conf.mail_program,
         "explains_refusals": conf.explains_refusals,
@@ -226,6 +247,16 @@ def _partition_lines(conf: SlurmConf, yielding: Preemption | None) -> list[str]:
         _partition_line(name, nodes, partition_settings(settings, yielding))
         for name, nodes, settings in conf.partitions
     ]
+
+
+def _own_partition(longest_check: int) -> str:
+    """The PartitionName line of slurmfab's own jobs.
+
+    Args:
+        longest_check: minutes that a job there may take.
+    """
+    values = {**OWN_PARTITION, "MaxTime": str(max(SHORTEST_LIMIT, longest_check))}
+    return " ".join(assignment(key, value) for key, value in values.items())
 
 
 def _partition_line(name: str, nodes: str, settings: Mapping[str, str]) -> str:

@@ -208,7 +208,11 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
     return Snapshot(
         controllers=tuple(Controller(host, role, is_up) for role, host, is_up in commands.controllers(answer["ping"])),
         nodes=tuple(map(node_from, records(answer.get("nodes", "")))),
-        partitions=tuple(map(partition_from, fields_of(answer.get("partitions", ""), "PartitionName="))),
+        partitions=tuple(
+            partition_from(fields)
+            for fields in fields_of(answer.get("partitions", ""), "PartitionName=")
+            if fields["PartitionName"] != commands.PARTITION
+        ),
         jobs=jobs_from(answer.get("jobs", ())),
         limits=limits_from(answer),
         trouble=answer.get("trouble", ""),

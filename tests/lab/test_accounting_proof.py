@@ -127,8 +127,10 @@ class Proof:
 
 @pytest.fixture(scope="module", params=SUITES)
 def proof(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Proof]:
-    with stock.copy(request.param, database=True, nodes=1, gpus=("n1:4",)) as lab:
-        head = lab.inventory_path.read_text().partition("partitions:")[0]
+    with stock.copy(request.param, database=True, nodes=2, gpus=("n1:4",)) as lab:
+        # n2 joins later.
+        head = re.sub(r", n2: [\d.]+|\[1-2\]", "", lab.inventory_path.read_text().partition("partitions:")[0])
+        head = head.replace("hosts: n\n", "hosts: n1\n")
         lab.inventory_path.write_text(f"{head}{PARTITIONS}database: ctl\n{QOS}{PEOPLE}")
         lab.on("ctl", MAIL_SYSTEM)
         lab.deploy()
@@ -306,3 +308,59 @@ def test_a_job_gives_way_to_one_whose_qos_preempts_its_own(proof: Proof) -> None
     high = proof.submit("bob", f"{proof.all_cpus} --qos=urgent")
     proof.until(high, "RUNNING None")
     proof.until_pending(low)
+
+
+CLOSED = """\
+partitions:
+  - {PartitionName: gpu, Nodes: ALL, Default: YES, AllowAccounts: physics, QOS: full}
+"""
+
+
+@pytest.fixture(scope="module")
+def full(proof: Proof) -> Proof:
+    """The cluster with one partition, for one account alone, and with a QOS of one CPU."""
+    lab = proof.lab
+    text = lab.inventory_path.read_text()
+    head, tail = text.partition("partitions:")[0], text.partition("database:")[2]
+    lab.inventory_path.write_text(
+        f"{head}{CLOSED}database:{tail}".replace("qos:\n", 'qos:\n  - {name: full, GrpTRES: "cpu=1"}\n')
+    )
+    lab.deploy()
+    return proof
+
+
+def test_slurmfabs_jobs_run_where_the_only_partition_is_for_others_and_its_limit_is_used_up(full: Proof) -> None:
+    running = full.submit("ada", "")
+    full.until(running, "RUNNING None")
+    full.until(full.submit("ada", ""), "PENDING QOSGrpCpuLimit")
+    assert checked(full.lab).having("failed") == set()
+    done = full.lab.slurmfab("quickcheck")
+    assert done.returncode == 0, done.stdout + done.stderr
+    added = full.lab.slurmfab("add-node", full.lab.lab.host("n2").address, "--like", "n1", "--accept-new-host-keys")
+    assert added.returncode == 0, added.stdout + added.stderr
+    full.lab.until("ctl", "sinfo -h -p gpu -n n2 -o %t", "idle")
+    assert full.seen(running) == "RUNNING None"
+
+
+def test_a_user_neither_sees_nor_uses_slurmfabs_partition(full: Proof) -> None:
+    for options in ("-p slurmfab", "-p gpu,slurmfab"):
+        refused = full.by("ada", f"sbatch {options} --mem=50 --wrap true")
+        assert "User's group not permitted to use this partition" in refused.stdout, refused.stdout
+    for command in ("sinfo", "squeue", "scontrol show partition", "scontrol show node n1"):
+        assert "slurmfab" not in full.by("ada", command).stdout
+    assert "slurmfab" not in full.lab.slurmfab("status").stdout
+
+
+def test_a_cluster_of_an_older_slurmfab_gets_the_partition_while_jobs_run(full: Proof) -> None:
+    running = full.at_work("ada", "")
+    for host in ("ctl", "n1"):
+        full.lab.on(host, "sed -i /^PartitionName=slurmfab/d /etc/slurm/slurm.conf")
+    full.on("scontrol reconfigure")
+    full.lab.until("ctl", "scontrol show partition slurmfab 2>&1 | grep -c 'not found'", "1")
+    told = checked(full.lab, "--only", "jobs", "--hosts", "n1").one("n1", "jobs.job_runs")
+    assert "Invalid partition name" in told["cause"]
+    assert told["repair"].endswith("deploy, which adds the partition slurmfab to slurm.conf")
+    assert "partition slurmfab: added" in full.lab.slurmfab("plan").stdout
+    full.lab.deploy()
+    assert full.seen(running) == "RUNNING None"
+    assert checked(full.lab, "--only", "jobs").having("failed") == set()

@@ -231,7 +231,7 @@ def test_a_copy_of_the_files_from_before_a_node_joined_then_does_not_remove_it(
     assert "n3: in Slurm on ctl, but neither configs/cluster.yaml nor its lock has ever had it." in words_of(done)
     assert f"(the last run there: {getpass.getuser()}@" in words_of(done)
     assert snapshots(growing.hosts, *everybody) == before
-    assert growing.hosts.on("ctl", "sinfo -h -N -n n1 -o %T") in ("idle", "allocated", "mixed")
+    assert growing.hosts.on("ctl", "sinfo -h -p main -N -n n1 -o %T") in ("idle", "allocated", "mixed")
 
 
 def test_slurmd_on_the_other_nodes_when_a_node_joins_then_is_restarted_only_where_its_slurm_needs_that(

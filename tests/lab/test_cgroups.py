@@ -106,7 +106,7 @@ def test_when_the_node_that_differs_has_left_then_the_limits_come_and_hold(mixed
 
 def test_limits_that_do_not_hold_on_one_node_are_found_there_with_the_numbers(mixed: Mixed) -> None:
     mixed.lab.on("n1", "sed -i s/=yes/=no/ /etc/slurm/cgroup.conf && systemctl restart slurmd")
-    mixed.lab.until("ctl", "sinfo -h -N -n n1 -o %t", "idle")
+    mixed.lab.until("ctl", "sinfo -h -p main -N -n n1 -o %t", "idle")
     found = mixed.checks("limits", "gpus")
     causes = {
         check: one["cause"] for (check, host), one in found.items() if host == "n1" and one["outcome"] == "failed"
@@ -146,7 +146,7 @@ def test_a_host_without_usable_control_groups_when_the_file_names_it_then_is_lef
     code, said = mixed.run("deploy", "--accept-new-host-keys")
     assert (code, "n2: its control groups (version 2" in said) == (3, True)
     assert mixed.tracking() == "proctrack/cgroup"
-    assert mixed.lab.on("ctl", "sinfo -h -N -o '%N %t'") == "n1 idle"
+    assert mixed.lab.on("ctl", "sinfo -h -p main -N -o '%N %t'") == "n1 idle"
     assert mixed.run("deploy", "--accept-new-host-keys", "--allow", "lost-limits")[0] == 0
     assert mixed.tracking() == "proctrack/linuxproc"
     assert mixed.lab.on("ctl", "cd /tmp && srun -N2 --mem=50 hostname | sort | paste -sd ' '") == "n1 n2"

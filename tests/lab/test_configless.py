@@ -23,7 +23,7 @@ FETCHED = "cd /run/slurm/conf && sha256sum slurm.conf gres.conf cgroup.conf"
 CONTROLLERS = "cd /etc/slurm && sha256sum slurm.conf gres.conf cgroup.conf"
 LOGINS = "journalctl -u ssh -u sshd -o cat | grep -c Accepted || :"
 DROP_IN = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.conf"
-STATES = "sinfo -h -N -o '%N %T' | grep -cE ' (idle|mixed|allocated)$' || :"
+STATES = "sinfo -h -p main -N -o '%N %T' | grep -cE ' (idle|mixed|allocated)$' || :"
 
 
 @dataclass
@@ -71,7 +71,7 @@ def test_a_deployer_that_is_killed_on_the_way_there_leaves_nothing_that_the_next
     deployer.kill()
     deployer.wait()
     at_rest(lab, "ctl", "n1", "n2", "n3")
-    assert lab.on("n2", "sinfo -h -o %P") == "main*"
+    assert lab.on("n2", "sinfo -h -p main -o %P") == "main*"
     lab.deploy()
     assert lab.deploy()["steps"] == []
 

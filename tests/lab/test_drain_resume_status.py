@@ -44,7 +44,7 @@ def submitted(cluster: DeployedLab, options: str) -> str:
 
 def state(cluster: DeployedLab, node: str) -> str:
     """What sinfo says of a node: short state and reason."""
-    return cluster.on("ctl", f"sinfo -h -N -n {node} -o '%t|%E'")
+    return cluster.on("ctl", f"sinfo -h -p main -N -n {node} -o '%t|%E'")
 
 
 def is_running(cluster: DeployedLab, number: str) -> bool:
@@ -87,7 +87,7 @@ def test_draining_when_it_waits_ends_with_the_last_job(cluster: DeployedLab, job
     with subprocess.Popen(
         [*PROGRAM, "drain", "n1", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as waiting:
-        cluster.until("ctl", "sinfo -h -N -n n1 -o %t", "drng")
+        cluster.until("ctl", "sinfo -h -p main -N -n n1 -o %t", "drng")
         assert waiting.poll() is None
         cluster.on("ctl", f"scancel {ending}")
         assert waiting.wait(timeout=60) == 0
@@ -277,4 +277,4 @@ def test_status_without_a_slurmctld_when_told_says_that_first(cluster: DeployedL
     assert done.stdout.startswith("ctl: slurmctld does not answer.")
     assert "ctl DOWN" in done.stdout
     cluster.until("ctl", "scontrol ping", "Slurmctld(primary) at ctl is UP")
-    cluster.until("ctl", "sinfo -h -N -n n1,n3 -o %t | uniq", "idle")
+    cluster.until("ctl", "sinfo -h -p main -N -n n1,n3 -o %t | uniq", "idle")

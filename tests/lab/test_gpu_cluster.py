@@ -186,7 +186,7 @@ def test_a_gpu_that_is_gone_is_named_and_nothing_of_the_configuration_changes(cl
         cluster.slurmfab("deploy")
         assert cluster.on("ctl", "cat /etc/slurm/*.conf") == before
         cluster.on("n2", HEALTH_CHECK)
-        cluster.until("ctl", "sinfo -h -n n2 -o %t", "drain")
+        cluster.until("ctl", "sinfo -h -p main -n n2 -o %t", "drain")
         code, lines, shown = quickchecked(cluster)
         assert code == 1
         assert [(line["host"], line["outcome"]) for line in lines["gpus"]] == [("n1", "passed"), ("", "failed")], shown
@@ -194,5 +194,5 @@ def test_a_gpu_that_is_gone_is_named_and_nothing_of_the_configuration_changes(cl
     finally:
         cluster.on("n2", "mknod -m 666 /dev/nvidia1 c 195 1")
     cluster.on("n2", f"{HEALTH_CHECK}; {HEALTH_CHECK}")
-    cluster.until("ctl", "sinfo -h -n n2 -o %t", "idle")
+    cluster.until("ctl", "sinfo -h -p main -n n2 -o %t", "idle")
     assert quickchecked(cluster, "--hosts", "n2", "--only", "gpus")[0] == 0

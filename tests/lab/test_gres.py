@@ -48,8 +48,8 @@ def with_keys(text: str, keys: str) -> str:
 
 def seen_by_slurm(cluster: DeployedLab) -> list[str]:
     """The nodes with state and Gres; idle ones, as soon as slurmctld has heard of all."""
-    cluster.until("ctl", "sinfo -h -N -o %t | sort -u", "idle")
-    return cluster.on("ctl", "sinfo -h -N -o '%N %G'").splitlines()
+    cluster.until("ctl", "sinfo -h -p main -N -o %t | sort -u", "idle")
+    return cluster.on("ctl", "sinfo -h -p main -N -o '%N %G'").splitlines()
 
 
 def failed_checks(cluster: DeployedLab, node: str) -> list[str]:

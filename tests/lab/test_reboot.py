@@ -68,7 +68,7 @@ def test_nodes_are_restarted_one_after_the_other_and_jobs_end_before_or_run_on_e
     assert cluster.on("ctl", JOB.format(elsewhere)) == running
     assert "JobState=COMPLETED" in cluster.on("ctl", JOB.format(there))
     assert "ExitCode=0:0" in cluster.on("ctl", JOB.format(there))
-    assert cluster.on("ctl", "sinfo -h -N -n n2,n3 -o '%N %t'").split() == ["n2", "idle", "n3", "idle"]
+    assert cluster.on("ctl", "sinfo -h -p main -N -n n2,n3 -o '%N %t'").split() == ["n2", "idle", "n3", "idle"]
     assert cluster.on("ctl", "cd /tmp && srun -N2 -w n2,n3 hostname | sort").split() == ["n2", "n3"]
 
 
@@ -87,7 +87,7 @@ def test_a_node_that_somebody_has_drained_is_refused_and_no_node_is_restarted(cl
         done = cluster.slurmfab("reboot", "n[1-3]")
         assert (done.returncode, "n3" in done.stderr, "loose cable" in done.stderr) == (2, True, True)
         assert boots(cluster) == before
-        assert cluster.on("ctl", "sinfo -h -N -n n3 -o '%t %E'") == "drain loose cable"
+        assert cluster.on("ctl", "sinfo -h -p main -N -n n3 -o '%t %E'") == "drain loose cable"
     finally:
         cluster.on("ctl", "scontrol update NodeName=n3 State=RESUME")
 

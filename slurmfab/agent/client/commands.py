@@ -16,6 +16,9 @@ from slurmfab.agent.core.resource import Context, ResourceFailed
 
 Command = Tuple[str, ...]
 
+PARTITION = "slurmfab"
+"""The hidden partition of all compute nodes, for jobs of slurmfab itself; only root and the slurm user may use it."""
+
 MARK_BYTES = 6
 """Random bytes of a mark: too many to guess in all the names of a full queue."""
 
@@ -159,12 +162,12 @@ def signal_batch(job: str, signal: str) -> Command:
 
 def ids_of_jobs(*options: str) -> Command:
     """Prints the ids of jobs, one per line; the options are those of squeue."""
-    return ("squeue", "--noheader", "--format=%i", *options)
+    return ("squeue", "--all", "--noheader", "--format=%i", *options)
 
 
 def own_states(name: str) -> Command:
     """Prints comment and state of the user's own jobs of this name, one per line; also of ended ones."""
-    return ("squeue", "--me", "--noheader", "--states=all", "--name=" + name, "--format=%k %T")
+    return ("squeue", "--me", "--all", "--noheader", "--states=all", "--name=" + name, "--format=%k %T")
 
 
 def waiting_reason(job: str) -> Command:
@@ -173,7 +176,12 @@ def waiting_reason(job: str) -> Command:
     Raises:
         ResourceFailed: `job` is not the id of a job.
     """
-    return ("squeue", "--noheader", "--format=%r", "--jobs=" + ",".join(job_ids([job])))
+    return ("squeue", "--all", "--noheader", "--format=%r", "--jobs=" + ",".join(job_ids([job])))
+
+
+def reasons_named(name: str) -> Command:
+    """Prints why the jobs of this name wait, or waited when they were cancelled, one per line, newest first."""
+    return ("squeue", "--all", "--noheader", "--states=all", "--sort=-i", "--name=" + name, "--format=%r")
 
 
 def job_progress(job: str) -> Command:
@@ -183,7 +191,7 @@ def job_progress(job: str) -> Command:
         ResourceFailed: `job` is not the id of a job.
     """
     fields = ",".join(field + ":|" for field in ("State", "StartTime", "exit_code"))
-    return ("squeue", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids([job])), "--Format=" + fields)
+    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids([job])), "--Format=" + fields)
 
 
 def progress(shown: str) -> List[Tuple[str, str, str]]:
@@ -276,18 +284,13 @@ def hostnames(hostlist: str) -> Command:
     return ("scontrol", "show", "hostnames", hostlist)
 
 
-def partitions_of(node: str) -> Command:
-    """Prints names and states of a node's partitions as `NAME|up`, one per line; names are slurm.conf's."""
-    return ("sinfo", "--all", "--noheader", "--Node", "--nodes=" + node, "--format=%R|%a")
-
-
 PARTITION_STATES: Command = ("sinfo", "--all", "--noheader", "--format=%R|%a")
 """Prints names and states of all partitions as `NAME|up`, one per line."""
 
 
 def names_of_nodes(*options: str) -> Command:
     """Prints names of nodes, one per line; the options are those of sinfo, such as `--states=idle`."""
-    return ("sinfo", "--noheader", "--Node", *options, "--format=%N")
+    return ("sinfo", "--all", "--noheader", "--Node", *options, "--format=%N")
 
 
 def idle_count(partition: str) -> Command:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, Dict, List, Optional, Tuple
+from typing import ClassVar, List, Optional, Tuple
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
@@ -171,30 +171,28 @@ def run_test_job(context: Context, node: str) -> str:
     Raises:
         ResourceFailed: the job could not be started at all.
     """
-    partition = partition_of(context, node)
-    if not partition:
-        return "it is in no partition that is UP"
     account = uid_of(context, SLURM), gid_of(context, SLURM)
     name = "%s_%s" % (RESERVATION, node)
     argv = [
-        "srun", "--reservation=" + RESERVATION, "--partition=" + partition, "--nodelist=" + node, "--nodes=1",
+        "srun", "--reservation=" + RESERVATION, "--partition=" + commands.PARTITION, "--nodelist=" + node, "--nodes=1",
         "--ntasks=1", "--time=2", "--immediate=%d" % ALLOCATION_SECONDS, "--job-name=" + name, "--chdir=/", "hostname",
     ]  # fmt: skip
     try:
         done = context.run(argv, seconds=JOB_SECONDS, account=account)
     except ResourceFailed:
+        reason = waiting_reason(context, name)
         context.run(commands.cancel_named(name, SLURM))
-        return "a job did not end within %.0f s" % JOB_SECONDS
+        return "a job did not end within %.0f s%s" % (JOB_SECONDS, reason)
     if done.returncode == 0 and done.stdout.strip():
         return ""
-    errors = [line for line in done.stderr.decode(errors="replace").splitlines() if "error" in line]
-    return " ; ".join(errors[-3:]) or "the job printed nothing"
+    lines = done.stderr.decode(errors="replace").splitlines()
+    reason = waiting_reason(context, name) if any("queued and waiting" in line for line in lines) else ""
+    return (" ; ".join([line for line in lines if "error" in line][-3:]) or "the job printed nothing") + reason
 
 
-def partition_of(context: Context, node: str) -> str:
-    """A partition of the node that is UP; empty if there is none."""
-    shown: Dict[str, str] = {}
-    for line in context.must(commands.partitions_of(node)).splitlines():
-        partition, _, availability = line.strip().partition("|")
-        shown[partition] = availability
-    return next((partition for partition, availability in shown.items() if availability == "up"), "")
+def waiting_reason(context: Context, name: str) -> str:
+    """Slurm's reason why the newest job of this name waits or waited, to append; empty if it did not wait."""
+    with contextlib.suppress(ResourceFailed):
+        shown = context.must(commands.reasons_named(name)).split("\n")[0].strip()
+        return "; Slurm's reason: " + shown if shown not in ("", "None") else ""
+    return ""

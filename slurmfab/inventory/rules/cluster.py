@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab import hostlist
+from slurmfab.agent.client.commands import PARTITION
 from slurmfab.inventory.rules import accounting, database, directories, gpu_checks, gres, people, slurm_conf
 from slurmfab.inventory.values import is_address
 
@@ -73,6 +74,16 @@ def no_reserved_names(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         for host in group.hosts:
             if host.upper() in _RESERVED_NAMES:
                 yield ("nodes", number, "hosts"), f'"{host}" is a reserved name in slurm.conf; rename the host'
+
+
+def slurmfabs_own_partition_is_not_the_users(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmfab writes a hidden partition for its own jobs; Slurm would merge another one of its name into it."""
+    for number, partition in enumerate(cluster.partitions):
+        if partition.name.casefold() == PARTITION:
+            yield (
+                ("partitions", number, "PartitionName"),
+                f'"{partition.name}" is the name of the hidden partition of slurmfab\'s own jobs; use another name',
+            )
 
 
 def partitions_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -157,6 +168,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     each_node_once,
     login_hosts_are_nothing_else,
     no_reserved_names,
+    slurmfabs_own_partition_is_not_the_users,
     partitions_of_known_nodes,
     partitions_differ,
     addresses_of_hosts,

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from slurmfab.agent.client.commands import PARTITION
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.programs.gpu_check import history
 from slurmfab.programs.gpu_check import nodes as nodes_of
@@ -21,6 +22,8 @@ PASSED, SHORT, NOT_MEASURED = "passed", "falls short", "not measured"
 DRAINED, BACK, STILL = "drained", "back in service", "stays drained"
 ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED = 0, 1, 3
 """Exit codes."""
+
+NO_PLACE = "it is not in the partition %s, or that is not UP"
 
 RETESTED = "trial.json"
 """File with the reasons of the nodes that were resumed for this check, for the next check if this one is killed."""
@@ -108,7 +111,12 @@ class Check:
                 )
                 self.note((node.name,), NOT_MEASURED, node.description, why=why)
             elif not partition:
-                self.note((node.name,), NOT_MEASURED, node.description, why="it is in no partition that is UP")
+                self.note(
+                    (node.name,),
+                    NOT_MEASURED,
+                    node.description,
+                    why=NO_PLACE % (self.settings.get("partition") or PARTITION),
+                )
             else:
                 minimum = nodes_of.threshold(limits, node.gpus) if node.total > 1 else None
                 measurements.append(PlannedMeasurement((node,), partition, minimum, is_reserved=is_retested))

@@ -203,16 +203,15 @@ def partitions_up(context: Context) -> FrozenSet[str]:
 
 
 def partition_for(nodes: Sequence[GpuNode], up: FrozenSet[str], asked: str) -> str:
-    """A partition for a job on all of these nodes; empty if none is UP.
+    """The partition for a job on all of these nodes; empty if it is not UP, or has not all of them.
 
     Args:
         nodes: of the job.
         up: partitions in state UP.
-        asked: the cluster file's partition, empty for any.
+        asked: the cluster file's partition, empty for slurmfab's own.
     """
-    common = [name for name in nodes[0].partitions if all(name in node.partitions for node in nodes)]
-    names = [asked] if asked else common
-    return next((name for name in names if name in common and name in up), "")
+    wanted = asked or commands.PARTITION
+    return wanted if wanted in up and all(wanted in node.partitions for node in nodes) else ""
 
 
 def limits_of(setting: Any) -> Dict[str, float]:

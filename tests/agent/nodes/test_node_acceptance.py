@@ -30,6 +30,7 @@ class TryingSlurm(Slurm):
     Args:
         active: whether slurmctld runs.
         broken: nodes on which no job runs.
+        held: why the jobs wait there; empty if they fail for another reason.
         reservation: the nodes of the trial's reservation, empty while there is none.
         trials: for each job that ran, the node, and whether the reservation held it then.
         jobs: squeue's lines.
@@ -38,12 +39,13 @@ class TryingSlurm(Slurm):
 
     active: bool = True
     broken: tuple[str, ...] = ()
+    held: str = ""
     reservation: str = ""
     trials: list[tuple[str, bool]] = field(default_factory=list)
     jobs: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
 
-    def run(  # noqa: PLR0911 - one answer for each program
+    def run(  # noqa: C901, PLR0911 - one answer for each program
         self, argv: Sequence[str], *rest: Any, **more: Any
     ) -> subprocess.CompletedProcess[bytes]:
         def done(code: int = 0, out: str = "", err: str = "") -> subprocess.CompletedProcess[bytes]:
@@ -53,13 +55,17 @@ class TryingSlurm(Slurm):
         options = dict(word.split("=", 1) for word in argv if "=" in word)
         if program == "systemctl":
             return done(out=f"ActiveState={'active' if self.active else 'inactive'}\n")
-        if program == "sinfo":
-            return done(out="closed|down\nmain|up\n")
         if program == "srun":
             node = options["--nodelist"]
             is_open = self.nodes[node][0] == "IDLE" and node not in self.silent
             self.trials.append((node, node in self.reservation and is_open))
+            if self.held and node in self.broken:
+                return done(
+                    1, err="srun: job 7 queued and waiting for resources\nsrun: error: Requested nodes are busy"
+                )
             return done(1, err="srun: error: no route") if node in self.broken else done(out=f"{node}\n")
+        if program == "squeue" and "--format=%r" in argv:
+            return done(out=self.held + "\n")
         if program == "squeue":
             return done(out=printed([line.split("|") for line in self.jobs], argv, environment(rest, more)).decode())
         if program == "scancel":
@@ -133,6 +139,12 @@ def test_a_node_on_which_no_job_runs_is_drained_again_and_the_others_are_let_in(
     assert outcome.status == "failed"
     assert "n4 is idle, drain, slurmfab: acceptance failed: srun: error: no route" in outcome.message
     assert (slurm.nodes["n3"][0], slurm.nodes["n4"][0], slurm.reservation) == ("IDLE", "IDLE+DRAIN", "")
+
+
+def test_a_node_whose_test_job_waits_is_drained_again_with_slurms_own_reason(root: Path) -> None:
+    slurm = TryingSlurm(str(root), nodes={"n4": ("IDLE+DRAIN", OURS, "root")}, broken=("n4",), held="PartitionDown")
+    reason = "acceptance failed: srun: error: Requested nodes are busy; Slurm's reason: PartitionDown"
+    assert reason in trial(slurm, "n4").message
 
 
 def test_nodes_stay_drained_when_no_job_can_even_be_tried() -> None:

@@ -23,7 +23,7 @@ from slurmfab.checks.drifted import Drifted, kind_of
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import CommandResult
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import gpu_count, gpus_of, partition_of, port
+from slurmfab.checks.wanted import gpu_count, gpus_of, port
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 
@@ -324,11 +324,49 @@ def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: 
         test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 
+@pytest.mark.parametrize(
+    ("reason", "outcome", "words"),
+    [
+        ("Resources", Skipped, r"n1 had no room beside other jobs \(41\) for 30 s\. Slurm's reason: Resources\."),
+        ("None", Skipped, r"n1 had no room beside other jobs \(41\) for 30 s\."),
+        ("QOSGrpCpuLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: QOSGrpCpuLimit\."),
+        ("AssocGrpNodeLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: AssocGrpNodeLimit\."),
+        (
+            "PartitionDown",
+            AssertionError,
+            r"busy\. Slurm's reason: PartitionDown\. Repair: scontrol update PartitionName=slurmfab State=UP",
+        ),
+        ("BadConstraints", AssertionError, r"busy\. Slurm's reason: BadConstraints\. Repair: see .*slurmctld.log"),
+    ],
+)
+def test_a_job_that_waited_is_told_with_slurms_own_reason(
+    bench: Bench, reason: str, outcome: type[BaseException], words: str
+) -> None:
+    bench.shells["ctl"].rules["srun .*uname -n"] = refusal(
+        "srun: job 7 queued and waiting for resources\n"
+        "srun: error: Unable to allocate resources: Requested nodes are busy"
+    )
+    answers = {"--format=%r": f"{reason}\n", "--name=": ""}
+    bench.shells["ctl"].rules["squeue"] = lambda command: next(
+        (shown for words, shown in answers.items() if words in command), "41\n"
+    )
+    with pytest.raises(outcome, match=words):
+        test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
+
+
+def test_a_cluster_without_slurmfabs_partition_is_told_to_be_deployed(bench: Bench) -> None:
+    bench.shells["ctl"].rules["srun .*uname -n"] = refusal(
+        "srun: error: Unable to allocate resources: Invalid partition name specified"
+    )
+    with pytest.raises(AssertionError, match=r"Repair: \S+ deploy, which adds the partition slurmfab to slurm.conf"):
+        test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
+
+
 def test_job_is_bounded_in_time_and_runs_as_slurm(bench: Bench) -> None:
     test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
     line = next(command for command in bench.shells["ctl"].commands if "srun" in command)
     assert "timeout --kill-after=5 90 runuser -u slurm -- srun" in line
-    for word in ("--immediate=30", "--time=2", "--partition=main", "--nodelist=n1", "--mem=50M"):
+    for word in ("--immediate=30", "--time=2", "--partition=slurmfab", "--nodelist=n1", "--mem=50M"):
         assert word in line.split()
 
 
@@ -431,7 +469,6 @@ def test_wanted_things_come_from_the_cluster_file_first(bench: Bench) -> None:
     assert port(own, "SlurmctldPort") == 7000
     assert port(own, "SlurmdPort") == 6818
     assert gpus_of(bench.known.cluster, bench.known.lock, "n1") == 2
-    assert partition_of(bench.known.cluster, ("n1", "n2")) == "main"
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,11 @@ COMPLAINTS = {
         SMALL + "partitions: [{PartitionName: a, Nodes: mn}]\n",
         '5: partitions[0].Nodes: "mn" is not a compute node',
     ),
+    "a partition with the name of slurmfab's own": (
+        SMALL + "partitions:\n  - PartitionName: SlurmFab\n    Nodes: ALL\n",
+        '6: partitions[0].PartitionName: "SlurmFab" is the name of the hidden partition of slurmfab\'s own jobs; use '
+        "another name",
+    ),
     "a partition without nodes": (
         SMALL + "partitions: [{PartitionName: a}]\n",
         "5: partitions[0].Nodes: this key is missing",

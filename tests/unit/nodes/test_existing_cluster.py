@@ -91,6 +91,11 @@ def test_a_cluster_with_more_than_a_new_file_would_have_is_refused(line: str, wo
         refuse_losing(choose(facts, {}, ""), facts)
 
 
+def test_slurmfabs_own_partition_is_no_loss() -> None:
+    facts = site("u1", "u2", "u3", conf=f"{CONF}PartitionName=slurmfab Nodes=ALL Hidden=YES\n")
+    refuse_losing(choose(facts, {}, ""), facts)
+
+
 def test_a_cluster_whose_slurm_conf_is_elsewhere_is_refused() -> None:
     facts = site("u1", "u2", conf="")
     with pytest.raises(InputError, match=r"its slurm\.conf, which is not /etc"):

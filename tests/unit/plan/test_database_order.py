@@ -44,6 +44,13 @@ def test_a_change_of_slurm_conf_that_relies_on_slurmdbd_is_known(
     assert (joins_accounting(wanted), needs_slurmdbd(wanted)) == (joins, needs)
 
 
+def test_slurmfabs_own_partition_when_an_older_slurm_conf_lacks_it_relies_on_nothing_in_slurmdbd() -> None:
+    older = "".join(line for line in text_of(ON_C1).splitlines(keepends=True) if "PartitionName=slurmfab" not in line)
+    wanted = after(ON_C1, ON_C1, slurm_conf=older)
+    assert [str(one) for one in wanted.differences if one.file == "slurm.conf"] == ["partition slurmfab: added"]
+    assert not needs_slurmdbd(wanted)
+
+
 def test_a_cluster_that_joins_has_its_mark_removed_while_slurmctld_is_stopped() -> None:
     wanted = after(THREE_HOSTS, ON_C1)
     assert [one.id for one in daemons.stop(wanted, "c1")] == ["slurmctld-pause:slurmctld"]

@@ -194,6 +194,15 @@ def test_a_partition_without_nodes_has_no_node_list() -> None:
     assert "\nPartitionName=later State=DOWN\n" in text
 
 
+@pytest.mark.parametrize(("minutes", "limit"), [(0, "60"), (15, "60"), (240, "240")])
+def test_slurmfabs_own_partition_is_the_last_one_hidden_and_behind_all_others(minutes: int, limit: str) -> None:
+    line = render(replace(CONF, longest_check=minutes))["slurm.conf"].splitlines()[-1]
+    assert line == (
+        "PartitionName=slurmfab Nodes=ALL Hidden=YES AllowGroups=root PriorityTier=0 PriorityJobFactor=0 "
+        f"PreemptMode=OFF MaxTime={limit}"
+    )
+
+
 def test_an_unsupported_version_is_refused() -> None:
     with pytest.raises(SlurmfabError, match="too old"):
         render(replace(CONF, version="21.08.5"))

@@ -59,6 +59,12 @@ def test_real_partitions_and_controllers_when_read_are_what_they_are(version: st
     assert snapshot.is_up
 
 
+def test_slurmfabs_own_partition_when_read_is_left_out() -> None:
+    own = "PartitionName=slurmfab AllowGroups=root Default=NO Hidden=YES MaxTime=01:00:00 State=UP\n"
+    snapshot = from_answer(answer("24.11", partitions=text("24.11", "partitions") + own))
+    assert [one.name for one in snapshot.partitions] == ["main"]
+
+
 def test_two_controllers_when_the_first_is_down_are_both_told() -> None:
     ping = "Slurmctld(primary) at a is DOWN\nSlurmctld(backup) at b is UP\n"
     snapshot = from_answer(answer("24.11", ping=ping))

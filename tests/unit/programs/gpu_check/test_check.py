@@ -50,14 +50,14 @@ class Slurm(Context):
         said, code = "", 0
         if "show node" in words:
             said = "".join(
-                f"NodeName={name} Gres=gpu:a100:4(S:0) State={state} Partitions=main "
+                f"NodeName={name} Gres=gpu:a100:4(S:0) State={state} Partitions=main,slurmfab "
                 + (f"Reason={reason} [slurm@2026-11-21T09:00:00]\n" if reason else "\n")
                 for name, (state, reason) in self.nodes.items()
             )
         elif "show reservation" in words:
             said, code = ("ReservationName=slurmfab_gpu_check", 0) if self.reserved else ("", 1)
         elif argv[0] == "sinfo":
-            said = f"{self.idle}\n" if "--states=idle" in argv else "main|up\n"
+            said = f"{self.idle}\n" if "--states=idle" in argv else "main|up\nslurmfab|up\n"
         elif "update" in argv:
             self.asked.append(words)
             for name in argv[2].partition("=")[2].split(","):

@@ -57,7 +57,7 @@ def test_a_reason_is_one_line_that_scontrol_takes() -> None:
 
 
 def node(state: str, reason: str = "") -> GpuNode:
-    return GpuNode("n1", {"a100": 4}, ("main", "debug"), NodeState(frozenset(state.split("+")), reason))
+    return GpuNode("n1", {"a100": 4}, ("main", "debug", "slurmfab"), NodeState(frozenset(state.split("+")), reason))
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,9 @@ def test_only_an_empty_node_that_a_check_has_drained_is_measured_again(state: st
 @pytest.mark.parametrize(
     ("up", "asked", "partition"),
     [
-        ({"main", "debug"}, "", "main"),
-        ({"debug"}, "", "debug"),
+        ({"main", "debug", "slurmfab"}, "", "slurmfab"),
+        ({"main", "debug", "slurmfab"}, "debug", "debug"),
+        ({"debug"}, "", ""),
         ({"main"}, "debug", ""),
         ({"main", "other"}, "other", ""),
         (set(), "", ""),

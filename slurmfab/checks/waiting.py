@@ -1,0 +1,48 @@
+"""Why jobs wait: Slurm's own reasons (squeue(1), JOB REASON CODES), and what each means for a test job."""
+
+from __future__ import annotations
+
+from slurmfab.agent.client.commands import PARTITION, update_partition
+from slurmfab.program_name import FAB
+
+FOR_NODES = ("Resources", "Priority")
+"""Reasons of jobs that start once other jobs have ended or started."""
+
+_LIMITS = ("QOS", "Assoc")
+"""How the reasons of jobs begin that a limit of accounting holds until other jobs have ended."""
+
+_NO_REASON = ("", "None")
+_UNKNOWN_PARTITION = "Invalid partition name"
+"""Slurm's error for a partition that slurmctld does not have (slurm_errno.h, ESLURM_INVALID_PARTITION_NAME)."""
+
+LOGS = "see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`"
+
+
+def real_reason(shown: str) -> str:
+    """The reason of the first job that squeue showed; empty for a job that Slurm has not considered, or that ran."""
+    first = shown.strip().partition("\n")[0].strip()
+    return "" if first in _NO_REASON else first
+
+
+def is_for_nodes(reason: str) -> bool:
+    """Whether a job waits only because others use nodes; a job that Slurm has not considered yet may do so, too."""
+    return not reason or reason in FOR_NODES
+
+
+def is_limit(reason: str) -> bool:
+    """Whether a limit holds the job, such as `QOSGrpCpuLimit` or `AssocMaxJobsLimit`."""
+    return reason.startswith(_LIMITS)
+
+
+def repair_of(partition: str, message: str) -> str:
+    """What to try when Slurm does not run a job.
+
+    Args:
+        partition: the job's.
+        message: Slurm's error, or the reason why the job waits.
+    """
+    if message.startswith("PartitionDown") or "Required partition not available" in message:
+        return " ".join(update_partition(partition, "State=UP"))
+    if partition == PARTITION and _UNKNOWN_PARTITION in message:
+        return f"{FAB} deploy, which adds the partition {PARTITION} to slurm.conf"
+    return LOGS
