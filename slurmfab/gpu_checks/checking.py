@@ -23,7 +23,7 @@ from slurmfab.paths import GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS
 from slurmfab.plan.phases.gpu_checks import BESIDES_WAITING, settings
 from slurmfab.program_name import FAB
 from slurmfab.programs.gpu_check.check import ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED
-from slurmfab.programs.gpu_check.main import format_entry
+from slurmfab.programs.gpu_check.main import format_entry, format_progress
 
 WAIT = 10
 """Default minutes that the jobs of an interactive check wait for busy nodes."""
@@ -68,7 +68,7 @@ def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *,
         print(f"Measuring {which} by jobs of low priority; they wait up to {minutes} min.", file=stream, flush=True)
         entries, code = conversation(
             known.cluster.controller, ask, [*arguments, *([] if drains else ["--no-drain"])], seconds,
-            lambda entry: print(format_entry(entry), file=stream, flush=True),
+            lambda entry: print(format_heard(entry), file=stream, flush=True),
         )  # fmt: skip
     print(summary(known.cluster.name, entries), file=stream)
     write_json(known, entries, code, output)
@@ -161,7 +161,7 @@ def conversation(
         ask: runs a command on the controller (see `asker`).
         arguments: arguments for the program.
         seconds: time limit.
-        heard: called with each measurement when it arrives.
+        heard: called with each measurement when it arrives, and with what the others wait for.
 
     Raises:
         HostFailed: the program refused, failed or did not finish.
@@ -178,6 +178,8 @@ def conversation(
             return
         if "refused" in entry:
             refused.append(entry["refused"])
+        elif "progress" in entry:
+            heard(entry)
         elif entry.get("nodes") is not None:
             entries.append(entry)
             if entry["nodes"] and "--history" not in arguments:
@@ -189,6 +191,11 @@ def conversation(
         why = refused or noise[-1:] or [f"the program ended with exit code {code}"]
         raise HostFailed(controller, f"the GPUs were not checked: {why[0].rstrip('.')}.")
     return entries, code
+
+
+def format_heard(entry: Entry) -> str:
+    """A measurement, or what becomes of the others, as a line."""
+    return format_progress(entry["progress"], fold) if "progress" in entry else format_entry(entry)
 
 
 def summary(name: str, entries: Sequence[Entry]) -> str:

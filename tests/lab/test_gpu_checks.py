@@ -179,12 +179,21 @@ def test_a_check_when_a_job_comes_to_wait_for_its_node_then_it_gives_way(bench: 
     job = bench.hosts.on("ctl", UNTIL_TOLD)
     said, _ = check.communicate(timeout=60)
     assert (check.returncode, f"not measured; stopped for job {job} of root" in said) == (3, True), said
+    assert "measuring: n2" in said.splitlines()
     bench.hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
 
     found = bench.measured("--hosts", "n2", "--wait", "0", code=3)["n2"]
     assert found["why"] == "the node was busy"
     assert bench.hosts.on("ctl", f"squeue -h -j {job} -o %T") == "RUNNING"
+
+    bench.table("n2")
+    check = bench.start("check-gpus", "--hosts", "n2")
+    assert check.stdout is not None
+    told = next(line for line in check.stdout if "waiting" in line)
+    assert told in ("waiting: n2 (Resources)\n", "waiting: n2 (Priority)\n")
     bench.hosts.on("n2", "touch /tmp/end")
+    said, _ = check.communicate(timeout=60)
+    assert (check.returncode, "n2 [" in said) == (0, True), said
     bench.hosts.until("ctl", STATE, "State=IDLE")
 
 

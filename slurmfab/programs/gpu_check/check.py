@@ -13,7 +13,7 @@ from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.programs.gpu_check import history
 from slurmfab.programs.gpu_check import nodes as nodes_of
 from slurmfab.programs.gpu_check import pairs as pairs_of
-from slurmfab.programs.gpu_check.jobs import Runner
+from slurmfab.programs.gpu_check.jobs import Progress, Runner
 from slurmfab.programs.gpu_check.nodes import GpuNode
 from slurmfab.programs.gpu_check.queue import cancel_leftovers
 from slurmfab.programs.gpu_check.results import PlannedMeasurement, Result
@@ -37,7 +37,7 @@ class Check:
         settings: see `slurmfab.programs.gpu_check.main`.
         stop: set to end the run.
         drains: whether nodes are drained and resumed.
-        report: called with each entry of the history.
+        report: called with each entry of the history; and with `progress`, whenever that has changed.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Check:
         self.report = report
         self.run_id = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self.counts = {PASSED: 0, SHORT: 0, NOT_MEASURED: 0}
-        self.runner = Runner(context, settings, stop, settings["wait"] * 60.0)
+        self.runner = Runner(context, settings, stop, settings["wait"] * 60.0, self.report_progress)
 
     def run(self, hosts: Sequence[str] = ()) -> int:
         """Measure all nodes and return the exit code.
@@ -78,6 +78,10 @@ class Check:
             self.write({"nodes": [], "end": True, "exit_code": code, "drains": self.drains, "counts": self.counts})
         history.prune(self.settings["directory"], self.settings["keep"])
         return code
+
+    def report_progress(self, progress: Progress) -> None:
+        """Report which nodes are measured, and which wait for what; the history does not keep that."""
+        self.report({"progress": {"measuring": list(progress.measuring), "waiting": dict(progress.waiting)}})
 
     def clean_up(self) -> None:
         """Remove what a killed check has left: its jobs, its reservation, and nodes that it had resumed."""

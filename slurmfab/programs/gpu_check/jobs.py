@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Callable, Deque, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import SYSTEM_PATH, Context, ResourceFailed
@@ -65,6 +65,18 @@ class Attempt:
     ended_by: str = ""
 
 
+class Progress(NamedTuple):
+    """What becomes of the jobs in the queue.
+
+    Args:
+        measuring: the nodes of running jobs.
+        waiting: the nodes of the jobs that wait, by Slurm's reason (squeue(1), JOB REASON CODES).
+    """
+
+    measuring: Tuple[str, ...]
+    waiting: Mapping[str, Tuple[str, ...]]
+
+
 class Runner:
     """Makes measurements.
 
@@ -73,10 +85,16 @@ class Runner:
         settings: of the check, see `slurmfab.programs.gpu_check.main`.
         stop: set to end all measurements.
         wait_seconds: time that all jobs together may wait in the queue.
+        report: called with the state of the jobs in the queue whenever it has changed.
     """
 
     def __init__(
-        self, context: Context, settings: Mapping[str, Any], stop: threading.Event, wait_seconds: float
+        self,
+        context: Context,
+        settings: Mapping[str, Any],
+        stop: threading.Event,
+        wait_seconds: float,
+        report: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self.context = context
         self.settings = settings
@@ -84,6 +102,8 @@ class Runner:
         self.deadline = time.monotonic() + wait_seconds
         self.attempts: List[Attempt] = []
         self.next_poll = 0.0
+        self.report = report
+        self.reported = Progress((), {})
         self.idle_nodes: Dict[str, int] = {}
 
     def measure(self, measurements: Iterable[PlannedMeasurement], take: Callable[[Result], None]) -> None:
@@ -152,21 +172,44 @@ class Runner:
             ResourceFailed: slurmctld does not answer.
         """
         jobs = queue(self.context)
-        states = {job.name: job.state for job in jobs if job.is_ours}
+        ours = {job.name: job for job in jobs if job.is_ours}
+        states = {name: job.state for name, job in ours.items()}
         others = waiting(jobs)
+        self.report_progress(ours)
         self.idle_nodes = {}
         now = time.monotonic()
         for one in self.attempts:
             if states.get(one.planned.job_name) == "PENDING":
                 one.others = set(others)
                 if now > self.deadline:
-                    self.end(one, "the nodes were busy" if len(one.planned.nodes) > 1 else "the node was busy")
+                    self.end(one, why_not_started(one.planned, ours[one.planned.job_name]))
             elif one.planned.job_name in states:
                 successor = None if one.planned.is_reserved else self.successor(one, others)
                 if successor:
                     self.end(one, "stopped for job %s of %s" % (successor.number, successor.user))
             if now > max(self.deadline, one.sent) + self.settings["minutes"] * 60 + GRACE_SECONDS:
                 self.end(one, "its job did not end in time")
+
+    def report_progress(self, ours: Mapping[str, QueuedJob]) -> None:
+        """Report which nodes are measured and which wait for what, if that has changed.
+
+        Args:
+            ours: the check's jobs in the queue, by name.
+        """
+        measuring: List[str] = []
+        waits: Dict[str, List[str]] = {}
+        for one in self.attempts:
+            job = ours.get(one.planned.job_name)
+            if job is not None:
+                kept = waits.setdefault(job.reason, []) if job.state == "PENDING" else measuring
+                kept += one.planned.names
+        # Slurm has not looked at a job without a reason yet.
+        waits.pop("None", None)
+        found = Progress(tuple(measuring), {reason: tuple(names) for reason, names in waits.items()})
+        if found != self.reported:
+            self.reported = found
+            if found.measuring or found.waiting:
+                self.report(found)
 
     def successor(self, attempt: Attempt, others: Mapping[str, QueuedJob]) -> Optional[QueuedJob]:
         """The job that waits for the nodes of one of our jobs; `None` if there is none.
@@ -216,6 +259,13 @@ class Runner:
         """Cancel a job in Slurm; if slurmctld does not answer, the next check does it."""
         with contextlib.suppress(ResourceFailed):
             self.context.run(commands.cancel_named(attempt.planned.job_name, SLURM_USER))
+
+
+def why_not_started(planned: PlannedMeasurement, job: QueuedJob) -> str:
+    """Why a job did not start in time: others used its nodes, or Slurm's own reason."""
+    if job.waits_for_nodes or job.reason == "None":
+        return "the nodes were busy" if len(planned.nodes) > 1 else "the node was busy"
+    return "its job did not start; Slurm's reason: %s" % job.reason
 
 
 def arguments(planned: PlannedMeasurement, settings: Mapping[str, Any]) -> List[str]:

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from slurmfab.agent.core.failure_reasons import reason
 from slurmfab.agent.core.resource import Context, ResourceFailed
@@ -116,11 +116,28 @@ def print_json(entry: Mapping[str, Any]) -> None:
 
 def print_line(entry: Mapping[str, Any]) -> None:
     """Print an entry as a line for the journal."""
-    if entry.get("end"):
+    if "progress" in entry:
+        print(format_progress(entry["progress"], ",".join), flush=True)  # noqa: T201
+    elif entry.get("end"):
         counts = ", ".join("%d %s" % (count, word) for word, count in entry["counts"].items() if count)
         print("Checked: %s" % (counts or "no node has GPUs"), flush=True)  # noqa: T201
     else:
         print(format_entry(entry), flush=True)  # noqa: T201
+
+
+def format_progress(progress: Mapping[str, Any], fold: Callable[[Sequence[str]], str]) -> str:
+    """Which nodes are measured and which wait, as in `measuring: n1; waiting: n2 (Resources)`.
+
+    Args:
+        progress: `measuring`, a list of nodes; `waiting`, lists of nodes by Slurm's reason.
+        fold: makes one text of nodes.
+    """
+    waits = ", ".join("%s (%s)" % (fold(nodes), why) for why, nodes in sorted(progress["waiting"].items()))
+    parts = [
+        "measuring: " + fold(progress["measuring"]) if progress["measuring"] else "",
+        waits and "waiting: " + waits,
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def format_entry(entry: Mapping[str, Any]) -> str:

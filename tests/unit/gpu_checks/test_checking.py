@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab.errors import HostFailed, InputError
-from slurmfab.gpu_checks.checking import Ask, Entry, conversation, loaded, summary
+from slurmfab.gpu_checks.checking import Ask, Entry, conversation, format_heard, loaded, summary
 
 PASSED = {"nodes": ["n1"], "outcome": "passed"}
 END = {"nodes": [], "end": True, "counts": {"passed": 1, "falls short": 0, "not measured": 2}}
@@ -32,6 +32,14 @@ def test_each_measurement_is_told_as_it_comes() -> None:
     entries, code = conversation("ctl", answering(PASSED, END, code=3), ["--now"], 60, heard.append)
     assert (heard, code) == ([PASSED], 3)
     assert summary("lab", entries) == "lab: 1 passed, 2 not measured."
+
+
+def test_what_the_measurements_wait_for_is_told_as_it_changes_and_is_no_measurement() -> None:
+    waits = {"progress": {"measuring": ["n1"], "waiting": {"Resources": ["n2", "n3"], "PartitionDown": ["n7"]}}}
+    heard: list[Entry] = []
+    entries, _ = conversation("ctl", answering(waits, PASSED, END), ["--now"], 60, heard.append)
+    assert (heard, entries) == ([waits, PASSED], [PASSED, END])
+    assert format_heard(waits) == "measuring: n1; waiting: n7 (PartitionDown), n[2-3] (Resources)"
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ import pytest
 from slurmfab.agent.core.resource import Context
 from slurmfab.programs.gpu_check import history
 from slurmfab.programs.gpu_check.check import Check
-from slurmfab.programs.gpu_check.jobs import Attempt, Runner, arguments
-from slurmfab.programs.gpu_check.main import format_entry, main
+from slurmfab.programs.gpu_check.jobs import Attempt, Progress, Runner, arguments, why_not_started
+from slurmfab.programs.gpu_check.main import format_entry, format_progress, main
 from slurmfab.programs.gpu_check.nccl_output import Measurement
 from slurmfab.programs.gpu_check.nodes import gpu_nodes
-from slurmfab.programs.gpu_check.queue import queued_job, waiting
+from slurmfab.programs.gpu_check.queue import QueuedJob, queued_job, waiting
 from slurmfab.programs.gpu_check.results import PlannedMeasurement, Result, judge_output
 
 SETTINGS = {
@@ -255,6 +255,45 @@ def test_what_is_the_nodes_fault_is_told_from_what_is_not(output: str, code: int
     measured, said = judge_output(planned("n1"), output, code, 15)
     assert why in said
     assert (measured is not None) is is_measured
+
+
+OUR_JOB = "{number}|{state}|slurm|slurmfab|1|{node}|{reason}|slurmfab-gpu-check-{node}"
+
+
+def our_job(number: int, node: str, state: str, reason: str = "None") -> QueuedJob:
+    return queued_job(OUR_JOB.format(number=number, node=node, state=state, reason=reason).split("|"))
+
+
+def test_what_becomes_of_the_jobs_is_reported_when_it_changes() -> None:
+    told: list[Progress] = []
+    runner = Runner(Slurm(), SETTINGS, threading.Event(), 60, told.append)
+    runner.attempts = [Attempt(planned(name), None, None, 0.0) for name in ("n1", "n2", "n3")]  # type: ignore[arg-type]
+    new = [our_job(1, "n1", "PENDING"), our_job(2, "n2", "PENDING"), our_job(3, "n3", "PENDING")]
+    waits = [
+        our_job(1, "n1", "RUNNING"),
+        our_job(2, "n2", "PENDING", "Resources"),
+        our_job(3, "n3", "PENDING", "Resources"),
+    ]
+    for jobs in (new, waits, waits, waits[1:], []):
+        runner.report_progress({job.name: job for job in jobs})
+    assert told == [Progress(("n1",), {"Resources": ("n2", "n3")}), Progress((), {"Resources": ("n2", "n3")})]
+    assert format_progress(told[0]._asdict(), ",".join) == "measuring: n1; waiting: n2,n3 (Resources)"
+
+
+@pytest.mark.parametrize(
+    ("names", "reason", "why"),
+    [
+        (("n1",), "Resources", "the node was busy"),
+        (("n1", "n2"), "Priority", "the nodes were busy"),
+        (("n1",), "None", "the node was busy"),
+        (("n1",), "PartitionDown", "its job did not start; Slurm's reason: PartitionDown"),
+        (("n1",), "QOSGrpGRES", "its job did not start; Slurm's reason: QOSGrpGRES"),
+    ],
+)
+def test_a_job_that_does_not_start_in_time_is_told_with_the_reason(
+    names: tuple[str, ...], reason: str, why: str
+) -> None:
+    assert why_not_started(planned(*names), our_job(1, "n1", "PENDING", reason)) == why
 
 
 def test_an_entry_is_told_in_a_line_with_figure_and_threshold() -> None:
