@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.client.commands import PARTITION
+from slurmfab.checks import waiting
 from slurmfab.checks.controllers import ENDED, RUNNING, Job, answering, is_served, job, ready_nodes
 from slurmfab.checks.hosts import CheckedHost, Shells, line_of
 from slurmfab.checks.plugin import explained
@@ -249,20 +250,22 @@ class Proof:
         """
         self.wait_until(
             lambda: job(host, number).state in states | ENDED,
-            f"job {number} is not {' or '.join(sorted(states))} within {JOB_SECONDS:.0f} s: "
-            "is there no room for one small job?",
+            lambda: (
+                f"job {number} is not {' or '.join(sorted(states))} within {JOB_SECONDS:.0f} s. Slurm's reason: "
+                + (waiting.real_reason(host.run(line_of(commands.waiting_reason(number))).stdout) or "none")
+            ),
             JOB_SECONDS,
         )
         found = job(host, number)
         is_well = found.state in states and (found.state != "COMPLETED" or found.code == "0:0")
         assert is_well, f"job {number} is {found.state} with exit code {found.code}. Repair: see slurmd.log on its node"
 
-    def wait_until(self, condition: Callable[[], bool], complaint: str, seconds: float = 0) -> None:
+    def wait_until(self, condition: Callable[[], bool], complaint: str | Callable[[], str], seconds: float = 0) -> None:
         """Wait until a condition is true.
 
         Args:
             condition: checked every `POLL_SECONDS`.
-            complaint: the message if it stays false.
+            complaint: the message if it stays false, or what asks for it then.
             seconds: time limit; 0 for `patience`.
 
         Raises:
@@ -270,7 +273,8 @@ class Proof:
         """
         deadline = time.monotonic() + min(self.limit, seconds or self.patience)
         while not condition():
-            assert time.monotonic() < deadline, (
-                f"{complaint}. Repair: see /var/log/slurm/slurmctld.log on {self.primary.name} and {self.backup.name}"
-            )
+            if time.monotonic() >= deadline:
+                words = complaint if isinstance(complaint, str) else complaint()
+                logs = f"/var/log/slurm/slurmctld.log on {self.primary.name} and {self.backup.name}"
+                raise AssertionError(f"{words}. Repair: see {logs}")
             time.sleep(POLL_SECONDS)

@@ -171,9 +171,9 @@ class Bench:
         assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see {log}"
         return str(done.stdout)
 
-    def as_person(self, *command: str) -> str:
-        """The command line, for a root shell, that runs a command as the user."""
-        return f"cd /tmp && {shlex.join([*self.who.command, *command])}"
+    def as_person(self, *command: str, who: Person | None = None) -> str:
+        """The command line, for a root shell, that runs a command as a user, by default as the one of the jobs."""
+        return f"cd /tmp && {shlex.join([*(who or self.who).command, *command])}"
 
 
 def has_room(record: Mapping[str, str]) -> bool:

@@ -33,9 +33,10 @@ from slurmfab.quickcheck.containers import container
 from slurmfab.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
 from slurmfab.quickcheck.lines import Line, Summary
 from slurmfab.quickcheck.nccl import nccl
+from slurmfab.quickcheck.partitions import partitions
 from slurmfab.terminal import write
 
-CHECKS = ("allocation", "environment", "nodes", "gpus", "nccl", "container")
+CHECKS = ("allocation", "environment", "nodes", "partitions", "gpus", "nccl", "container")
 """The checks, in the order in which they run."""
 
 SECONDS = 90
@@ -233,6 +234,7 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
         "allocation": lambda: on_a_free_node(bench, "allocation", allocation),
         "environment": lambda: on_a_free_node(bench, "environment", environment),
         "nodes": lambda: on_two_nodes(bench),
+        "partitions": lambda: partitions(bench),
         "gpus": lambda: on_each_kind(bench, "gpus", gpus, sick),
         "nccl": lambda: on_each_kind(bench, "nccl", nccl, sick),
         "container": lambda: on_a_free_node(bench, "container", container),

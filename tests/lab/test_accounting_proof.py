@@ -320,11 +320,10 @@ partitions:
 def full(proof: Proof) -> Proof:
     """The cluster with one partition, for one account alone, and with a QOS of one CPU."""
     lab = proof.lab
-    text = lab.inventory_path.read_text()
-    head, tail = text.partition("partitions:")[0], text.partition("database:")[2]
-    lab.inventory_path.write_text(
-        f"{head}{CLOSED}database:{tail}".replace("qos:\n", 'qos:\n  - {name: full, GrpTRES: "cpu=1"}\n')
-    )
+    head, _, tail = lab.inventory_path.read_text().partition("partitions:")
+    _, _, tail = tail.partition("database:")
+    tail = re.sub(r"normal, .*}", "normal}", tail).replace("qos:\n", 'qos:\n  - {name: full, GrpTRES: "cpu=1"}\n')
+    lab.inventory_path.write_text(f"{head}{CLOSED}database:{tail}")
     lab.deploy()
     return proof
 
@@ -336,10 +335,29 @@ def test_slurmfabs_jobs_run_where_the_only_partition_is_for_others_and_its_limit
     assert checked(full.lab).having("failed") == set()
     done = full.lab.slurmfab("quickcheck")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"not run +partitions .* gpu: job \d+ of ada waits for a limit. Slurm's reason: QOSGrpCpuLimit",
+                     done.stdout)  # fmt: skip
+    full.lab.on("n2", "systemctl disable --now slurmd")
     added = full.lab.slurmfab("add-node", full.lab.lab.host("n2").address, "--like", "n1", "--accept-new-host-keys")
     assert added.returncode == 0, added.stdout + added.stderr
     full.lab.until("ctl", "sinfo -h -p gpu -n n2 -o %t", "idle")
     assert full.seen(running) == "RUNNING None"
+
+
+def test_a_partition_is_proved_by_a_job_of_a_user_who_may_use_it(full: Proof) -> None:
+    done = full.lab.slurmfab("quickcheck", "--only", "partitions")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"passed +partitions .* n1: gpu: job \d+ of ada ran", done.stdout), done.stdout
+    strange = full.lab.slurmfab("quickcheck", "--only", "partitions", "--user", "bob")
+    assert "gpu: bob is not known to be allowed there" in strange.stdout
+    full.on("scontrol update PartitionName=gpu State=DOWN")
+    try:
+        closed = full.lab.slurmfab("quickcheck", "--only", "partitions")
+    finally:
+        full.on("scontrol update PartitionName=gpu State=UP")
+    assert closed.returncode == 1
+    assert re.search(r"FAILED +partitions .* of ada does not start. Slurm's reason: PartitionDown.", closed.stdout)
+    assert "repair: scontrol update PartitionName=gpu State=UP" in closed.stdout
 
 
 def test_a_user_neither_sees_nor_uses_slurmfabs_partition(full: Proof) -> None:

@@ -179,6 +179,16 @@ def waiting_reason(job: str) -> Command:
     return ("squeue", "--all", "--noheader", "--format=%r", "--jobs=" + ",".join(job_ids([job])))
 
 
+def states_of(jobs: Iterable[str]) -> Command:
+    """Prints ID, state, reason and nodes of jobs, also of ended ones, separated by `|`, one job per line.
+
+    Raises:
+        ResourceFailed: a text is not the id of a job.
+    """
+    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)),
+            "--format=%i|%T|%r|%N")  # fmt: skip
+
+
 def reasons_named(name: str) -> Command:
     """Prints why the jobs of this name wait, or waited when they were cancelled, one per line, newest first."""
     return ("squeue", "--all", "--noheader", "--states=all", "--sort=-i", "--name=" + name, "--format=%r")

@@ -14,6 +14,7 @@ from ruled_shells import Rule, RuledShell
 
 from slurmfab.checks.hosts import Shells
 from slurmfab.checks.shell import CommandResult
+from slurmfab.checks.waiting import LOGS
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
 from slurmfab.facts import Gpu
 from slurmfab.inventory import loading as inventories
@@ -143,6 +144,7 @@ def test_a_cluster_that_works_passes_line_by_line_and_exits_0(tiny: Tiny) -> Non
         "allocation": "passed",
         "environment": "passed",
         "nodes": "passed",
+        "partitions": "not run",
         "gpus": "passed",
         "nccl": "not run",
         "container": "passed",
@@ -477,6 +479,116 @@ def test_each_runtime_is_called_in_its_own_way(runtime: str, options: tuple[str,
 def test_gpus_are_counted_by_type_in_slurms_spelling(gres: str, counts: dict[str, int]) -> None:
     assert counted(gres) == counts
     assert gpus_in({"Gres": gres}).total == sum(counts.values())
+
+
+PEOPLED = f"""{CLUSTER}
+database: ctl
+accounts: [{{name: physics}}, {{name: maths}}]
+users:
+  - {{name: ann, uid: 4001, accounts: physics}}
+  - {{name: bob, uid: 4002, accounts: maths}}
+partitions:
+  - {{PartitionName: main, Nodes: ALL}}
+  - {{PartitionName: gpu, Nodes: "n[1-2]", AllowAccounts: maths}}
+  - {{PartitionName: shut, Nodes: n3, State: DOWN}}
+"""
+STATE = "{number}|{state}|{reason}|{nodes}\n"
+
+
+def peopled(tiny: Tiny, *states: dict[str, str]) -> Tiny:
+    """The cluster with accounts and partitions; its first job in a partition is 21, and the others follow."""
+    tiny.known = replace(tiny.known, cluster=inventories.parse(PEOPLED, "tiny.yaml"))
+    shown = [
+        STATE.format(**{"number": str(21 + count), "state": "COMPLETED", "reason": "None", "nodes": "n1", **state})
+        for count, state in enumerate(states)
+    ]
+    numbers = iter(range(21, 40))
+    tiny.login.rules = {
+        "getent passwd (ann|bob)": lambda command: f"{command.split()[-1]}:x:1:1::/home/x:/bin/bash\n",
+        "sbatch": lambda _: f"{next(numbers)}\n",
+        "squeue .*format=.i.*T": "".join(shown),
+        **{pattern: rule for pattern, rule in tiny.rules.items() if pattern != "sbatch"},
+    }
+    return tiny
+
+
+PARTITIONS = QuickcheckOptions(only="partitions")
+
+
+def test_each_partition_runs_a_job_of_the_first_user_who_may_use_it(tiny: Tiny) -> None:
+    summary = peopled(tiny, {}, {"nodes": "n2"}).seen(PARTITIONS)
+    assert [(line.outcome, line.host, line.words) for line in summary.lines] == [
+        ("not run", "", "shut: it is DOWN in the cluster file."),
+        ("passed", "n1", "main: job 21 of ann ran"),
+        ("passed", "n2", "gpu: job 22 of bob ran"),
+    ]
+    sent = [command for command in tiny.login.commands if "sbatch" in command]
+    assert [re.findall(r"runuser -u (\w+)|--partition=(\w+)", command) for command in sent] == [
+        [("ann", ""), ("", "main")],
+        [("bob", ""), ("", "gpu")],
+    ]
+    assert summary.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("waits", "told"),
+    [
+        (
+            ("PENDING", "QOSMaxGRESPerUser"),
+            ("not run", "waits for a limit. Slurm's reason: QOSMaxGRESPerUser.", ""),
+        ),
+        (
+            ("PENDING", "PartitionDown"),
+            (
+                "failed",
+                "does not start. Slurm's reason: PartitionDown.",
+                "scontrol update PartitionName=main State=UP",
+            ),
+        ),
+        (("PENDING", "BadConstraints"), ("failed", "does not start. Slurm's reason: BadConstraints.", LOGS)),
+        (("PENDING", "Priority"), ("not run", "did not run within 6 s. Slurm's reason: Priority.", "")),
+        (("FAILED", "NonZeroExitCode"), ("failed", "is FAILED.", "see /var/log/slurm/slurmd.log on n1")),
+    ],
+)
+def test_a_partition_whose_job_does_not_run_is_told_with_slurms_own_reason(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, waits: tuple[str, str], told: tuple[str, str, str]
+) -> None:
+    ticks = iter(range(1000))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(ticks)))
+    peopled(tiny, {"state": waits[0], "reason": waits[1]}, {})
+    tiny.login.rules = {"squeue .*--nodelist": lambda command: "" if "--name" in command else "5\n", **tiny.rules}
+    line = next(one for one in tiny.seen(replace(PARTITIONS, seconds=5)).lines if "main" in one.words)
+    words = re.sub(r"within \d+", "within 6", line.words)
+    assert (line.outcome, words, line.repair) == (told[0], f"main: job 21 of ann {told[1]}", told[2])
+
+
+@pytest.mark.parametrize(
+    ("refusal", "outcome", "words"),
+    [
+        ("Required partition not available (inactive or drain)", "failed", "gpu: Slurm rejects jobs of bob: Required"),
+        ("Invalid account or account/partition combination", "failed", "gpu: Slurm rejects jobs of bob: Invalid acc"),
+        ("User's group not permitted to use this partition", "not run", "gpu: no user of the cluster file is in its"),
+    ],
+)
+def test_a_partition_that_rejects_its_users_is_told_with_slurms_words(
+    tiny: Tiny, refusal: str, outcome: str, words: str
+) -> None:
+    error = CommandResult(1, b"", f"sbatch: error: Batch job submission failed: {refusal}\n".encode())
+    peopled(tiny, {})
+    tiny.login.rules = {"sbatch .*partition=gpu": error, **tiny.rules}
+    line = next(one for one in tiny.seen(PARTITIONS).lines if "gpu" in one.words)
+    assert line.outcome == outcome
+    assert line.words.startswith(words)
+
+
+def test_a_user_of_the_command_line_is_the_one_whose_jobs_are_tried(tiny: Tiny) -> None:
+    summary = peopled(tiny, {}).seen(replace(PARTITIONS, user="ann"))
+    assert [(line.outcome, line.words) for line in summary.lines][-1] == ("passed", "main: job 21 of ann ran")
+    refused = next(line for line in summary.lines if "gpu" in line.words)
+    assert (refused.outcome, refused.words.partition(";")[0]) == (
+        "not run",
+        "gpu: ann is not known to be allowed there",
+    )
 
 
 def test_a_person_has_an_environment_of_their_own() -> None:
