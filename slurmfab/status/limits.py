@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from slurmfab.agent.accounting.user_limits import ASSOCIATION_FIELDS, QOS_FIELDS
+from slurmfab.status.usage import UsedLimit, used_limits
 
 _UNLIMITED = ("", "-1")
 
@@ -40,27 +41,51 @@ class QosLimits:
 
 @dataclass(frozen=True)
 class UserLimits:
-    """The associations and QOS of a user; empty for a user without an account."""
+    """The associations and QOS of a user; empty for a user without an account.
+
+    Args:
+        associations: the user's.
+        qos: the QOS that the user may request, and those of the partitions that the user may use.
+        used: how much of the limits of these partitions' QOS is used.
+    """
 
     associations: tuple[Association, ...] = ()
     qos: tuple[QosLimits, ...] = ()
+    used: tuple[UsedLimit, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The limits as JSON values."""
         return asdict(self)
 
 
-def limits_from(answer: Mapping[str, str]) -> UserLimits | None:
+def limits_from(answer: Mapping[str, Any], partitions: Iterable[Mapping[str, str]] = ()) -> UserLimits | None:
     """The limits in an agent's answer; `None` if slurmdbd did not answer.
 
-    Contains only the QOS that the user may request.
+    Args:
+        answer: of the agent.
+        partitions: the fields of each partition, by scontrol's names.
     """
     if "associations" not in answer:
         return None
     associations = tuple(association_from(row) for row in rows(answer["associations"], ASSOCIATION_FIELDS))
-    usable = {name for one in associations for name in one.qos}
-    qos = (QosLimits(row.pop("Name"), set_limits(row)) for row in rows(answer["qos"], QOS_FIELDS))
-    return UserLimits(associations, tuple(one for one in qos if one.name in usable))
+    accounts = [one.account for one in associations]
+    by_qos = qos_of(partitions, accounts) if associations else {}
+    usable = {name for one in associations for name in one.qos} | by_qos.keys()
+    qos = tuple(QosLimits(row.pop("Name"), set_limits(row)) for row in rows(answer["qos"], QOS_FIELDS))
+    used = used_limits(by_qos, {one.name: one.limits for one in qos}, answer.get("usage", ()), accounts)
+    return UserLimits(associations, tuple(one for one in qos if one.name in usable), used)
+
+
+def qos_of(partitions: Iterable[Mapping[str, str]], accounts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The partitions that some of these accounts may use, by their QOS; those without a QOS are left out."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in partitions:
+        qos = one.get("QoS", "N/A")
+        allowed, denied = (set(one.get(key, "").split(",")) for key in ("AllowAccounts", "DenyAccounts"))
+        usable = [name for name in accounts if name not in denied and ({"ALL", "", name} & allowed)]
+        if qos != "N/A" and usable:
+            found[qos] = (*found.get(qos, ()), one["PartitionName"])
+    return found
 
 
 def rows(text: str, fields: Sequence[str]) -> list[dict[str, str]]:

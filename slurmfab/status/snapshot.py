@@ -205,16 +205,17 @@ def from_answer(answer: Mapping[str, Any]) -> Snapshot:
     Raises:
         ValueError: the answer has rows that are no jobs.
     """
+    partitions = [
+        fields
+        for fields in fields_of(answer.get("partitions", ""), "PartitionName=")
+        if fields["PartitionName"] != commands.PARTITION
+    ]
     return Snapshot(
         controllers=tuple(Controller(host, role, is_up) for role, host, is_up in commands.controllers(answer["ping"])),
         nodes=tuple(map(node_from, records(answer.get("nodes", "")))),
-        partitions=tuple(
-            partition_from(fields)
-            for fields in fields_of(answer.get("partitions", ""), "PartitionName=")
-            if fields["PartitionName"] != commands.PARTITION
-        ),
+        partitions=tuple(map(partition_from, partitions)),
         jobs=jobs_from(answer.get("jobs", ())),
-        limits=limits_from(answer),
+        limits=limits_from(answer, partitions),
         trouble=answer.get("trouble", ""),
     )
 

@@ -136,7 +136,9 @@ def user_limits(status: Status, user: str, paint: Paint) -> list[str]:
         return [paint("The limits are unknown: slurmdbd does not answer.", YELLOW)]
     if not status.seen.limits.associations:
         return [f"{user} has no account."]
-    return [*colour_table(("LIMITS OF", "NAME", "QOS", "LIMITS"), limits.table_rows(status.seen.limits), paint), ""]
+    table = colour_table(("LIMITS OF", "NAME", "QOS", "LIMITS"), limits.table_rows(status.seen.limits), paint)
+    used = [paint(one.text, YELLOW if one.is_used_up else "") for one in status.seen.limits.used]
+    return [*table, *([""] if used else []), *used, ""]
 
 
 def job_row(job: Job) -> tuple[str, ...]:

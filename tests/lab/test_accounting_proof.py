@@ -322,7 +322,9 @@ def full(proof: Proof) -> Proof:
     lab = proof.lab
     head, _, tail = lab.inventory_path.read_text().partition("partitions:")
     _, _, tail = tail.partition("database:")
-    tail = re.sub(r"normal, .*}", "normal}", tail).replace("qos:\n", 'qos:\n  - {name: full, GrpTRES: "cpu=1"}\n')
+    tail = re.sub(r"normal, .*}", "normal}", tail).replace(
+        "qos:\n", 'qos:\n  - {name: full, GrpTRES: "cpu=1", MaxTRESPerUser: "gres/gpu=4"}\n'
+    )
     lab.inventory_path.write_text(f"{head}{CLOSED}database:{tail}")
     lab.deploy()
     return proof
@@ -358,6 +360,14 @@ def test_a_partition_is_proved_by_a_job_of_a_user_who_may_use_it(full: Proof) ->
     assert closed.returncode == 1
     assert re.search(r"FAILED +partitions .* of ada does not start. Slurm's reason: PartitionDown.", closed.stdout)
     assert "repair: scontrol update PartitionName=gpu State=UP" in closed.stdout
+
+
+def test_status_of_a_user_tells_how_much_of_a_partitions_limit_is_used(full: Proof) -> None:
+    full.until(full.submit("ada", "--gres=gpu:4"), "RUNNING None")
+    told = full.lab.slurmfab("status", "--user", "ada").stdout
+    assert "Using 4/4 GPUs allowed on partition gpu\n" in told
+    assert "All users together: using 1/1 CPUs allowed on partition gpu\n" in told
+    assert "allowed on partition" not in full.lab.slurmfab("status", "--user", "bob").stdout
 
 
 def test_a_user_neither_sees_nor_uses_slurmfabs_partition(full: Proof) -> None:

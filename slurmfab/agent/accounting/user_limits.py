@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, List
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
@@ -37,3 +37,8 @@ def read(user: str, context: Context) -> Dict[str, str]:
         return {name: context.must(argv, seconds=LIMITS_TIMEOUT) for name, argv in queries.items()}
     except ResourceFailed:
         return {}
+
+
+def accounts_in(associations: str) -> List[str]:
+    """The accounts in what sacctmgr printed of a user's associations."""
+    return [line.split("|")[0] for line in associations.split("\n") if line]

@@ -318,6 +318,11 @@ def any_answers(shown: str) -> bool:
     return any(is_up for _, _, is_up in controllers(shown))
 
 
+def show_qos_usage(names: Iterable[str]) -> Command:
+    """Prints the limits of QOS and how much of each is used, from slurmctld's memory."""
+    return ("scontrol", "show", "assoc_mgr", "flags=qos", "qos=" + ",".join(names))
+
+
 def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
     """Prints rows of slurmdbd with fields separated by `|`.
 

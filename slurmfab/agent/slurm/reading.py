@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Sequence
 
-from slurmfab.agent.accounting import user_limits
+from slurmfab.agent.accounting import qos_usage, user_limits
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
 
@@ -37,7 +37,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `ping`: the output of `scontrol ping`; `nodes` and `partitions`: scontrol's output; `jobs`: of each job, the
         values of `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last error.
         `named`: the same of the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's output
-        for the user, if slurmdbd answers.
+        for the user, if slurmdbd answers; with partitions also `usage`, as `qos_usage.read` returns it.
     """
     answer: Dict[str, Any] = {"ping": "", "trouble": ""}
     try:
@@ -53,6 +53,9 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
             answer["named"] = named_jobs(context, request["numbers"])
         if request.get("user"):
             answer.update(user_limits.read(request["user"], context))
+        if "associations" in answer and "partitions" in answer:
+            accounts = user_limits.accounts_in(answer["associations"])
+            answer["usage"] = qos_usage.read(request["user"], accounts, answer["partitions"], context)
     except ResourceFailed as error:
         answer["trouble"] = str(error)
     return answer
