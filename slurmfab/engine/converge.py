@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from slurmfab.agent.core.resource import Outcome
-from slurmfab.engine import drift, earlier_files, id_migration, notices, shared_state
+from slurmfab.engine import drift, earlier_files, id_migration, notices, refused_files, shared_state
 from slurmfab.engine.job_safety import JobSafety
 from slurmfab.engine.planning import assess_hosts, exclude_without_packages
 from slurmfab.engine.report import Report, Step, apart
@@ -176,6 +176,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
 
     Raises:
         DeployFailed: the controller does not answer.
+        InputError: the installed Slurm refuses the new files.
     """
 
     def compare(host: str) -> tuple[Step, ...]:
@@ -197,6 +198,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
             steps.extend(answer)
             run.progress.host_done(host)
     run.require_controller()
+    refused_files.refuse_unparsable(run, steps)
     order = {name: number for number, name in enumerate(plan.hosts)}
     return sorted(steps, key=lambda step: order[step.host])
 

@@ -35,6 +35,12 @@ OF_THE_NODE = (
 )
 """What of a compute node has to stay as it is: its daemons, their files, and the jobs' own processes."""
 
+WRITTEN = (
+    "test $(stat --format=%Y /var/lib/slurm/slurmctld/job_state) -gt $(date --date=$(squeue -h -j {} -o %S) +%s) "
+    "&& echo later"
+)
+"""Whether slurmctld has written its jobs since one has started; before, its list has that job as pending."""
+
 MODES = "find /var/lib/slurm/slurmctld -mindepth 1 ! -name clustername -perm /077"
 CLOSED = "stat --format='%a %U' /var/lib/slurm/slurmctld"
 STRANGERS = "find /var/lib/slurm/slurmctld ! -user slurm"
@@ -60,6 +66,7 @@ class Story:
     running: str = ""
     pending: str = ""
     mark: str = ""
+    without_jobs: subprocess.CompletedProcess[str] | None = None
 
     def on(self, host: str, script: str) -> str:
         return self.hosts.on(host, script, check=False)
@@ -95,13 +102,22 @@ def story(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest
             file.write("database: ctl\n")
         hosts.deploy()
         told = Story(hosts, tmp_path_factory.mktemp("elsewhere"))
+        hosts.on("ctl", "systemctl restart slurmctld")
+        told.without_jobs = told.slurmfab("backup")
         told.done = tuple(told.submit("sbatch --parsable -o /dev/null --wrap true") for _ in range(3))
         told.running = told.submit(UNTIL_TOLD.format("first"))
         told.pending = told.submit("sbatch --parsable --hold -o /dev/null --wrap true")
         hosts.until("ctl", RECORD.format(",".join(told.done)), "\n".join(f"{job}|COMPLETED" for job in told.done))
         hosts.until("ctl", f"squeue -h -j {told.running} -o %T", "RUNNING")
+        hosts.until("ctl", WRITTEN.format(told.running), "later")
         told.mark = hosts.on("ctl", "cat /var/lib/slurm/slurmctld/clustername")
         yield told
+
+
+def test_a_backup_of_a_restarted_slurmctld_without_jobs_is_made(story: Story) -> None:
+    assert story.without_jobs
+    assert story.without_jobs.returncode == 0, words_of(story.without_jobs)
+    story.newest.unlink()
 
 
 def test_a_backup_when_it_is_made_then_it_is_private_and_whole_and_the_daemons_and_jobs_go_on(story: Story) -> None:

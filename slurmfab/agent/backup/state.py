@@ -157,7 +157,8 @@ def written_jobs(path: str, newest: int) -> Optional[BinaryIO]:
             if not newest:
                 return None
         else:
-            if job_id(file) > newest:
+            # Without jobs the next id is 0.
+            if not newest or job_id(file) > newest:
                 return file
             file.close()
         if time.monotonic() > deadline:

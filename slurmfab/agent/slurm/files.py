@@ -6,20 +6,29 @@ import os
 import re
 import stat
 from contextlib import contextmanager
-from typing import ClassVar, Dict, Iterator, List, Tuple
+from typing import TYPE_CHECKING, ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import open_folder, open_parent
+from slurmfab.agent.core.safe_paths import Opened, open_folder, open_parent
 from slurmfab.agent.identities.users_and_groups import group_name, user_name
+
+if TYPE_CHECKING:
+    import subprocess
 
 STAGING_PREFIX = ".slurmfab-"
 """Prefix of the names of staging directories."""
 
 SLURM_CONF = "slurm.conf"
+
+REFUSED = "the installed Slurm refuses the new files, so nothing was replaced: "
+"""Beginning of the message about files that the installed Slurm does not accept; its errors follow."""
+
+BETWEEN = " | "
+"""What stands between these errors."""
 
 DEVICE_GONE = (
     ". A device that the lock names is missing, and slurmd would not start without it. Repair the hardware, or accept "
@@ -38,6 +47,7 @@ class SlurmFiles(Resource):
         files: name and content of each.
         node: this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs.
         beside: names of files in the directory that are kept as they are and parsed along, if they exist.
+        previewed: whether the installed Slurm is also asked in a dry run, before anything is changed; about slurm.conf.
     """
 
     kind: ClassVar[str] = "slurm-files"
@@ -45,6 +55,7 @@ class SlurmFiles(Resource):
     files: Tuple[Tuple[str, str], ...]
     node: str = ""
     beside: Tuple[str, ...] = ()
+    previewed: bool = False
 
     def name(self) -> str:
         """The directory."""
@@ -61,7 +72,11 @@ class SlurmFiles(Resource):
         return {**state, "leftovers": None}
 
     def actual(self, context: Context) -> State:
-        """Content and access of each file as they are; of a link of root's where it leads; and leftovers."""
+        """Content and access of each file as they are; of a link of root's where it leads; and leftovers.
+
+        Raises:
+            ResourceFailed: this is a dry run, and the installed Slurm refuses the new files.
+        """
         state: Dict[str, object] = {"leftovers": ",".join(self.leftovers(context)) or None}
         for name, _ in self.files:
             path = context.path("%s/%s" % (self.directory, name))
@@ -78,7 +93,28 @@ class SlurmFiles(Resource):
             state[name] = content.decode("utf-8", "surrogateescape")
             owner, group = user_name(context, status.st_uid, "root"), group_name(context, status.st_gid, "root")
             state[name + " access"] = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
+        if self.previewed and context.dry_run and any(state.get(name) != content for name, content in self.files):
+            self.preview(context)
         return state
+
+    def preview(self, context: Context) -> None:
+        """Let the installed Slurm parse the new slurm.conf in memory; nothing is written to a disk.
+
+        Raises:
+            ResourceFailed: Slurm refuses it.
+        """
+        content = dict(self.files).get(SLURM_CONF, "")
+        if not content:
+            return
+        with Opened(os.memfd_create(SLURM_CONF, os.MFD_CLOEXEC)) as descriptor:
+            os.write(descriptor, content.encode("utf-8", "surrogateescape"))
+            conf = "/proc/%d/fd/%d" % (os.getpid(), descriptor)
+            try:
+                done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})
+            except ResourceFailed:
+                return  # Slurm is not installed yet
+        if done.returncode != 0:
+            raise ResourceFailed(REFUSED + slurm_errors(printed(done), conf, "%s/%s" % (self.directory, SLURM_CONF)))
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Stage the files, let Slurm parse them, then rename each that differs into its place, slurm.conf last.
@@ -154,9 +190,9 @@ class SlurmFiles(Resource):
         if done.returncode == 0 and self.node and os.path.exists(context.path("/usr/sbin/slurmd")):
             done = context.run(["slurmd", "-G", "-N", self.node, "-f", conf], env={"SLURM_CONF": conf})
         if done.returncode != 0:
-            errors = slurm_errors((done.stderr + b"\n" + done.stdout).decode(errors="replace"), stage, self.directory)
+            errors = slurm_errors(printed(done), stage, self.directory)
             errors += DEVICE_GONE if "stat gres.conf file" in errors else ""
-            raise ResourceFailed("the installed Slurm refuses the new files, so nothing was replaced: %s" % errors)
+            raise ResourceFailed(REFUSED + errors)
 
     def leftovers(self, context: Context) -> List[str]:
         """Names of staging directories. Only one session works on a host at a time, so none of them is in use."""
@@ -199,16 +235,21 @@ def move(stage: str, directory: str, name: str) -> None:
         os.rename(name, name, src_dir_fd=staged.descriptor, dst_dir_fd=folder.descriptor)
 
 
+def printed(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Everything that a program printed."""
+    return (done.stderr + b"\n" + done.stdout).decode(errors="replace")
+
+
 def slurm_errors(output: str, stage: str, directory: str) -> str:
     """The errors in the output of a Slurm program, in their order, each once, six at most.
 
     Args:
         output: everything that the program printed.
-        stage: the staging directory, which is gone when the text is read.
-        directory: the directory to name in its place.
+        stage: path of the staged files, which are gone when the text is read.
+        directory: the path to name in its place.
     """
     lines = [line.strip() for line in output.replace(stage, directory).splitlines() if line.strip()]
     wrong = [line for line in lines if re.search("error|fatal", line)] or lines
     # A line begins with the program's name and often a time stamp.
     bare = [re.sub(r"^(?:\S+: )?(?:\[[^\]]*\] )?(?=error|fatal)", "", line) for line in wrong]
-    return " | ".join(list(dict.fromkeys(bare))[:6]) or "it gave no reason"
+    return BETWEEN.join(list(dict.fromkeys(bare))[:6]) or "it gave no reason"

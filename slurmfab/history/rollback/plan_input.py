@@ -191,14 +191,15 @@ def slurms_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     names = {posixpath.basename(file.path) for file in saved}
     there = tuple((posixpath.basename(file.path), file.content or "") for file in saved if file.existed)
     gone = tuple(Absent(file.path) for file in saved if not file.existed)
-    is_moving = rollback.moves_state and host == rollback.cluster.controller
+    is_primary = host == rollback.cluster.controller
+    is_moving = rollback.moves_state and is_primary
     moving = (SlurmState(rollback.state_after, rollback.state_before),) if is_moving else ()
     state = (*moving, *restored(filter(is_cluster_name, rollback.undo_state(host).files)))
     if f"{SLURM_DIRECTORY}/slurm.conf" in {file.path for file in saved if not file.existed}:
         return (*restored(file for file in saved if file.existed), *gone, *state)
     beside = tuple(path for path in WATCHED if posixpath.basename(path) not in names)
     node = host if rollback.is_compute_node(host) else ""
-    staged = SlurmFiles(SLURM_DIRECTORY, there, node, tuple(map(posixpath.basename, beside)))
+    staged = SlurmFiles(SLURM_DIRECTORY, there, node, tuple(map(posixpath.basename, beside)), is_primary)
     return (*state, *((staged,) if there else ()), *gone)
 
 

@@ -60,19 +60,20 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *((SlurmState(state, plan_input.state_before),) if is_primary and plan_input.moves_state else ()),
         *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and is_another(plan_input) else ()),
         *((submit_script(plan_input),) if "controller" in roles and plan_input.slurm_conf.explains_refusals else ()),
-        *(own_files(plan_input, node) if has_own_files(plan_input, host) else ()),
+        *(own_files(plan_input, node, previewed=is_primary) if has_own_files(plan_input, host) else ()),
         *((Absent(f"{SLURM_DIRECTORY}/{JOB_CONTAINER}"),) if not private and had_private_tmp(plan_input, host) else ()),
     )
 
 
-def own_files(plan_input: PlanInput, node: str) -> tuple[Resource, ...]:
+def own_files(plan_input: PlanInput, node: str, *, previewed: bool = False) -> tuple[Resource, ...]:
     """Slurm's files on a host with local files; an unused gres.conf is removed.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
         node: the host's NodeName; empty on a host without slurmd.
+        previewed: whether the installed Slurm judges them before anything is changed; one host's is enough.
     """
-    files = SlurmFiles(SLURM_DIRECTORY, plan_input.files, node)
+    files = SlurmFiles(SLURM_DIRECTORY, plan_input.files, node, previewed=previewed)
     return (files,) if GRES in dict(plan_input.files) else (files, Absent(f"{SLURM_DIRECTORY}/{GRES}"))
 
 

@@ -135,6 +135,15 @@ def test_the_newest_job_when_it_is_never_written_down_then_the_backup_fails(
     assert written_jobs(str(state / "missing"), 0) is None
 
 
+def test_a_list_without_jobs_when_slurmctld_knows_none_is_whole(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup_state, "WRITTEN_SECONDS", 0.0)
+    (state / "job_state").write_bytes(jobs(0))
+    file = written_jobs(str(state / "job_state"), 0)
+    assert file is not None
+    with file:
+        assert job_id(file) == 0
+
+
 def test_a_list_of_jobs_when_it_is_none_then_that_is_told() -> None:
     for content in (b"", b"\0\0\0\x11short", b"something else altogether"):
         with pytest.raises(ResourceFailed, match="is not a list of jobs"):

@@ -344,6 +344,56 @@ def test_slurm_files_that_slurmd_refuses_are_not_put_in_place(root: Path) -> Non
     assert list((root / "etc/slurm").iterdir()) == []
 
 
+class Reading(Context):
+    """A host whose Slurm refuses some slurm.conf; `read` holds the texts that it was asked about."""
+
+    def __init__(self, root: Path, refusal: str = "", *, dry_run: bool = True, is_installed: bool = True) -> None:
+        super().__init__(str(root), dry_run)
+        self.refusal, self.is_installed = refusal, is_installed
+        self.read: list[str] = []
+        (root / "etc/slurm").mkdir()
+
+    def run(self, argv: Any, *_: Any, env: Any = None, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        if not self.is_installed:
+            raise ResourceFailed("scontrol is not installed")
+        self.read.append(Path(env["SLURM_CONF"]).read_text())
+        error = self.refusal.format(env["SLURM_CONF"])
+        return subprocess.CompletedProcess(argv, int(bool(error)), b"", error.encode())
+
+
+PREVIEWED = SlurmFiles("/etc/slurm", FILES.files, previewed=True)
+
+
+def test_new_slurm_files_that_slurm_refuses_are_refused_in_a_dry_run_and_leave_no_file(root: Path) -> None:
+    host = Reading(root, 'scontrol: error: Parse error in file {} line 1: " a"\nscontrol: fatal: no')
+    outcome = apply(PREVIEWED, host)
+    assert (outcome.status, outcome.message) == (
+        "failed",
+        "the installed Slurm refuses the new files, so nothing was replaced: "
+        'error: Parse error in file /etc/slurm/slurm.conf line 1: " a" | fatal: no',
+    )
+    assert (host.read, list((root / "etc/slurm").iterdir())) == (["a\n"], [])
+
+
+def test_new_slurm_files_that_slurm_accepts_would_change_in_a_dry_run(root: Path) -> None:
+    assert apply(PREVIEWED, Reading(root)).status == "would change"
+
+
+def test_new_slurm_files_before_slurm_is_installed_are_judged_later(root: Path) -> None:
+    assert apply(PREVIEWED, Reading(root, is_installed=False)).status == "would change"
+
+
+def test_slurm_files_that_do_not_change_and_those_of_other_hosts_are_not_shown_to_slurm_in_a_dry_run(
+    root: Path,
+) -> None:
+    host = Reading(root, "it would refuse them")
+    assert apply(FILES, host).status == "would change"
+    for name, text in FILES.files:
+        (root / "etc/slurm" / name).write_text(text)
+        (root / "etc/slurm" / name).chmod(0o644)
+    assert (apply(PREVIEWED, host).status, host.read) == ("ok", [])
+
+
 def identity(path: Path) -> tuple[int, int]:
     """Metadata that changes when a file is written, but not when it is read."""
     return path.stat().st_ino, path.stat().st_mtime_ns

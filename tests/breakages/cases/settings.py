@@ -1,0 +1,41 @@
+"""Values of Slurm's keys that the installed Slurm refuses: named with their line before anything is stopped."""
+
+from __future__ import annotations
+
+from breakage import Setting
+
+LEFT = "Slurm's files and daemons were left as they are."
+
+ROWS = (
+    Setting(
+        name="number-in-letters",
+        what="`SlurmdTimeout: five`",
+        text="slurm_conf:\n  SlurmdTimeout: five\n",
+        plan=("slurm_conf.SlurmdTimeout: Slurm on ctl refuses it", 'value "five" is not a valid number'),
+        deploy=("slurm_conf.SlurmdTimeout: Slurm on ctl refuses it", LEFT),
+    ),
+    Setting(
+        name="time-in-words",
+        what="`MaxTime: 7 days`",
+        replaces="MaxTime: 1-00:00:00",
+        text="MaxTime: 7 days",
+        plan=("partitions[0].MaxTime: Slurm on ctl refuses it", 'Bad value "7 days" for MaxTime'),
+        deploy=("partitions[0].MaxTime: Slurm on ctl refuses it", LEFT),
+    ),
+    Setting(
+        name="memory-with-a-unit",
+        what="`RealMemory: 900G`",
+        replaces="- hosts: n[1-2]\n",
+        text="- hosts: n[1-2]\n    RealMemory: 900G\n",
+        plan=("nodes[0].RealMemory: Slurm on ctl refuses it", "RealMemory value (900G) is not a valid number"),
+        deploy=("nodes[0].RealMemory: Slurm on ctl refuses it", LEFT),
+    ),
+    Setting(
+        name="preemption-without-a-mode",
+        what="`PreemptType` without `PreemptMode`",
+        text="slurm_conf:\n  PreemptType: preempt/partition_prio\n",
+        plan=("slurm_conf.PreemptType: Slurm on ctl refuses it", "PreemptType and PreemptMode values incompatible"),
+        deploy=("slurm_conf.PreemptType: Slurm on ctl refuses it", LEFT),
+        database=True,
+    ),
+)
