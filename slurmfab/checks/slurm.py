@@ -20,8 +20,9 @@ from slurmfab.checks.places import Place, place_for
 from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
 
-WAIT_SECONDS = 30
-"""Seconds that a test job may wait for resources; the end of the previous test job takes less."""
+WAIT_SECONDS = 45
+"""Seconds that a test job may wait for resources: where users' jobs wait, the backfill scheduler starts it, and that
+looks at the queue every 30 s (`bf_interval` in slurm.conf)."""
 
 ALWAYS = ("--input=none", "--mpi=none", "--chdir=/tmp")
 """Options of srun for every test job; `Slurm.run` adds the time limits."""

@@ -327,8 +327,8 @@ def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: 
 @pytest.mark.parametrize(
     ("reason", "outcome", "words"),
     [
-        ("Resources", Skipped, r"n1 had no room beside other jobs \(41\) for 30 s\. Slurm's reason: Resources\."),
-        ("None", Skipped, r"n1 had no room beside other jobs \(41\) for 30 s\."),
+        ("Resources", Skipped, r"n1 had no room beside other jobs \(41\) for 45 s\. Slurm's reason: Resources\."),
+        ("None", Skipped, r"n1 had no room beside other jobs \(41\) for 45 s\."),
         ("QOSGrpCpuLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: QOSGrpCpuLimit\."),
         ("AssocGrpNodeLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: AssocGrpNodeLimit\."),
         (
@@ -366,7 +366,7 @@ def test_job_is_bounded_in_time_and_runs_as_slurm(bench: Bench) -> None:
     test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
     line = next(command for command in bench.shells["ctl"].commands if "srun" in command)
     assert "timeout --kill-after=5 90 runuser -u slurm -- srun" in line
-    for word in ("--immediate=30", "--time=2", "--partition=slurmfab", "--nodelist=n1", "--mem=50M"):
+    for word in ("--immediate=45", "--time=2", "--partition=slurmfab", "--nodelist=n1", "--mem=50M"):
         assert word in line.split()
 
 
