@@ -14,9 +14,13 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 from pydantic_core import SchemaValidator, core_schema, to_json
 
 from slurmfab.errors import AgentFailed
+from slurmfab.strict_json import mistake
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 """For `__pydantic_config__` of a dataclass: types are not converted, and unknown names are refused."""
+
+STRICT_BUT_OPEN = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+"""The same for files in which a newer slurmfab may have written more: unknown names are ignored."""
 
 ADVICE = "Is its python3 the distribution's? If it is, this is a bug; please report it."
 
@@ -25,16 +29,6 @@ LINE = r"^[^\pC\p{Zl}\p{Zp}]*\z"
 
 RUN = r"^[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}\z"
 """The id of a run, as `slurmfab.agent.undo.undo_store` has it."""
-
-UNKNOWN = "this key is unknown"
-PLAIN = {
-    "unexpected_keyword_argument": UNKNOWN,
-    "extra_forbidden": UNKNOWN,
-    "string_pattern_mismatch": "the value is malformed",
-}
-"""Words for mistakes that pydantic words for programmers, by the type of the mistake."""
-
-PLACE_LENGTH = 100
 
 Model = TypeVar("Model")
 
@@ -146,14 +140,6 @@ def checked(host: str, model: TypeAdapter[Model], value: Any, what: str) -> Mode
         raise AgentFailed(host, f"its {what} were refused: {mistake(error)}. {ADVICE}") from None
     except ValueError as error:  # texts that are not Unicode
         raise AgentFailed(host, f"its {what} were refused: they are not UTF-8. {ADVICE}") from error
-
-
-def mistake(error: ValidationError) -> str:
-    """The first mistake that a model found: where, and what is expected; without the value, which may be secret."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    name = place if len(place) <= PLACE_LENGTH else f"{place[:PLACE_LENGTH]}..."
-    return f"{name if name.isprintable() else ascii(name)}: {PLAIN.get(first['type'], first['msg'])}"
 
 
 def values(name: str) -> SchemaValidator | None:

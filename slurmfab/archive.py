@@ -2,33 +2,49 @@
 
 An archive is an uncompressed tar(5). Its last member is a manifest with the size and the SHA-256 digest of each other
 member. `slurmfab.agent.backup.archive` writes archives.
+
+No archive takes long to refuse: headers and manifest are read first, and only what has the size that the manifest says,
+and that a part of this name may have, is read as a whole.
 """
 
 from __future__ import annotations
 
 import getpass
 import hashlib
-import json
+import os
 import socket
+import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Generic, NamedTuple, TypeVar
 
-from slurmfab import __version__
+from slurmfab import __version__, strict_json
 from slurmfab.agent.backup.archive import FORMAT, MANIFEST, BoundedHeader
 from slurmfab.agent.core.resource import ResourceFailed
-from slurmfab.errors import InputError
+from slurmfab.answers import STRICT_BUT_OPEN, Count, Digest, Phrase
+from slurmfab.bounded_file import without_waiting
+from slurmfab.errors import BrokenFile, InputError
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict
 
 Result = TypeVar("Result")
+Value = TypeVar("Value", int, str)
 
-UNREADABLE = (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading a damaged archive, or a manifest with other values than expected, can raise."""
+UNREADABLE = (tarfile.TarError, EOFError, ValueError, RecursionError)
+"""What reading a damaged archive can raise."""
 
-MAX_WHOLE_SIZE = 16 * 1024 * 1024
-"""Bytes of the largest part that is read as a whole; a manifest with the ids of 100,000 jobs is smaller."""
+MAX_MANIFEST_SIZE = 16 << 20
+"""Bytes of the largest manifest; one with the ids of 1,000,000 jobs is smaller."""
+
+MAX_WHOLE_SIZE = 64 << 20
+"""Bytes of the largest part that is read as a whole: a lock, of which most hosts' entries have less than 1 KiB."""
+
+MOST_PARTS = 10_000
+"""The most parts; a bundle has some 200 packages."""
 
 HASH_PIECE = 1 << 20
 """Bytes that are read and hashed at a time."""
@@ -94,18 +110,56 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ListedPart:
+    """What a manifest says about a part: its size in bytes, and its SHA-256 in hexadecimal digits."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
+
+    size: Count
+    sha256: Digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What every manifest says.
+
+    Args:
+        format: version of the format.
+        kind: `backup` or `bundle`; a manifest without a kind is a backup's.
+        made: when the archive was made.
+        by: who made it, as `USER@HOST`.
+        parts: all other members, by name.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
+
+    format: int
+    kind: str = "backup"
+    made: datetime
+    by: Phrase
+    parts: Mapping[str, ListedPart]
+
+
+OneManifest = TypeVar("OneManifest", bound=Manifest)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[OneManifest]):
     """A kind of archive: backup or bundle.
 
     Args:
-        name: `backup` or `bundle`, as manifests have it; a manifest without a kind is a backup's.
+        name: `backup` or `bundle`, as manifests have it.
+        manifest: the model of its manifest.
         remedy: what the user can do if an archive is damaged.
         is_part: whether an archive of this kind may hold a part of this name; it may raise `ResourceFailed` instead.
+        most_bytes: returns the size of the largest part of a name.
     """
 
     name: str
+    manifest: type[OneManifest]
     remedy: str
     is_part: Callable[[str], bool]
+    most_bytes: Callable[[str], int]
 
     def damaged(self, path: Path, reason: str) -> InputError:
         """The error for an archive that is damaged.
@@ -118,30 +172,25 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Contents:
+class Contents(Generic[OneManifest]):
     """The contents of an archive that matches its manifest.
 
     Args:
         path: the archive.
         digest: SHA-256 of the manifest, which tells this archive from others.
-        manifest: the manifest's JSON values.
+        manifest: the manifest.
         parts: all members but the manifest, by name.
     """
 
     path: Path
     digest: str
-    manifest: Mapping[str, Any]
+    manifest: OneManifest
     parts: Mapping[str, Part]
 
     @property
     def made(self) -> str:
         """When the archive was made, in ISO 8601 with a space."""
-        return datetime.fromisoformat(self.manifest["made"]).isoformat(sep=" ", timespec="seconds")
-
-    @property
-    def by(self) -> str:
-        """Who made the archive, as `USER@HOST`."""
-        return str(self.manifest["by"])
+        return self.manifest.made.isoformat(sep=" ", timespec="seconds")
 
 
 def origin(when: datetime) -> dict[str, str]:
@@ -157,7 +206,7 @@ def origin(when: datetime) -> dict[str, str]:
     return {"made": when.isoformat(timespec="seconds"), "by": by, "slurmfab": __version__}
 
 
-def verified(path: Path, kind: Kind, build: Callable[[Contents, BinaryIO], Result]) -> Result:
+def verified(path: Path, kind: Kind[OneManifest], build: Callable[[Contents[OneManifest], BinaryIO], Result]) -> Result:
     """Compare every byte of an archive with its manifest, and build a value from its contents.
 
     Args:
@@ -171,15 +220,19 @@ def verified(path: Path, kind: Kind, build: Callable[[Contents, BinaryIO], Resul
         OSError: the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise kind.damaged(path, "it is not a regular file")
             return build(contents_of(path, file, kind), file)
+    except BrokenFile as error:
+        raise kind.damaged(path, f"its {error.where} is damaged: {error.reason}") from error
     except UNREADABLE as error:
         raise kind.damaged(path, f"it is not a {kind.name} made by slurmfab, or it is incomplete ({error})") from error
     except ResourceFailed as error:
         raise kind.damaged(path, str(error)) from error
 
 
-def contents_of(path: Path, file: BinaryIO, kind: Kind) -> Contents:
+def contents_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> Contents[OneManifest]:
     """The contents of an open archive, once they are known to match the manifest.
 
     Args:
@@ -194,22 +247,20 @@ def contents_of(path: Path, file: BinaryIO, kind: Kind) -> Contents:
     if MANIFEST not in members:
         raise kind.damaged(path, f"there is no {MANIFEST} in it, so it is incomplete")
     own = members.pop(MANIFEST)
-    if own.size > MAX_WHOLE_SIZE:
-        raise kind.damaged(path, f"its {MANIFEST} is too large")
-    file.seek(own.offset)
-    manifest: dict[str, Any] = json.loads(file.read(own.size))
-    if manifest.get("kind", "backup") != kind.name:
-        raise kind.damaged(path, f"it is not a {kind.name} made by slurmfab")
-    if manifest["format"] != FORMAT:
-        raise InputError(f"{path} was made by a newer slurmfab (format {manifest['format']}, this one knows {FORMAT}).")
-    wrong = altered(manifest, members)
+    file.seek(own.offset_data)
+    data = file.read(own.size)
+    manifest = manifest_from(data, path, kind)
+    wrong = altered(manifest, {name: one.size for name, one in members.items()}, lambda listed: listed.size)
+    digests = {} if wrong else {name: sha256_of(file, one) for name, one in members.items()}
+    wrong = wrong or altered(manifest, digests, lambda listed: listed.sha256)
     if wrong:
         raise kind.damaged(path, f"its content does not match the manifest: {', '.join(wrong[:4])}")
-    return Contents(path, own.sha256, manifest, members)
+    parts = {name: Part(one.size, digests[name], one.offset_data, path) for name, one in members.items()}
+    return Contents(path, hashlib.sha256(data).hexdigest(), manifest, parts)
 
 
-def members_of(path: Path, file: BinaryIO, kind: Kind) -> dict[str, Part]:
-    """The members of an archive, the manifest among them, by name.
+def members_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> dict[str, tarfile.TarInfo]:
+    """The headers of an archive's members, the manifest among them, by name.
 
     Args:
         path: the archive.
@@ -217,28 +268,69 @@ def members_of(path: Path, file: BinaryIO, kind: Kind) -> dict[str, Part]:
         kind: what it has to be.
 
     Raises:
-        InputError: a name is there twice, or does not belong into such an archive.
+        InputError: a name is there twice, or does not belong into such an archive; or a member is too large.
     """
-    found: dict[str, Part] = {}
+    found: dict[str, tarfile.TarInfo] = {}
+    end = os.fstat(file.fileno()).st_size
     with tarfile.open(fileobj=file, mode="r:", tarinfo=BoundedHeader) as tar:
         for member in tar:
             name = member.name
             if not member.isreg() or name in found or not (name == MANIFEST or kind.is_part(name)):
                 raise kind.damaged(path, f"{name[:80]!r} does not belong into it")
-            digest = hashlib.sha256()
-            content = tar.extractfile(member)
-            assert content is not None, "it is a regular file"
-            while piece := content.read(HASH_PIECE):
-                digest.update(piece)
-            found[name] = Part(member.size, digest.hexdigest(), member.offset_data, path)
+            most = MAX_MANIFEST_SIZE if name == MANIFEST else kind.most_bytes(name)
+            if member.size > most:
+                raise kind.damaged(path, f"{name} in it has {format_size(member.size)}, more than {format_size(most)}")
+            if member.offset_data + member.size > end:
+                raise kind.damaged(path, f"it is incomplete: it ends within {name}")
+            if len(found) > MOST_PARTS:
+                raise kind.damaged(path, f"it holds more than {MOST_PARTS} files")
+            found[name] = member
     return found
 
 
-def altered(manifest: Mapping[str, Any], parts: Mapping[str, Part]) -> list[str]:
-    """The names of parts that differ from the manifest, are missing, or are not in the manifest; sorted."""
-    listed = {name: (part["size"], part["sha256"]) for name, part in manifest["parts"].items()}
-    stored = {name: (part.size, part.sha256) for name, part in parts.items()}
-    return sorted(name for name in {*listed, *stored} if listed.get(name) != stored.get(name))
+def manifest_from(data: bytes, path: Path, kind: Kind[OneManifest]) -> OneManifest:
+    """The manifest in the bytes of its part.
+
+    Args:
+        data: the bytes.
+        path: the archive.
+        kind: what the archive has to be.
+
+    Raises:
+        InputError: it is damaged, is of another kind of archive, or was made by a newer slurmfab.
+    """
+    plain = strict_json.parse(data, MANIFEST)
+    if not isinstance(plain, dict) or plain.get("kind", "backup") != kind.name:
+        raise kind.damaged(path, f"it is not a {kind.name} made by slurmfab")
+    if type(plain.get("format")) is int and plain["format"] > FORMAT:
+        raise InputError(
+            f"{path} was made by a newer slurmfab (format {str(plain['format'])[:20]}, this one knows {FORMAT})."
+        )
+    from pydantic import TypeAdapter
+
+    return strict_json.checked(data, MANIFEST, TypeAdapter(kind.manifest))
+
+
+def sha256_of(file: BinaryIO, member: tarfile.TarInfo) -> str:
+    """The SHA-256 of a member of an open archive, in hexadecimal digits."""
+    digest, left = hashlib.sha256(), member.size
+    file.seek(member.offset_data)
+    while left and (piece := file.read(min(HASH_PIECE, left))):
+        digest.update(piece)
+        left -= len(piece)
+    return digest.hexdigest()
+
+
+def altered(manifest: Manifest, found: Mapping[str, Value], listed: Callable[[ListedPart], Value]) -> list[str]:
+    """The names of parts that differ from the manifest, are missing, or are not in the manifest; sorted.
+
+    Args:
+        manifest: the manifest.
+        found: a value of each part in the archive: its size or its digest.
+        listed: returns the same value of a part in the manifest.
+    """
+    wanted: dict[str, Value] = {name: listed(part) for name, part in manifest.parts.items()}
+    return sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
 
 
 def print_descriptions(paths: Iterable[Path], describe: Callable[[Path], str]) -> int:

@@ -3,6 +3,7 @@
     SlurmfabError                   exit code 1
     +-- InputError                  exit code 2: the command line or one of the user's files is wrong
     |   +-- ClusterFileError        all mistakes in the cluster file at once
+    |   +-- BrokenFile              a file is not what its format says
     |   +-- HostlistError           a text that is not a hostlist
     +-- HostError                   an error of one host, with its name
     |   +-- Unreachable             no SSH connection
@@ -30,7 +31,10 @@ A message is one or more full sentences: what happened, where, why, and what to 
 """
 
 from slurmfab.program_name import FAB
-from slurmfab.terminal import hang
+from slurmfab.terminal import hang, without_middle
+
+COMPLAINT_LENGTH = 500
+"""The most characters of one complaint about a cluster file."""
 
 
 class SlurmfabError(Exception):
@@ -49,12 +53,27 @@ class ClusterFileError(InputError):
     """One or more mistakes in a cluster file.
 
     Args:
-        complaints: one line each, `FILE:LINE: KEY: what is wrong (what to try)`.
+        complaints: one line each, `FILE:LINE: KEY: what is wrong (what to try)`; very long ones lose their middle.
     """
 
     def __init__(self, complaints: tuple[str, ...]) -> None:
-        super().__init__("\n".join(complaints))
-        self.complaints = complaints
+        self.complaints = tuple(without_middle(complaint, COMPLAINT_LENGTH) for complaint in complaints)
+        super().__init__("\n".join(self.complaints))
+
+
+class BrokenFile(InputError):
+    """A file that is not what its format says: its name, the reason, and the line where that is known.
+
+    Args:
+        where: the file's name.
+        reason: what is wrong, with the key in front where there is one; one line without a full stop.
+        line: the line, from 1; 0 for none.
+    """
+
+    def __init__(self, where: object, reason: str, line: int = 0) -> None:
+        self.where = str(where)
+        self.reason = f"{reason}, in line {line}" if line else reason
+        super().__init__(f"{self.where}: {self.reason}.")
 
 
 class HostlistError(InputError):

@@ -24,6 +24,9 @@ HIGHEST_PORT = 65535
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\+-]*")
+_LONGEST_NAME = 253
+"""The most characters of a name in the DNS (RFC 1035, section 2.3.4)."""
+
 _MOST_DIGITS = 9
 """The most digits of a number in brackets; further digits of a name stay before the bracket."""
 _RANGE = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:-([0-9]{{1,{_MOST_DIGITS}}}))?")
@@ -189,7 +192,8 @@ def fold_in_order(names: Iterable[str]) -> str:
 def natural(name: str) -> tuple[tuple[str | int, ...], str]:
     """A sort key that puts n2 before n10."""
     parts = re.split("([0-9]+)", name)
-    return tuple(int(word) if number % 2 else word for number, word in enumerate(parts)), name
+    # Python converts no texts of thousands of digits.
+    return tuple(int(word[:1000]) if number % 2 else word for number, word in enumerate(parts)), name
 
 
 def extend(some: Iterable[str], names: Iterable[str]) -> list[str]:
@@ -352,13 +356,15 @@ def _port(text: str | None, hostlist: str) -> int:
     """The number of a port; 0 for `None`."""
     if text is None:
         return 0
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= HIGHEST_PORT):
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:1000]) <= HIGHEST_PORT):
         raise HostlistError(f'"{hostlist}": "{text}" is not a port. A port is a number from 1 to {HIGHEST_PORT}.')
     return int(text)
 
 
 def _check_name(name: str, hostlist: str) -> None:
     """Refuse a text that is not a host name, with a hint for the commonest mistakes."""
+    if len(name) > _LONGEST_NAME:
+        raise HostlistError(f'"{name[:40]}…" is not a host name: it has more than {_LONGEST_NAME} characters.')
     if _NAME.fullmatch(name):
         return
     if any(character.isspace() for character in name):

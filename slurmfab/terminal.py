@@ -333,6 +333,16 @@ def shorten(text: str, width: int) -> str:
     return (cut[: ends[-1]] if ends and ends[-1] else cut) + "…"
 
 
+def without_middle(text: str, most: int) -> str:
+    """A text of at most so many characters: of a longer one the beginning and the end, which say most.
+
+    >>> without_middle("abcdefghij", 7)
+    'abc…hij'
+    """
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
 def _length(text: str) -> int:
     """How many characters of a text are shown."""
     return len(_ESCAPE.sub("", text))

@@ -19,10 +19,13 @@ from slurmfab.agent.backup.archive import (
     STATE,
     SUFFIX,
     UNFINISHED,
+    unpacked_most,
 )
 from slurmfab.agent.backup.restored_state import members
-from slurmfab.archive import Contents, Kind, Part, format_size
+from slurmfab.answers import Count, Phrase, Text
+from slurmfab.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
 from slurmfab.errors import InputError
+from slurmfab.inventory import loading
 
 PART_TITLES = {
     CLUSTER_FILE: "cluster file",
@@ -35,7 +38,33 @@ PART_TITLES = {
 }
 """The parts that a backup can have, with their names in messages."""
 
-KIND = Kind("backup", "take another backup", PART_TITLES.__contains__)
+SMALL_PART, LARGE_PART = 256 << 20, 64 << 30
+"""Bytes of the largest /etc/slurm and of the largest state or database in a backup, as stored."""
+
+MOST_BYTES = {
+    CLUSTER_FILE: loading.MOST_BYTES,
+    LOCK: MAX_WHOLE_SIZE,
+    KEY: 64 << 10,
+    FILES: SMALL_PART,
+    DATABASE_FILES: SMALL_PART,
+    STATE: LARGE_PART,
+    DATABASE: LARGE_PART,
+}
+"""The size of the largest part by its name; a munge key has 1 KiB at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupManifest(Manifest):
+    """The manifest of a backup; see `Backup`."""
+
+    cluster: Phrase
+    slurm: Phrase
+    next_job_id: Count
+    jobs: tuple[Count, ...] | None
+    left_out: Mapping[Phrase, Text]
+
+
+KIND = Kind("backup", BackupManifest, "take another backup", PART_TITLES.__contains__, MOST_BYTES.__getitem__)
 
 OWNER_ONLY = 0o700
 
@@ -109,7 +138,7 @@ def verified(path: Path) -> Backup:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def backup_from(contents: Contents, file: BinaryIO) -> Backup:
+def backup_from(contents: Contents[BackupManifest], file: BinaryIO) -> Backup:
     """A backup from the contents of its archive.
 
     Args:
@@ -122,20 +151,20 @@ def backup_from(contents: Contents, file: BinaryIO) -> Backup:
     for name in (FILES, DATABASE_FILES, STATE):
         if name in contents.parts:
             file.seek(contents.parts[name].offset)
-            for _ in members(file):
+            for _ in members(file, unpacked_most(contents.parts[name].size)):
                 pass
     manifest = contents.manifest
     return Backup(
         contents.path,
         contents.digest,
-        cluster=str(manifest["cluster"]),
-        slurm=str(manifest["slurm"]),
+        cluster=manifest.cluster,
+        slurm=manifest.slurm,
         made=contents.made,
-        by=contents.by,
-        next_job_id=int(manifest["next_job_id"]),
-        jobs=None if manifest["jobs"] is None else frozenset(map(int, manifest["jobs"])),
+        by=manifest.by,
+        next_job_id=manifest.next_job_id,
+        jobs=None if manifest.jobs is None else frozenset(manifest.jobs),
         parts=contents.parts,
-        left_out={str(name): str(reason) for name, reason in manifest["left_out"].items()},
+        left_out=manifest.left_out,
     )
 
 

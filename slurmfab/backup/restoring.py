@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,12 +110,12 @@ def inventory_for(backup: Backup, path: Path) -> Inventory:
 
 def cluster_text(backup: Backup) -> str:
     """The text of the cluster file in a backup."""
-    return backup.read(parts.CLUSTER_FILE).decode()
+    return loading.text_of(backup.read(parts.CLUSTER_FILE), f"{backup.path}: {parts.CLUSTER_FILE}")
 
 
 def lock_from(backup: Backup) -> Lock:
     """The lock in a backup."""
-    return locks.from_values(json.loads(backup.read(parts.LOCK)), Path(f"{backup.path}: {parts.LOCK}"))
+    return locks.parse(backup.read(parts.LOCK), Path(f"{backup.path}: {parts.LOCK}"))
 
 
 def carry_out(run: Run, backup: Backup, options: RestoreOptions) -> None:

@@ -10,12 +10,28 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from slurmfab import archive
 from slurmfab.agent.packages.bundle_place import INDEX, checked
-from slurmfab.archive import Contents, Kind, Part, format_size
-from slurmfab.errors import InputError
+from slurmfab.answers import Phrase
+from slurmfab.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
+from slurmfab.errors import BrokenFile, InputError
 from slurmfab.program_name import FAB
 
 if TYPE_CHECKING:
     from slurmfab.inventory.loading import Inventory
+
+
+MAX_PACKAGE_SIZE = 2 << 30
+"""Bytes of the largest package; a whole bundle usually has some 100 MiB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleManifest(Manifest):
+    """The manifest of a bundle; see `Bundle`."""
+
+    suite: Phrase
+    architecture: Phrase
+    slurm: Phrase
+    host: Phrase
+    names: tuple[Phrase, ...]
 
 
 @dataclass(frozen=True)
@@ -105,28 +121,37 @@ def is_part(name: str) -> bool:
     return name == INDEX or bool(checked(name))
 
 
-KIND = Kind("bundle", f"make it again: {FAB} bundle", is_part)
+def most_bytes(name: str) -> int:
+    """The size of the largest part of a name."""
+    return MAX_WHOLE_SIZE if name == INDEX else MAX_PACKAGE_SIZE
 
 
-def bundle_from(contents: Contents, _file: BinaryIO) -> Bundle:
+KIND = Kind("bundle", BundleManifest, f"make it again: {FAB} bundle", is_part, most_bytes)
+
+
+def bundle_from(contents: Contents[BundleManifest], _file: BinaryIO) -> Bundle:
     """A bundle from the contents of its archive.
 
     Raises:
-        InputError: the index is missing.
+        InputError: the index is missing, or is not text.
     """
     if INDEX not in contents.parts:
         raise KIND.damaged(contents.path, f"its content does not match the manifest: {INDEX}")
+    try:
+        contents.parts[INDEX].read().decode()
+    except UnicodeDecodeError as error:
+        raise BrokenFile(INDEX, "it is not UTF-8 text", error.object.count(b"\n", 0, error.start) + 1) from error
     manifest = contents.manifest
     return Bundle(
         contents.path,
         contents.digest,
-        suite=str(manifest["suite"]),
-        architecture=str(manifest["architecture"]),
-        slurm=str(manifest["slurm"]),
+        suite=manifest.suite,
+        architecture=manifest.architecture,
+        slurm=manifest.slurm,
         made=contents.made,
-        by=contents.by,
-        host=str(manifest["host"]),
-        names=frozenset(map(str, manifest["names"])),
+        by=manifest.by,
+        host=manifest.host,
+        names=frozenset(manifest.names),
         parts=contents.parts,
     )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from slurmfab.agent.core import json_objects
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
@@ -45,6 +44,8 @@ def test_node_is_well(watched: CheckedHost) -> None:
     """the health check finds no problem"""
     done = watched.run(f"{HEALTH_CHECK} look", seconds=LOOK_SECONDS)
     assert done.rc == 0, f"the health check fails: {last_words(done)}. Repair: {deploy(watched.name)}"
-    causes = json.loads(done.stdout)["causes"]
-    found = "; ".join(causes[key] for key in sorted(causes))
+    answer = json_objects.parse(done.stdout.encode()) or {}
+    causes = answer.get("causes")
+    assert isinstance(causes, dict), f"the health check prints no causes: {last_words(done)}"
+    found = "; ".join(str(causes[key]) for key in sorted(causes))
     assert not causes, f"{found}. Repair: fix it; a node that was drained for it then returns to service by itself"

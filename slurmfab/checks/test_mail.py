@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
+from slurmfab.agent.core import json_objects
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.slurm import Slurm
 from slurmfab.program_name import FAB
@@ -69,5 +69,5 @@ def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
 
 def handed_over(output: str) -> Handed:
     """The result of `WATCH`, from the last line of its output."""
-    values = json.loads(output.strip().splitlines()[-1])
-    return Handed(bool(values["called"]), tuple(values["errors"]))
+    values = json_objects.parse((output.strip().splitlines() or [""])[-1].encode()) or {}
+    return Handed(bool(values.get("called")), tuple(map(str, values.get("errors") or ())))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.paths import GPU_CHECK_HISTORY, GPU_CHECK_SETTINGS, GPU_CHECK_UNIT
 from slurmfab.program_name import FAB
+from slurmfab.programs.gpu_check import history
 
 READ_MEASUREMENT_TIMES = (
     f"date +%s; systemctl show --property=ActiveState --value {GPU_CHECK_UNIT}.timer; "
@@ -55,10 +55,7 @@ def newest(lines: str) -> dict[str, dict[str, Any]]:
     """The newest measurement of each single node, by its name, from the lines of the history (JSON)."""
     found: dict[str, dict[str, Any]] = {}
     for line in lines.splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if len(entry.get("nodes", ())) == 1 and entry["outcome"] != "not measured":
+        entry = history.parse(line.encode())
+        if entry is not None and len(entry.get("nodes", ())) == 1 and entry["outcome"] != "not measured":
             found[entry["nodes"][0]] = entry
     return found

@@ -10,18 +10,27 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cache
 from getpass import getuser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
-from slurmfab import __version__, atomic_file
-from slurmfab.agent.core.resource import Change, Outcome
+from pydantic import ConfigDict, Field
+
+from slurmfab import __version__, atomic_file, bounded_file, strict_json
+from slurmfab.answers import STRICT_BUT_OPEN, Phrase, Text
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run
-from slurmfab.errors import InputError
-from slurmfab.inventory import loading
+from slurmfab.errors import BrokenFile, InputError
+from slurmfab.inventory import loading, shared_files
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+MOST_BYTES = 256 << 20
+"""Size of the largest record that is read; it has the cluster file and the lock."""
 
 MOST_RECORDS = 100
 """So many records are kept; the oldest are removed first."""
@@ -29,7 +38,8 @@ MOST_RECORDS = 100
 CONVERGING = ("deploy", "rollback")
 """Commands that bring all hosts to the wanted state, also if they find nothing to do."""
 
-UNFINISHED, FINISHED = "unfinished", "finished"
+UNFINISHED: Final = "unfinished"
+FINISHED: Final = "finished"
 
 NEW_MODE = 0o600
 """Permissions of a record where there is no cluster file; otherwise it gets those of the cluster file."""
@@ -70,6 +80,28 @@ class Record:
     undoes: str = ""
     cluster_file: str | None = field(default=None, repr=False)
     lock: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRecord:
+    """The values in the file of a record; see `Record`. A newer slurmfab may have written more."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
+
+    state: Literal["unfinished", "finished"] = FINISHED
+    command: Phrase
+    by: Phrase
+    begun: datetime | None = None
+    ended: datetime | None = None
+    pid: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
+    hosts: tuple[Phrase, ...]
+    exit_code: Annotated[int, Field(ge=-255, le=255)]
+    error: Text = ""
+    steps: tuple[Step, ...]
+    lost: Mapping[Phrase, Text]
+    undoes: Phrase = ""
+    cluster_file: str | None = None
+    lock: Mapping[str, Any] | None = None
 
 
 def directory(cluster_file: Path) -> Path:
@@ -119,8 +151,8 @@ def completes_interrupted(run: Run) -> bool:
         return False
     before = [path for path in sorted(directory(run.inventory.path).glob("*.json")) if path != path_of(run)][-1:]
     try:
-        return any(json.loads(path.read_bytes())["state"] == UNFINISHED for path in before)
-    except (OSError, ValueError, TypeError, KeyError):
+        return any(stored(path).state == UNFINISHED for path in before)
+    except (OSError, BrokenFile):
         return False
 
 
@@ -161,8 +193,9 @@ def deployed_files(cluster_file: Path) -> dict[str, Any]:
     texts: dict[str, Any] = {"cluster_file": None, "lock": None}
     with contextlib.suppress(InputError):
         texts["cluster_file"] = loading.read_text(cluster_file)
-    with contextlib.suppress(OSError, ValueError):
-        texts["lock"] = json.loads(loading.lock_path(cluster_file).read_bytes())
+    with contextlib.suppress(InputError):
+        lock = loading.lock_path(cluster_file)
+        texts["lock"] = strict_json.parse(shared_files.content(lock) or b"null", lock)
     return texts
 
 
@@ -171,54 +204,61 @@ def load_all(cluster_file: Path) -> tuple[tuple[Record, ...], tuple[str, ...]]:
     records, complaints = [], []
     for path in sorted(directory(cluster_file).glob("*.json")):
         try:
-            records.append(record_from(json.loads(path.read_bytes()), path.stem))
+            records.append(record_from(stored(path), path.stem))
         except OSError as error:
             complaints.append(f"{path}: cannot be read: {error.strerror}")
-        except (ValueError, TypeError, KeyError, AttributeError):
-            complaints.append(f"{path}: this file is not the record of a run and was ignored")
+        except BrokenFile as error:
+            complaints.append(f"{path}: this file is not the record of a run and was ignored: {error.reason}")
     return tuple(records), tuple(complaints)
 
 
-def record_from(plain: Mapping[str, Any], name: str) -> Record:
-    """A record from its JSON values.
+def stored(path: Path) -> StoredRecord:
+    """What is in the file of a record.
+
+    Raises:
+        BrokenFile: it is not a record.
+        OSError: it cannot be read.
+    """
+    return strict_json.checked(bounded_file.read(path, MOST_BYTES), path, adapter())
+
+
+@cache
+def adapter() -> TypeAdapter[StoredRecord]:
+    """The pydantic adapter that reads records."""
+    from pydantic import TypeAdapter  # 55 ms that `fab --list` need not pay
+
+    return TypeAdapter(StoredRecord)
+
+
+def record_from(values: StoredRecord, name: str) -> Record:
+    """A record from the values in its file.
 
     Args:
-        plain: the values; older records have no beginning, and the time in their name is the end.
+        values: the values; older records have no beginning, and the time in their name is the end.
         name: name of the file without `.json`.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError: the values are not those of a record.
+        BrokenFile: the name or the values are not those of a record.
     """
-    named = datetime.strptime(f"{name.partition('-')[0]}+0000", "%Y%m%dT%H%M%S.%fZ%z")
-    is_finished = plain.get("state", FINISHED) == FINISHED
+    try:
+        named = datetime.strptime(f"{name.partition('-')[0]}+0000", "%Y%m%dT%H%M%S.%fZ%z")
+    except ValueError as error:
+        raise BrokenFile(name, "its name does not begin with a time") from error
+    if values.state == FINISHED and values.ended is None:
+        raise BrokenFile(name, "ended: Field required")
     return Record(
         run=name,
-        command=str(plain["command"]),
-        by=str(plain["by"]),
-        begun=datetime.fromisoformat(plain["begun"]) if "begun" in plain else named,
-        ended=datetime.fromisoformat(plain["ended"]) if is_finished else None,
-        pid=int(plain.get("pid", 0)),
-        hosts=tuple(map(str, plain["hosts"])),
-        exit_code=int(plain["exit_code"]),
-        error=str(plain.get("error", "")),
-        steps=tuple(step_from(step) for step in plain["steps"]),
-        lost=dict(plain["lost"]),
-        undoes=str(plain.get("undoes", "")),
-        cluster_file=plain.get("cluster_file"),
-        lock=plain.get("lock"),
+        command=values.command,
+        by=values.by,
+        begun=values.begun or named,
+        ended=values.ended if values.state == FINISHED else None,
+        pid=values.pid,
+        hosts=values.hosts,
+        exit_code=values.exit_code,
+        error=values.error,
+        steps=values.steps,
+        lost=values.lost,
+        undoes=values.undoes,
+        cluster_file=values.cluster_file,
+        lock=values.lock,
     )
-
-
-def step_from(plain: Mapping[str, Any]) -> Step:
-    """A step from a record's JSON values."""
-    outcomes = []
-    for one in plain["outcomes"]:
-        changes = tuple(Change(**fields_of(Change, change)) for change in one["changes"])
-        outcomes.append(Outcome(**{**fields_of(Outcome, one), "changes": changes}))
-    return Step(plain["phase"], plain["host"], tuple(outcomes), plain["seconds"])
-
-
-def fields_of(kind: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON values that are fields of a dataclass; a newer slurmfab may have written more."""
-    names = {one.name for one in fields(kind)}
-    return {name: value for name, value in plain.items() if name in names}

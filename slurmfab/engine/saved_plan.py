@@ -18,20 +18,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slurmfab import __version__, atomic_file
+from slurmfab import __version__, atomic_file, bounded_file, strict_json
 from slurmfab.agent.core.resource import OK, Outcome
 from slurmfab.engine.report import DIFFERS, Step
 from slurmfab.engine.run import Run
-from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.hostlist import expand, fold
-from slurmfab.inventory import loading
+from slurmfab.errors import BrokenFile, HostlistError, InputError, SlurmfabError
+from slurmfab.hostlist import count_names, expand, fold
+from slurmfab.inventory import loading, shared_files
 from slurmfab.program_name import FAB
+from slurmfab.terminal import in_one_line
 
 FORMAT = "slurmfab plan"
 """Value of `format`, which identifies the file as a saved plan."""
 
 VERSION = 1
 """Version of the format; it is raised when an older slurmfab would misread the file."""
+
+MOST_BYTES = 256 << 20
+"""Size of the largest plan that is read: 10,000 hosts, each with its own differences, have 60 MiB."""
+
+MOST_NAMES = 10_000_000
+"""The most names of hosts in all differences of a plan."""
 
 FILE_MODE = 0o600
 """Permissions of the file: its differences show configuration files that only root may read on the hosts."""
@@ -151,12 +158,8 @@ def digest(path: Path) -> str:
     Raises:
         InputError: the file cannot be read.
     """
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    data = shared_files.content(path)
+    return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def new_key() -> str:
@@ -212,7 +215,7 @@ def refuse_other_file(path: Path) -> None:
 def is_plan(path: Path) -> bool:
     """Whether a file is a saved plan, of any version."""
     try:
-        return read_json(path).get("format") == FORMAT
+        return plain_values(content(path), path).get("format") == FORMAT
     except InputError:
         return False
 
@@ -242,40 +245,81 @@ def load(path: Path) -> SavedPlan:
     Raises:
         InputError: there is no such file, or it is not a plan of this format.
     """
-    from pydantic import TypeAdapter, ValidationError  # 55 ms that `fab --list` need not pay
+    from pydantic import TypeAdapter  # 55 ms that `fab --list` need not pay
 
-    values = read_json(path)
+    data = content(path)
+    values = plain_values(data, path)
     if values.get("format") != FORMAT:
-        raise InputError(f"{path} is not a saved plan. `{FAB} plan --save FILE` makes one.")
-    if values.get("version") != VERSION:
+        raise no_plan(path)
+    version = values.get("version")
+    if version != VERSION:
         raise InputError(
-            f"{path} has another format version ({values.get('version')}, this slurmfab reads {VERSION}). "
+            f"{path} has another format version ({str(version)[:20]}, this slurmfab reads {VERSION}). "
             f"Make it again: {FAB} plan --save {path}"
         )
     try:
-        return TypeAdapter(SavedPlan).validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(
-            f"{path} is damaged: {place}: {first['msg']}. Make it again: {FAB} plan --save {path}"
-        ) from error
+        plan = strict_json.checked(data, path, TypeAdapter(SavedPlan))
+        refuse_wrong_hosts(plan, path)
+    except BrokenFile as error:
+        raise InputError(f"{path} is damaged: {error.reason}. Make it again: {FAB} plan --save {path}") from error
+    return plan
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file.
+def refuse_wrong_hosts(plan: SavedPlan, path: Path) -> None:
+    """Refuse a plan whose lists of hosts are none, or very long.
 
     Raises:
-        InputError: the file cannot be read, or has no JSON object.
+        BrokenFile: it has such a list.
+    """
+    places = [("hosts", plan.hosts)]
+    places += [(f"differences.{number}.hosts", one.hosts) for number, one in enumerate(plan.differences)]
+    count = 0
+    for name, hosts in places:
+        count += count_names(hosts)
+        if count > MOST_NAMES:
+            raise BrokenFile(path, f"{name}: the lists of hosts up to here have more than {MOST_NAMES} names")
+        try:
+            expand(hosts)
+        except HostlistError as error:
+            raise BrokenFile(path, f"{name}: {in_one_line(str(error))}") from error
+
+
+def plain_values(data: bytes, path: Path) -> dict[str, Any]:
+    """The JSON object in the bytes of a file.
+
+    Raises:
+        InputError: there is none.
     """
     try:
-        values = json.loads(path.read_bytes())
+        values = strict_json.parse(data, path)
+    except BrokenFile as error:
+        raise no_plan(path, error.reason) from error
+    if not isinstance(values, dict):
+        raise no_plan(path)
+    return values
+
+
+def no_plan(path: Path, reason: str = "") -> InputError:
+    """The error for a file that is not a saved plan.
+
+    Args:
+        path: the file.
+        reason: why it is none; empty where that says nothing more.
+    """
+    return InputError(f"{path} is not a saved plan{reason and ': '}{reason}. `{FAB} plan --save FILE` makes one.")
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        return bounded_file.read(path, MOST_BYTES)
     except FileNotFoundError:
         raise InputError(f"There is no file {path}. `{FAB} plan --save {path}` makes one.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
-        raise InputError(f"{path} is not a saved plan. `{FAB} plan --save FILE` makes one.")
-    return values
+    except BrokenFile as error:
+        raise no_plan(path, error.reason) from error

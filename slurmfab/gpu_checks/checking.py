@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmfab import atomic_file
+from slurmfab.agent.core import json_objects
 from slurmfab.checks.runner import opener_with
 from slurmfab.checks.shell import SshShell
 from slurmfab.engine import session
@@ -22,6 +23,7 @@ from slurmfab.nodes.drain import compute_nodes
 from slurmfab.paths import GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS
 from slurmfab.plan.phases.gpu_checks import BESIDES_WAITING, settings
 from slurmfab.program_name import FAB
+from slurmfab.programs.gpu_check import history
 from slurmfab.programs.gpu_check.check import ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED
 from slurmfab.programs.gpu_check.main import format_entry, format_progress
 
@@ -97,7 +99,7 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
     chosen = [entry for entry in entries if entry["nodes"] and (not names or names & set(entry["nodes"]))]
     stream = sys.stderr if output.json == "-" else sys.stdout
     for entry in chosen:
-        print(f"{entry['time'][:16].replace('T', ' ')}  {format_entry(entry)}", file=stream)
+        print(f"{entry.get('time', '')[:16].replace('T', ' ')}  {format_entry(entry)}", file=stream)
     if not chosen:
         print(f"Nothing has been measured yet: {FAB} check-gpus.", file=stream)
     write_json(known, chosen, 0, output)
@@ -171,16 +173,15 @@ def conversation(
     noise: list[str] = []
 
     def hear(line: str) -> None:
-        try:
-            entry = json.loads(line)
-        except ValueError:
+        found = json_objects.parse(line.encode())
+        entry = history.parse(line.encode())
+        if found is None:
             noise.append(line)
-            return
-        if "refused" in entry:
-            refused.append(entry["refused"])
-        elif "progress" in entry:
+        elif "refused" in found:
+            refused.append(str(found["refused"]))
+        elif entry is not None and "progress" in entry:
             heard(entry)
-        elif entry.get("nodes") is not None:
+        elif entry is not None and "nodes" in entry:
             entries.append(entry)
             if entry["nodes"] and "--history" not in arguments:
                 heard(entry)
@@ -200,7 +201,7 @@ def format_heard(entry: Entry) -> str:
 
 def summary(name: str, entries: Sequence[Entry]) -> str:
     """The last line of output: how many nodes have each outcome."""
-    counts: dict[str, int] = next((dict(entry["counts"]) for entry in entries if entry.get("end")), {})
+    counts: dict[str, int] = next((dict(entry.get("counts", {})) for entry in entries if entry.get("end")), {})
     counted = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
     return f"{name}: {counted or 'no node has GPUs'}."
 

@@ -17,6 +17,10 @@ from slurmfab.inventory.reading import MOST_COMPLAINTS, Complaint, Document, Pla
 from slurmfab.inventory.rules.cluster import broken
 from slurmfab.inventory.slurm_settings import NODE_KEYS_OF_SLURMFAB, mistakes
 from slurmfab.slurm import keys
+from slurmfab.terminal import without_middle
+
+KEY_LENGTH = 60
+"""The most characters of a key in a message."""
 
 # Enough to find mistakes that others hide; each pass removes the mistakes that it finds from the document.
 _PASSES = 4
@@ -74,7 +78,8 @@ def place_in_words(place: Place) -> str:
     'nodes[0].Gres'
     """
     text = ""
-    for number, part in enumerate(place):
+    for number, whole in enumerate(place):
+        part = without_middle(whole, KEY_LENGTH) if isinstance(whole, str) else whole
         is_ours = part == "settings" and 2 == number < len(place) - 1  # noqa: PLR2004
         if isinstance(part, int):
             text += f"[{part}]"
@@ -172,7 +177,7 @@ def _take_out(shape: dict[str, Any], places: Iterable[Place]) -> bool:
             return False
         if place == ("cluster",):
             shape["cluster"] = "unnamed"
-        elif place[0] == "partitions" and (len(place) == 2 or place[2] in ("PartitionName", "Nodes")):  # noqa: PLR2004
+        elif place[0] == "partitions" and len(place) > 1 and place[2:3] in ((), ("PartitionName",), ("Nodes",)):
             number = int(place[1])
             shape["partitions"][number] = {"PartitionName": f"mistaken-{number}", "Nodes": "ALL"}
         elif place[0] in _NAMED and len(place) > 1 and place[2:] in ((), ("name",)):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slurmfab.errors import InputError
+from slurmfab import bounded_file
+from slurmfab.errors import BrokenFile, InputError
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory import shared_files
 from slurmfab.inventory.shared_files import FilesRead
@@ -92,11 +93,7 @@ def read_text(path: Path) -> str:
         InputError: the file does not exist, cannot be read, is too large, or is not UTF-8.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise InputError(f"{path}: this is no cluster file: it has more than {MOST_BYTES >> 20} MiB.")
-        return data.decode()
+        return text_of(bounded_file.read(path, MOST_BYTES), str(path))
     except FileNotFoundError:
         raise InputError(
             f"There is no cluster file {path}. `{FAB} deploy --hosts 'n1,n[2-5]'` makes one, with the first host as "
@@ -104,9 +101,25 @@ def read_text(path: Path) -> str:
         ) from None
     except OSError as error:
         raise InputError(f"The cluster file {path} cannot be read: {error.strerror}.") from error
+    except BrokenFile as error:
+        raise InputError(f"{path}: this is no cluster file: {error.reason}.") from error
+
+
+def text_of(data: bytes, where: str) -> str:
+    """The text in the bytes of a cluster file.
+
+    Args:
+        data: the bytes.
+        where: the file's name, for messages.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    try:
+        return data.decode()
     except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}:{line}: this is not UTF-8 text; save the file as UTF-8.") from error
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(f"{where}:{line}: this is not UTF-8 text; save the file as UTF-8.") from error
 
 
 def named_path(cluster: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from slurmfab import atomic_file
+from slurmfab import atomic_file, strict_json
 from slurmfab.answers import (
     STRICT,
-    UNKNOWN,
     Address,
     Digest,
     HostKeyText,
@@ -27,18 +27,19 @@ from slurmfab.answers import (
     Phrase,
     Program,
     Word,
-    mistake,
     pattern,
 )
-from slurmfab.errors import InputError
+from slurmfab.errors import BrokenFile, InputError
 from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.inventory.shared_files import content
 from slurmfab.program_name import FAB
+from slurmfab.strict_json import UNKNOWN
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 1
+MOST_VERSIONS = 1_000_000
 
 PinnedKeyType = Annotated[str, pattern(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+", 64)]
 PinnedSlurmKey = Annotated[str, pattern(r"(?:ssh-ed25519 [A-Za-z0-9+/]+={0,2}(?: [^\pC\p{Zl}\p{Zp}]*)?)?", 4096)]
@@ -118,33 +119,36 @@ def parse(text: bytes, path: Path) -> Lock:
         InputError: the file is damaged, or was written by a newer slurmfab.
     """
     try:
-        plain = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"it is not JSON ({error})") from error
-    return from_values(plain, path)
+        lock, plain = strict_json.checked_and_plain(text, path, adapter())
+    except BrokenFile as error:
+        with suppress(BrokenFile):
+            refuse_other_version(strict_json.parse(text, path), path)
+        newer = "; a newer slurmfab may have written it" if UNKNOWN in error.reason else ""
+        raise _damaged(path, f"{error.reason}{newer}") from error
+    refuse_other_version(plain, path)
+    return lock
 
 
-def from_values(plain: Any, path: Path) -> Lock:
-    """Make a lock from JSON values.
+def refuse_other_version(plain: Any, path: Path) -> None:
+    """Refuse a lock that a newer slurmfab wrote, and one without a version.
 
     Args:
-        plain: the values of the file.
-        path: path of the file, for complaints.
+        plain: the JSON values of the file.
+        path: path of the file, for messages.
 
     Raises:
-        InputError: the values are damaged, or were written by a newer slurmfab.
+        InputError: it is such a lock.
     """
     if not isinstance(plain, dict):
         raise _damaged(path, "it is not a JSON object")
     version = plain.get("version")
-    if type(version) is not int or version < 1:
+    if type(version) is not int or not 1 <= version < MOST_VERSIONS:
         raise _damaged(path, 'its "version" is not a version number')
     if version > VERSION:
         raise InputError(
             f"{path} was written by a newer slurmfab (format {version}, this one knows {VERSION}). "
             "Update slurmfab here."
         )
-    return _lock_from(plain, path)
 
 
 def save(lock: Lock, path: Path) -> None:
@@ -205,21 +209,6 @@ def adapter() -> TypeAdapter[Lock]:
     from pydantic import TypeAdapter  # 55 ms that `fab --list` need not pay
 
     return TypeAdapter(Lock)
-
-
-def _lock_from(plain: dict[str, Any], path: Path) -> Lock:
-    """Make a lock from a JSON object; unknown keys and values that the model does not have are errors."""
-    from pydantic import ValidationError  # 55 ms that `fab --list` need not pay
-
-    try:
-        lock: Lock = adapter().validate_json(json.dumps(plain))
-    except RecursionError as error:
-        raise _damaged(path, "it is nested too deeply") from error
-    except ValidationError as error:
-        reason = mistake(error)
-        newer = "; a newer slurmfab may have written it" if reason.endswith(UNKNOWN) else ""
-        raise _damaged(path, f"{reason}{newer}") from error
-    return lock
 
 
 def _damaged(path: Path, reason: str) -> InputError:

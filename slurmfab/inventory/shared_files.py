@@ -6,7 +6,6 @@ A run keeps the bytes that it read. Before it writes, it takes a lock on the dir
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -15,8 +14,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from slurmfab.errors import InputError
+from slurmfab import bounded_file, strict_json
+from slurmfab.errors import BrokenFile, InputError
 from slurmfab.hostlist import fold
+
+MOST_BYTES = 64 << 20
+"""Size of the largest cluster file or lock that is read; the lock of 65,536 nodes with four GPUs each is smaller."""
 
 WAIT_SECONDS = 10.0
 """Seconds to wait for another process that writes the files, which takes it milliseconds."""
@@ -41,8 +44,8 @@ class FilesRead:
     @property
     def hosts(self) -> frozenset[str]:
         """The names of the hosts in the lock; none where it cannot be read."""
-        with suppress(ValueError, TypeError, AttributeError, RecursionError):
-            return frozenset(json.loads(self.lock or b"{}").get("hosts", {}))
+        with suppress(BrokenFile, TypeError, AttributeError):
+            return frozenset(strict_json.parse(self.lock or b"{}", "").get("hosts", {}))
         return frozenset()
 
 
@@ -62,13 +65,13 @@ def read(path: Path) -> FilesRead:
 
 
 def content(path: Path) -> bytes | None:
-    """The bytes of a file; `None` where there is none.
+    """The bytes of a cluster file or a lock; `None` where there is none.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: it cannot be read, is too large, or is not a regular file.
     """
     try:
-        return path.read_bytes()
+        return bounded_file.read(path, MOST_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -137,7 +137,8 @@ def _bundles(value: Any) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"it must be the name of a file made by {FAB} bundle, or a list of such names")
-    twice = next((name for number, name in enumerate(names) if name in names[:number]), "")
+    seen = set[str]()
+    twice = next((name for name in names if name in seen or seen.add(name)), "")  # type: ignore[func-returns-value]
     if twice:
         raise ValueError(f'"{twice}" is listed twice')
     return tuple(names)

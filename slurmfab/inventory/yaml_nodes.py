@@ -48,11 +48,16 @@ _WITH_MEANING = frozenset((*NULLS, *TRUTHS))
 # file must be valid or invalid on all machines alike. So the Python parser reads texts with tabs.
 _STRICT_ABOUT_TABS: Any = yaml.SafeLoader
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_WITH_TABS = 512 * 1024
+"""The Python parser reads so many characters in some seconds; libyaml reads 16 MiB in that time."""
+
 _DEEPEST = 64
 _MOST_ALIASED = 250_000
 _MOST_VALUES = 1_000_000
 _VALUE_LENGTH = 1000
 """A text counts as one more value for each so many characters, and a hostlist as its hosts."""
+
+_LONG_NUMBER = re.compile(rf"[0-9]{{{_VALUE_LENGTH}}}")
 
 # Control characters; and characters that end a line for PyYAML, or are invisible in editors, but are text in YAML 1.2.
 _REFUSED = re.compile(
@@ -89,6 +94,9 @@ def compose(text: str, where: str) -> MappingNode:
     """
     text = text.removeprefix(BYTE_ORDER_MARK)
     _check_characters(text, where)
+    if "\t" in text and len(text) > _MOST_WITH_TABS:
+        line = _line_after(text[: text.index("\t")])
+        raise ClusterFileError((f"{where}:{line}: a tab; a file of more than {_MOST_WITH_TABS >> 10} KiB has none.",))
     try:
         loader = _STRICT_ABOUT_TABS if "\t" in text else _LOADER
         root = _Composer(where).root(yaml.parse(text, Loader=loader))
@@ -128,6 +136,8 @@ class _Composer:
         """The root node of the document; `None` for an empty text."""
         for event in events:
             if isinstance(event, ScalarEvent):
+                if len(event.value) >= _VALUE_LENGTH and _LONG_NUMBER.search(event.value):
+                    raise self._refusal(event, f"a number of more than {_VALUE_LENGTH} digits.")
                 self._add(event, _scalar(event), _size(event.value))
             elif isinstance(event, CollectionStartEvent):
                 self._begin(event)

@@ -16,9 +16,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from slurmfab.errors import InputError, LabError
+from slurmfab import bounded_file, strict_json
+from slurmfab.errors import BrokenFile, InputError, LabError
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.spec import LabSpec
+
+MOST_BYTES = 16 << 20
+"""Size of the largest JSON file that is read; a state of a lab has some KiB."""
 
 PATIENCE = 10.0
 """Seconds to wait for another process that holds the lock of the same lab."""
@@ -96,11 +100,17 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON file; None if it does not exist."""
+    """Read a JSON file; None if it does not exist.
+
+    Raises:
+        BrokenFile: it holds something else than a JSON object.
+    """
     try:
-        data: dict[str, Any] = json.loads(path.read_text())
+        data = strict_json.parse(bounded_file.read(path, MOST_BYTES), path)
     except FileNotFoundError:
         return None
+    if not isinstance(data, dict):
+        raise BrokenFile(path, "it is not a JSON object")
     return data
 
 

@@ -38,6 +38,10 @@ BLOCK = tarfile.BLOCKSIZE
 MOST_HEADER_BYTES = 64 * 1024
 """Size of the largest extended header of a tar that is read; names and owners fit in."""
 
+MOST_UNPACKED_AT_LEAST, MOST_RATIO = 256 << 20, 200
+"""What a compressed part may become: 256 MiB, and 200 times its own size. Tar headers, texts and zeros of a real state
+or database become a tenth to a fiftieth; nothing but zeros become a thousandth."""
+
 _EXTENDED = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
 )  # fmt: skip
@@ -57,7 +61,9 @@ class BoundedHeader(tarfile.TarInfo):
         Raises:
             tarfile.ReadError: it is refused.
         """
-        if self.type == tarfile.GNUTYPE_SPARSE or (self.type in _EXTENDED and self.size > MOST_HEADER_BYTES):
+        too_long = self.type in _EXTENDED and self.size > MOST_HEADER_BYTES
+        # Python before 3.14 reads a tar with a negative size in circles.
+        if self.size < 0 or self.type == tarfile.GNUTYPE_SPARSE or too_long:
             raise tarfile.ReadError("a header of it is not like those of a backup or bundle")
         return super()._proc_member(tar)  # type: ignore[misc]
 
@@ -66,6 +72,11 @@ class BoundedHeader(tarfile.TarInfo):
         raise tarfile.ReadError("a file in it is sparse")
 
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
+
+
+def unpacked_most(packed: int) -> int:
+    """The most bytes that a compressed part of so many bytes may become."""
+    return MOST_UNPACKED_AT_LEAST + MOST_RATIO * packed
 
 
 class Archive:

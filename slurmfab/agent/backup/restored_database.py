@@ -14,6 +14,7 @@ import tempfile
 import zlib
 from typing import IO, TYPE_CHECKING, BinaryIO, ClassVar, List, Sequence, Tuple, cast
 
+from slurmfab.agent.backup.archive import unpacked_most
 from slurmfab.agent.backup.database import CLIENT_ENVIRONMENT, END_MARK, find_client, option_file
 from slurmfab.agent.backup.staged_parts import is_done, mark_done, require
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
@@ -118,7 +119,8 @@ class RestoredDatabase(Resource):
             options, descriptors = loader(stack, context, into)
             process = start_client([program, *options, "--batch", *SQL_ALONE, "--", into], errors, descriptors)
             try:
-                last = copy(cast(BinaryIO, text), cast(BinaryIO, process.stdin))
+                most = unpacked_most(os.stat(context.path(self.staged)).st_size)
+                last = copy(cast(BinaryIO, text), cast(BinaryIO, process.stdin), most)
             except BrokenPipeError:
                 pass  # the client's error is read below
             except (OSError, EOFError, zlib.error) as error:
@@ -160,10 +162,17 @@ def start_client(argv: Sequence[str], output: IO[bytes], descriptors: Tuple[int,
     )
 
 
-def copy(source: BinaryIO, target: BinaryIO) -> bytes:
-    """Copy a file object, and return its last bytes, as many as `END_MARK` has."""
-    last = b""
+def copy(source: BinaryIO, target: BinaryIO, most: int) -> bytes:
+    """Copy a file object, and return its last bytes, as many as `END_MARK` has.
+
+    Raises:
+        EOFError: it has more than `most` bytes.
+    """
+    last, left = b"", most
     for piece in iter(lambda: source.read(COPY_BYTES), b""):
+        left -= len(piece)
+        if left < 0:
+            raise EOFError("it would become more than %d bytes" % most)
         target.write(piece)
         last = (last + piece)[-len(END_MARK) :]
     return last

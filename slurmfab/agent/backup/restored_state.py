@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
+import zlib
 from typing import BinaryIO, ClassVar, Iterator, Tuple
 
-from slurmfab.agent.backup.archive import BoundedHeader
+from slurmfab.agent.backup.archive import BoundedHeader, unpacked_most
 from slurmfab.agent.backup.staged_parts import is_done, mark_done, require
 from slurmfab.agent.backup.state import as_owner
 from slurmfab.agent.core.reading import names
@@ -90,7 +91,7 @@ class RestoredState(Resource):
 
     def fill(self, new: str, file: BinaryIO) -> None:
         """Unpack the part into an empty directory, as the slurm user, who owns the state directory."""
-        for member, path in members(file, MOST_STATE_FILES):
+        for member, path in members(file, room_of(file), MOST_STATE_FILES):
             target = os.path.join(new, path)
             os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
             with open(os.open(target, NEW_FILE, 0o600 | (member[0].mode & 0o100)), "wb") as made:
@@ -128,7 +129,7 @@ class RestoredFiles(Resource):
         """The names of missing files."""
         require(context, self.staged, self.sha256)
         with open(context.path(self.staged), "rb") as file:
-            missing = [path for _, path in members(file, MOST_FILES) if self.is_missing(context, path)]
+            missing = [path for _, path in members(file, room_of(file), MOST_FILES) if self.is_missing(context, path)]
         return {"missing": ", ".join(sorted(missing)) or None}
 
     def is_missing(self, context: Context, path: str) -> bool:
@@ -153,7 +154,7 @@ class RestoredFiles(Resource):
             open(context.path(self.staged), "rb") as file,
             open_folder(context.path(self.directory), True) as directory,
         ):
-            for member, path in members(file, MOST_FILES):
+            for member, path in members(file, room_of(file), MOST_FILES):
                 if self.is_missing(context, path):
                     put_below(directory, path, member, slurm)
 
@@ -189,21 +190,27 @@ def put_below(folder: Folder, path: str, member: Member, slurm: Tuple[int, int])
 Member = Tuple[tarfile.TarInfo, tarfile.TarFile]
 
 
-def members(file: BinaryIO, most: int = MOST_STATE_FILES) -> Iterator[Tuple[Member, str]]:
+def members(file: BinaryIO, most_bytes: int, most: int = MOST_STATE_FILES) -> Iterator[Tuple[Member, str]]:
     """Iterate over the files of a compressed tar, with their paths.
 
     Args:
         file: the tar.
+        most_bytes: the most bytes that all files may have together.
         most: the largest number of files that are read.
 
     Raises:
-        ResourceFailed: a member is not a regular file or has an unsafe path, there are too many, or the tar is damaged.
+        ResourceFailed: a member is not a regular file or has an unsafe path, there are too many or they are too large,
+            or the tar is damaged.
     """
+    left = most_bytes
     try:
         with tarfile.open(fileobj=file, mode="r|gz", tarinfo=BoundedHeader) as tar:
             for number, member in enumerate(tar):
                 if number >= most:
                     raise ResourceFailed("the backup holds more than %d files in one part" % most)
+                left -= tarfile.BLOCKSIZE + member.size
+                if left < 0:
+                    raise ResourceFailed("the backup holds a part that would become more than %d bytes" % most_bytes)
                 vars(tar)["members"].clear()  # tarfile would keep them all in memory
                 parts = member.name.split("/")
                 if (
@@ -216,8 +223,13 @@ def members(file: BinaryIO, most: int = MOST_STATE_FILES) -> Iterator[Tuple[Memb
                 ):
                     raise ResourceFailed("the backup holds %r, which is not restored" % member.name[:80])
                 yield (member, tar), member.name
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise ResourceFailed("the backup is damaged: %s" % error) from error
+
+
+def room_of(file: BinaryIO) -> int:
+    """The most bytes that an open compressed file may become."""
+    return unpacked_most(os.fstat(file.fileno()).st_size)
 
 
 def unpack(member: Member, target: BinaryIO) -> None:

@@ -19,7 +19,7 @@ import stat
 from contextlib import suppress
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from slurmfab.agent.core import replace
+from slurmfab.agent.core import json_objects, replace
 from slurmfab.agent.core.failure_reasons import reason
 from slurmfab.agent.core.host_lock import LOCK
 from slurmfab.agent.core.reading import names, read_bytes, read_text
@@ -246,13 +246,8 @@ def dropped(context: Context) -> str:
 
 def entries(context: Context, run: str) -> List[Entry]:
     """The entries in the manifest of a run, in the order of its changes, without incomplete lines."""
-    found = []
-    for line in read_bytes(os.path.join(context.path(DIRECTORY), checked(run), MANIFEST)).splitlines():
-        with suppress(ValueError):
-            entry = json.loads(line)
-            if isinstance(entry, dict):
-                found.append(entry)
-    return found
+    lines = read_bytes(os.path.join(context.path(DIRECTORY), checked(run), MANIFEST)).splitlines()
+    return [entry for entry in map(json_objects.parse, lines) if entry is not None]
 
 
 def content_of(context: Context, run: str, entry: Entry) -> Optional[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,7 +140,7 @@ def before(records: Sequence[Record], undone: Record) -> Target:
     if newest.cluster_file is None or newest.lock is None:
         why = f"The record of {newest.run} does not have the cluster file, so the file is not changed; see {FAB} plan."
         return Target(undone.run, was_deployed=was_deployed, why=why)
-    lock = locks.from_values(newest.lock, Path(newest.run))
+    lock = locks.parse(json.dumps(newest.lock).encode(), Path(newest.run))
     return Target(undone.run, newest.cluster_file, lock, was_deployed)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from slurmfab.inventory.accounting import ROOT
+from slurmfab.inventory.reading import MOST_COMPLAINTS
 from slurmfab.slurm import limits
 from slurmfab.slurm.limits import NORMAL, Limit
 
@@ -57,6 +59,7 @@ def names_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 def parents_are_accounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """The accounts are a tree below root."""
     parents = {account.name: account.parent for account in cluster.accounts}
+    loops = _loops({name: () if name == ROOT else (parent,) for name, parent in parents.items()})
     for number, account in enumerate(cluster.accounts):
         place: Place = ("accounts", number, "parent")
         if account.name == ROOT:
@@ -65,8 +68,8 @@ def parents_are_accounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             continue
         if account.parent not in (ROOT, *parents):
             yield place, _unknown("account", account.parent, parents)
-        elif loop := _loop(account.name, lambda name: (parents[name],) if name in parents else ()):
-            yield place, f"the accounts form a loop: {' below '.join(loop)}"
+        elif account.name in loops:
+            yield place, f"the accounts form a loop: {' below '.join(loops[account.name])}"
 
 
 def users_have_known_accounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -137,14 +140,18 @@ def default_qos_is_allowed(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """A default QOS is in the list of allowed QOS, their own or that of the nearest account above."""
     accounts = {account.name: account for account in cluster.accounts}
 
+    known: dict[str, tuple[str, ...]] = {}
+
     def allowed(name: str) -> tuple[str, ...]:
-        seen: set[str] = set()
-        while name in accounts and name not in seen:
-            seen.add(name)
-            if own := _qos_of(accounts[name].settings):
-                return own
+        way: list[str] = []
+        while name in accounts and name not in known:
+            way.append(name)
+            known[name] = _qos_of(accounts[name].settings)  # empty until its own end, if it is part of a loop
+            if known[name]:
+                break
             name = accounts[name].parent
-        return ()
+        known.update(dict.fromkeys(way, found := known.get(name, ())))
+        return found
 
     for number, account in enumerate(cluster.accounts):
         yield from _default_not_in(account.settings, allowed(account.name), ("accounts", number, "settings"))
@@ -165,8 +172,9 @@ def preemption_is_no_circle(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         )
         for qos in cluster.qos
     }
+    loops = _loops(preempts)
     for number, qos in enumerate(cluster.qos):
-        if loop := _loop(qos.name, lambda name: preempts.get(name, ())):
+        if loop := loops.get(qos.name, ()):
             key = next(key for key in qos.settings if key.lower() == "preempt")
             reason = "it preempts itself" if len(loop) == 2 else f"the QOS form a loop: {' preempts '.join(loop)}"  # noqa: PLR2004
             advice = "; for jobs of the same QOS, write PreemptMode: within" if len(loop) == 2 else ""  # noqa: PLR2004
@@ -262,16 +270,45 @@ def _default_not_in(settings: Mapping[str, str], allowed: tuple[str, ...], place
             yield (*place, key), f'"{name}" is not among the QOS allowed there: {choices}'
 
 
-def _loop(name: str, following: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+def _loops(following: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """The names from which a path leads back to themselves, or the first of very many, each with the path.
+
+    Args:
+        following: for each name the names that come directly after it; others than the mapping's keys end a path.
+    """
+    found = ((name, _loop(name, following)) for name in _with_ways_on(following))
+    return dict(islice(((name, loop) for name, loop in found if loop), MOST_COMPLAINTS))
+
+
+def _with_ways_on(following: Mapping[str, Iterable[str]]) -> list[str]:
+    """The names from which a path never ends, in their order: those of loops, and those before loops."""
+    before: dict[str, list[str]] = {}
+    for name, names in following.items():
+        for after in set(names):
+            before.setdefault(after, []).append(name)
+    left = {name: sum(after in following for after in set(names)) for name, names in following.items()}
+    ended = [name for name, count in left.items() if not count]
+    while ended:
+        for name in before.get(ended.pop(), ()):
+            left[name] -= 1
+            if not left[name]:
+                ended.append(name)
+    return [name for name, count in left.items() if count]
+
+
+def _loop(name: str, following: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """The path from a name back to itself; empty if there is none."""
-    ways: list[tuple[str, ...]] = [(name,)]
-    seen: set[str] = set()
+    came_from: dict[str, str] = {}
+    ways = [name]
     while ways:
-        way = ways.pop()
-        for after in following(way[-1]):
+        last = ways.pop()
+        for after in following.get(last, ()):
             if after == name:
-                return (*way, after)
-            if after not in seen:
-                seen.add(after)
-                ways.append((*way, after))
+                path = [name, last]
+                while path[-1] != name:
+                    path.append(came_from[path[-1]])
+                return tuple(reversed(path))
+            if after not in came_from:
+                came_from[after] = last
+                ways.append(after)
     return ()

@@ -88,9 +88,9 @@ def slurmfabs_own_partition_is_not_the_users(cluster: Cluster) -> Iterator[tuple
 
 def partitions_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """slurmctld does not start if a partition has unknown nodes."""
+    known = set(cluster.compute_nodes)
     for number, partition in enumerate(cluster.partitions):
         if partition.nodes != "ALL":
-            known = set(cluster.compute_nodes)
             unknown = [node for node in partition.nodes if node not in known]
             if unknown:
                 problem = "is not a compute node" if len(unknown) == 1 else "are not compute nodes"

@@ -24,6 +24,8 @@ BESIDES_WAITING = 120
 
 MODULES = (
     *programs.NODE_STATES,
+    "agent.core.json_objects",
+    "agent.core.reading",
     "programs.replaced_file",
     *(
         f"programs.gpu_check.{name}"

@@ -31,6 +31,7 @@ HEALTH = "health"
 
 HEALTH_MODULES = (
     *programs.NODE_STATES,
+    "agent.core.json_objects",
     "agent.core.reading",
     "programs.replaced_file",
     *(f"programs.health.{name}" for name in ("gpus", "host_checks", "main", "node", "path_probe")),

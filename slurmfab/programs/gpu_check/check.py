@@ -9,6 +9,8 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from slurmfab.agent.client.commands import PARTITION
+from slurmfab.agent.core import json_objects
+from slurmfab.agent.core.reading import read_bytes
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.programs.gpu_check import history
 from slurmfab.programs.gpu_check import nodes as nodes_of
@@ -88,12 +90,7 @@ class Check:
         cancel_leftovers(self.context)
         path = os.path.join(self.settings["directory"], RETESTED)
         if nodes_of.is_reserved(self.context):
-            try:
-                with open(path, encoding="utf-8") as file:
-                    left = json.load(file)
-            except (OSError, ValueError):
-                left = {}
-            nodes_of.give_back(self.context, left)
+            nodes_of.give_back(self.context, json_objects.parse(read_bytes(path)) or {})
         if os.path.exists(path):
             os.unlink(path)
 

@@ -148,8 +148,8 @@ def format_entry(entry: Mapping[str, Any]) -> str:
         figure = "%.1f GB/s" % entry["busbw"] if entry["busbw"] else "no bus between GPUs"
     if entry.get("busbw") and wanted is not None:
         figure += " (wanted %.1f)" % wanted
-    finding = entry["why"] or figure
+    finding = entry.get("why") or figure
     names = "-".join(entry["nodes"]) if len(entry["nodes"]) == PAIR_SIZE else ",".join(entry["nodes"])
-    place = "%s [%s]" % (names, entry["gpus"]) if entry["gpus"] else names
-    done = [entry["outcome"], finding, entry["action"], entry["remark"]]
+    place = "%s [%s]" % (names, entry["gpus"]) if entry.get("gpus") else names
+    done = [entry["outcome"], finding, entry.get("action"), entry.get("remark")]
     return "%s: %s" % (place, "; ".join(filter(None, done)))

@@ -13,7 +13,9 @@ import sys
 import time
 from typing import Any, Callable, Dict, Mapping
 
+from slurmfab.agent.core import json_objects
 from slurmfab.agent.core.language import ENGLISH
+from slurmfab.agent.core.reading import read_bytes
 from slurmfab.programs import replaced_file
 from slurmfab.programs.health import host_checks
 
@@ -25,6 +27,12 @@ TOTAL_SECONDS = 40.0
 
 ASK_EVERY = 3600
 """Seconds after which Slurm is asked for the node's state even if there was no problem."""
+
+REMEMBERED: Dict[str, Any] = {
+    "asked": (int, float), "causes": dict, "smi": dict, "stuck": dict, "told": list, "well": int,
+    "xids": dict, "xids_after": int,
+}  # fmt: skip
+"""What the state of earlier runs holds, with its types; anything else is forgotten."""
 
 
 def main(settings: str, word: str = "") -> int:
@@ -47,7 +55,7 @@ def main(settings: str, word: str = "") -> int:
     place = wanted.get("state", MEMORY)
     if word != "look" and not lock_run(place, waits=word == "forget"):
         return 0
-    memory = read_json(place)
+    memory = {name: value for name, value in read_json(place).items() if isinstance(value, REMEMBERED.get(name, ()))}
     before = json.dumps(memory, sort_keys=True)
     if word == "forget":
         ignore_past_errors(wanted, memory)
@@ -102,12 +110,7 @@ def lock_run(path: str, *, waits: bool = False) -> bool:
 
 def read_json(path: str) -> Dict[str, Any]:
     """The object in a JSON file; empty if the file is missing or invalid."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return json_objects.parse(read_bytes(path)) or {}
 
 
 def save(path: str, text: str, *, is_new: bool) -> None:

@@ -338,9 +338,9 @@ def test_a_directory_that_is_a_link_when_files_are_restored_then_nothing_is_writ
 
 def test_the_end_of_a_dump_when_it_is_copied_is_told() -> None:
     target = io.BytesIO()
-    assert copy(io.BytesIO(b"x" * 3_000_000 + END_MARK), target) == END_MARK
+    assert copy(io.BytesIO(b"x" * 3_000_000 + END_MARK), target, 1 << 22) == END_MARK
     assert len(target.getvalue()) == 3_000_000 + len(END_MARK)
-    assert copy(io.BytesIO(b"cut off"), io.BytesIO()) == b"cut off"
+    assert copy(io.BytesIO(b"cut off"), io.BytesIO(), 1 << 22) == b"cut off"
 
 
 def test_a_program_when_it_is_wanted_has_just_its_files_and_without_any_is_gone(root: Path, context: Context) -> None:

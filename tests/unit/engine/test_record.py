@@ -297,7 +297,9 @@ def test_a_file_that_is_not_a_record_is_named_and_ignored(tmp_path: Path, text: 
     broken.write_bytes(text.encode("latin-1"))
     records, complaints = record.load_all(tmp_path / "lab.yaml")
     assert len(records) == 1
-    assert complaints == (f"{broken}: this file is not the record of a run and was ignored",)
+    (complaint,) = complaints
+    assert complaint.startswith(f"{broken}: this file is not the record of a run and was ignored: ")
+    assert complaint.endswith(", in line 1")
 
 
 def test_keys_of_a_newer_slurmfab_are_ignored(tmp_path: Path) -> None:
