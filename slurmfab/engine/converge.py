@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from slurmfab.agent.core.resource import Outcome
-from slurmfab.engine import drift, earlier_files, id_migration, notices, refused_files, shared_state
+from slurmfab.engine import drift, id_migration, notices, refused_files, shared_state
 from slurmfab.engine.job_safety import JobSafety
+from slurmfab.engine.phase_run import PhaseRun
 from slurmfab.engine.planning import assess_hosts, exclude_without_packages
-from slurmfab.engine.report import Report, Step, apart
-from slurmfab.engine.requests import apply_step, gather, hosts_to_ask, request_apply, require_claim, take_claim
+from slurmfab.engine.report import Report, Step
+from slurmfab.engine.requests import gather, hosts_to_ask, request_apply, require_claim, take_claim
 from slurmfab.engine.run import Run
-from slurmfab.errors import DeployFailed, HostFailed, SlurmfabError
-from slurmfab.plan.database_order import require_slurmdbd
+from slurmfab.errors import SlurmfabError
 from slurmfab.plan.plan import PHASES, Phase, Plan, make_plan
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.ssh.fan_out import on_each
@@ -204,7 +203,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
 
 
 def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tuple[str, ...] | None = None) -> None:
-    """Carry out phases one after the other, each on all hosts at once; a host that fails is excluded from the next.
+    """Carry out phases on hosts, each host at its own pace; a host that fails is excluded from the next.
 
     A node that slurmctld reports as not ready gets the later phases as well, since its host answers.
 
@@ -219,65 +218,4 @@ def converge(run: Run, plan_input: PlanInput, phases: Iterable[Phase], hosts: tu
         SlurmfabError: another run is changing the cluster.
     """
     require_claim(run)
-    chosen = run.hosts if hosts is None else hosts
-    at_first = plan_input
-    late: dict[str, HostFailed] = {}
-    for phase in phases:
-        remaining = {host: fact for host, fact in plan_input.facts.items() if host not in run.failed_hosts}
-        if len(remaining) < len(plan_input.facts):
-            plan_input = replace(plan_input, facts=remaining)
-        require_slurmdbd(plan_input, run.failed_hosts)
-        wanted = {host: phase.resources(plan_input, host) for host in run.remaining(chosen)}
-        resources = run.packages.deliver(run, plan_input, wanted)
-        affected = [host for host in resources if resources[host]]
-        first = [run.controller] if phase.controller_first and run.controller in affected else []
-        try:
-            for group in (first, [host for host in affected if host not in first]):
-                late |= converge_phase(run, phase, {host: resources[host] for host in group})
-        except DeployFailed as error:
-            raise earlier_files.after_failure(run, at_first, phase.name, error) from None
-        earlier_files.after_phase(run, at_first, phase.name)
-    for host, why in late.items():
-        run.exclude(host, why)
-
-
-def converge_phase(run: Run, phase: Phase, resources: Mapping[str, tuple[Any, ...]]) -> dict[str, HostFailed]:
-    """Carry out one phase on hosts at once: one request per host.
-
-    Args:
-        run: gains a step for each host where anything differed, lost ones included; excludes hosts that fail.
-        phase: the phase.
-        resources: what each host shall have.
-
-    Returns:
-        The hosts that others report as not as wanted, with the reason; they are not excluded yet.
-
-    Raises:
-        DeployFailed: the controller failed.
-    """
-    done: list[Step] = []
-    late: dict[str, HostFailed] = {}
-    run.progress.begin(phase.name, resources)
-    for host, answer in on_each(resources, lambda host: apply_step(run, phase.name, host, resources[host])):
-        if isinstance(answer, SlurmfabError):
-            run.exclude(host, answer)
-            continue
-        own, others = apart(answer)
-        for step in (own, *others):
-            done.append(step)
-            if step.differs:
-                run.record_steps(step)
-            run.progress.host_done(step.host, step)
-        late |= {step.host: failure_of(step.fatal[0], step.host) for step in others}
-        if own.fatal:
-            run.exclude(host, failure_of(own.fatal[0], host))
-    notices.tell_after_change(run, done)
-    if any(step.phase == phase.name for step in run.steps):
-        run.update_record()
-    run.require_controller()
-    return late
-
-
-def failure_of(failed: Outcome, host: str) -> HostFailed:
-    """The error of a host on which a resource failed."""
-    return HostFailed(host, f"{failed.id}: {failed.message}")
+    PhaseRun(run, plan_input, tuple(phases), run.hosts if hosts is None else hosts).carry_out()

@@ -35,6 +35,9 @@ REPLACING = "slurm.conf"
 PHASES = ("slurmctld stop", REPLACING, "local files", "slurmctld", "slurmd", "slurmctld start")
 """The phases from the stop of slurmctld to its start, with the new files in between."""
 
+AT_ONCE = frozenset({"database"})
+"""The phases after which earlier files are put back once a host fails, and not when all hosts have passed them."""
+
 ADVICE = f"Correct the cluster file, then: {FAB} deploy."
 
 

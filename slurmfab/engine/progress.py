@@ -54,12 +54,21 @@ class Progress:
         self.timeline: list[tuple[float, str]] = []
         self.status: StatusLine | None = None
 
-    def begin(self, doing: str, hosts: Iterable[str]) -> None:
-        """Tell that something begins on hosts, and note the time for the record."""
+    def note(self, doing: str) -> None:
+        """Note for the record that something begins now."""
+        self.timeline.append((time.monotonic(), doing))
+
+    def tell(self, steps: Iterable[Step]) -> None:
+        """Tell outcomes at once, folded over hosts, also while others of their phase are not done."""
+        for line in self.step_lines(step for step in steps if step.differs):
+            self.show(line)
+
+    def begin(self, doing: str, hosts: Iterable[str], *, is_noted: bool = False) -> None:
+        """Tell that something begins on hosts, and note the time for the record unless that is done already."""
         self.flush()
         self.doing, self.waiting, self.begun, self.waits = doing, dict.fromkeys(hosts), time.monotonic(), 0
         self.total = len(self.waiting)
-        if self.waiting:
+        if self.waiting and not is_noted:
             self.timeline.append((self.begun, doing))
         self.show_status()
 

@@ -24,6 +24,12 @@ from slurmfab.plan.phases import (
 )
 from slurmfab.plan.plan_input import PlanInput
 
+ALL, CONTROLLERS, DATABASE = "all", "controllers", "database"
+"""What a phase may need: the earlier phases of all hosts, of the controllers, or of slurmdbd's host."""
+
+OWN: tuple[str, ...] = ()
+"""The needs of a phase that depends on the earlier phases of its own host alone."""
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -35,34 +41,38 @@ class Phase:
         prepares: whether it changes facts that other phases are planned from, such as installed versions and new keys;
             the facts of the hosts are then read again.
         controller_first: whether the other hosts wait until the primary controller has finished it.
+        needs: the hosts that have to be through with all earlier phases before any host begins this one.
+        installs: whether it installs packages, which are sent to the hosts before.
     """
 
     name: str
     resources: Callable[[PlanInput, str], tuple[Resource, ...]]
     prepares: bool = False
     controller_first: bool = False
+    needs: tuple[str, ...] = (ALL,)
+    installs: bool = False
 
 
 PHASES = (
-    Phase("users", users.resources, prepares=True),
-    Phase("people", people.resources, prepares=True),
-    Phase("packages", packages.resources, prepares=True),
-    Phase("ssh keys", ssh.keys, prepares=True),
-    Phase("munge key", munge.key, prepares=True),
-    Phase("hosts file", hosts_file.resources),
-    Phase("sudo", people.sudo),
-    Phase("ssh", ssh.trust),
-    Phase("munge", munge.resources),
-    Phase("database", database.resources),
-    Phase("accounts", accounts.resources),
-    Phase("former people", people.forgotten),
-    Phase("scripts", scripts.resources),
-    Phase("state", slurm_conf.state),
+    Phase("users", users.resources, prepares=True, needs=OWN),
+    Phase("people", people.resources, prepares=True, needs=OWN),
+    Phase("packages", packages.resources, prepares=True, needs=OWN, installs=True),
+    Phase("ssh keys", ssh.keys, prepares=True, needs=OWN),
+    Phase("munge key", munge.key, prepares=True, needs=OWN),
+    Phase("hosts file", hosts_file.resources, needs=OWN),
+    Phase("sudo", people.sudo, needs=OWN),
+    Phase("ssh", ssh.trust, needs=OWN),
+    Phase("munge", munge.resources, needs=OWN),
+    Phase("database", database.resources, needs=OWN),
+    Phase("accounts", accounts.resources, needs=(DATABASE,)),
+    Phase("former people", people.forgotten, needs=(CONTROLLERS,)),
+    Phase("scripts", scripts.resources, needs=OWN),
+    Phase("state", slurm_conf.state, needs=OWN),
     Phase("slurmctld stop", daemons.stop),
-    Phase("slurm.conf", slurm_conf.resources, controller_first=True),
-    Phase("local files", configless.given_up),
+    Phase("slurm.conf", slurm_conf.resources, controller_first=True, needs=(CONTROLLERS, DATABASE)),
+    Phase("local files", configless.given_up, needs=OWN),
     Phase("slurmctld", daemons.slurmctld, controller_first=True),
-    Phase("slurmd", daemons.slurmd),
+    Phase("slurmd", daemons.slurmd, needs=(CONTROLLERS,)),
     Phase("slurmctld start", daemons.start, controller_first=True),
     Phase("limits", accounts.rest),
     Phase("new nodes", daemons.gate),
@@ -73,7 +83,12 @@ PHASES = (
     Phase("gpu checks", gpu_checks.resources),
     Phase("carried files", configless.carried),
 )
-"""All phases of a deployment, in the order in which they run."""
+"""All phases of a deployment, in the order in which each host has them.
+
+A host waits only where a phase needs others, so one that is silent holds up none whose work is its own. slurmctld stops
+only when all else is done everywhere, so that it is away for as short as possible. What comes after slurmd waits for
+all hosts: if slurmd starts on none with the new files, the earlier ones are put back, and with them what they name.
+"""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import subprocess
@@ -253,6 +254,32 @@ def test_hosts_that_vanish_in_the_middle_of_a_phase_when_the_others_go_on_then_a
     assert sorted(well.on("ctl", "cd /tmp && timeout 60 srun -N2 hostname").split()) == ["n1", "n2"]
     done = well.slurmfab("deploy", "--retry-failed")
     assert (done.returncode, "No hosts to retry: " in words_of(done)) == (0, True)
+
+
+def test_a_host_that_falls_silent_when_others_have_work_left_then_they_do_it_at_once_and_the_run_waits_at_its_end(
+    well: DeployedLab, person: Person
+) -> None:
+    well.on("n2", "rm ~slurm/.ssh/id_ed25519 ~slurm/.ssh/id_ed25519.pub")
+    with held_up(well, "n1"):
+        process = person.start("deploy", "--cluster", str(well.inventory_path))
+        wait_for_dpkg(well, "n1")
+        lab.unplug_host(well.lab, "n1")
+        said = "".join(line for _, line in said_when(process))
+    assert process.returncode == 3, said
+    record = json.loads(max(well.inventory_path.with_suffix(".runs").glob("*-deploy.json")).read_text())
+    steps = [(step["phase"], step["host"]) for step in record["steps"]]
+    assert steps.index(("ssh keys", "n2")) < steps.index(("packages", "n1")), steps
+    (lost,) = (step for step in record["steps"] if step["host"] == "n1")
+    begun = {one["doing"]: one["at"] for one in reversed(record["timeline"])}
+    # n1 was at its packages all the time until it was lost.
+    assert begun["ssh keys"] < begun["packages"] + lost["seconds"] / 2, record["timeline"]
+    assert [outcome["status"] for outcome in lost["outcomes"]] == ["unknown"]
+    lab.plug_in_host(well.lab, "n1")
+    at_rest(well, "n1", "n2")
+    done = well.slurmfab("deploy")
+    assert done.returncode == 0, words_of(done)
+    # Slurm may have noticed that the node was away (ReturnToService=1, slurm.conf(5)).
+    assert sorted(well.on("ctl", "cd /tmp && timeout 60 srun -N2 hostname").split()) == ["n1", "n2"]
 
 
 def test_a_controller_that_vanishes_when_hosts_are_worked_on_then_the_run_ends_in_time_and_none_begins_without_it(

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ from slurmfab.engine.converge import compare_hosts, deploy, dry_run
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run, RunHooks
-from slurmfab.errors import DeployFailed, IdConflict, InputError
+from slurmfab.errors import ConnectionLost, DeployFailed, IdConflict, InputError
 from slurmfab.facts import Account, ClusterMark, Gpu, SlurmUse
 from slurmfab.impact.approvals import Approvals
 from slurmfab.inventory.lock import Lock
@@ -302,6 +303,69 @@ def test_a_controller_that_reports_hosts_that_it_was_not_asked_about_is_not_beli
     with pytest.raises(DeployFailed, match="c1 is the controller"):
         deploy(run)
     assert "reports hosts that it is not about" in run.failed_hosts["c1"].reason
+
+
+class Silent(FakeHosts):
+    """Hosts of which n1 does not answer a change until the others have got as far as they can; then it is lost.
+
+    Attributes:
+        awaited: what has to have been asked of other hosts before n1 is lost, as `(host, kinds)`.
+        came: whether that was asked in time.
+    """
+
+    awaited: tuple[str, str]
+    came = False
+
+    def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+        if host == "n1" and not request["dry_run"]:
+            other, kinds = self.awaited
+            deadline = time.monotonic() + 60
+            while kinds not in self.of(other) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            self.came = kinds in self.of(other)
+            raise ConnectionLost(host, "the connection was lost: no data for 30 s.")
+        return super().outcomes(host, request)
+
+
+def silent(awaited: tuple[str, str], wrong: dict[str, set[str]]) -> Silent:
+    """Hosts as wanted but for what is said, of which n1 falls silent."""
+    facts = facts_of(cluster(), prepared)
+    facts["c1"] = dataclasses.replace(facts["c1"], munge_key=MUNGE_KEY)
+    hosts = Silent(facts, wrong=wrong)
+    hosts.awaited = awaited
+    return hosts
+
+
+@pytest.mark.parametrize(
+    ("awaited", "wrong"),
+    [
+        (("c1", "apply munge-directories,munge-key"), {"n1": {"user:slurm"}, "c1": {"munge-key:/etc/munge/munge.key"}}),
+        (("n2", "apply directory,slurm-files,absent"), {"n1": {"block:/etc/hosts#hosts"}}),
+        (("n2", "apply munge-directories,file,service"), {"n1": {"block:/etc/hosts#hosts"}}),
+    ],
+    ids=["preparing phases", "slurm.conf", "munge"],
+)
+def test_a_host_that_falls_silent_holds_up_no_work_that_does_not_depend_on_it(
+    awaited: tuple[str, str], wrong: dict[str, set[str]]
+) -> None:
+    hosts = silent(awaited, wrong)
+    report = deploy(run_over(hosts, cluster()))
+    assert hosts.came
+    assert lost_words(report.failed_hosts) == {"n1": "the connection was lost: no data for 30 s."}
+    assert report.exit_code == 3
+    assert [step.outcomes[-1].status for step in report.steps if step.host == "n1"] == ["unknown"]
+    assert hosts.of("c1")[-1] in ("apply slurm-nodes", "compare")
+
+
+def test_slurmctld_is_told_of_new_files_only_after_a_silent_host_was_lost() -> None:
+    hosts = silent(("n2", "apply directory,slurm-files,absent"), {"n1": {"slurm-files:/etc/slurm"}})
+    deploy(run_over(hosts, cluster()))
+    order = [(host, request) for host, request in hosts.requests if request["op"] == "apply"]
+    kinds = [
+        (host, *(one["kind"] for one in request["resources"])) for host, request in order if not request["dry_run"]
+    ]
+    assert hosts.came
+    assert kinds.index(("c1", "service")) > max(at for at, one in enumerate(kinds) if "slurm-files" in one)
 
 
 def test_an_unreachable_host_is_excluded_and_the_exit_code_is_3() -> None:
