@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from slurmfab.agent.services.slurmctld_state import LOG_PATTERN
+from slurmfab.agent.slurm.state_versions import HEADER_BYTES, refusal, written_by
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.paths import SLURM_LOGS
 
@@ -36,6 +37,23 @@ def unusable_state(host: CheckedHost, directory: str) -> list[str]:
     lines = host.run(command).stdout.splitlines()
     # find(1) also complains of each directory that it cannot list, which is one of the found ones but for those above.
     return [line for line in lines if not line.startswith("find: ")] or lines
+
+
+def refused_state(host: CheckedHost, directory: str) -> str:
+    """Why the installed Slurm cannot read slurmctld's state, and the way out; empty if it can.
+
+    Args:
+        host: a controller.
+        directory: StateSaveLocation.
+    """
+    file = shlex.quote(f"{directory}/job_state")
+    shown = host.run(f"slurmctld -V; od -An -v -tx1 -N {HEADER_BYTES} {file} 2>/dev/null").stdout
+    version, _, digits = str(shown).partition("\n")
+    try:
+        header = bytes.fromhex(digits)
+    except ValueError:
+        return ""
+    return refusal(directory, written_by(header), version.rpartition(" ")[2])
 
 
 def unread_state(host: CheckedHost) -> str:

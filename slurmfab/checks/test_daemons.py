@@ -11,7 +11,7 @@ from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.munge import has_same_key, status_of_credential
 from slurmfab.checks.slurm import ping
-from slurmfab.checks.slurmctld_state import unread_state, unusable_state
+from slurmfab.checks.slurmctld_state import refused_state, unread_state, unusable_state
 from slurmfab.checks.wanted import deploy, port, units_of
 from slurmfab.impact.drift_kinds import KEY_NOT_LOADED, OLDER_FILE
 from slurmfab.inventory.cluster import Cluster
@@ -81,6 +81,12 @@ def test_slurmctld_can_use_its_state(controller: CheckedHost, cluster: Cluster) 
 def test_backup_can_use_the_state(backup: CheckedHost, cluster: Cluster) -> None:
     """the backup controller can read and write slurmctld's state"""
     assert_can_use_state(backup, cluster)
+
+
+def test_state_is_of_a_version_that_slurm_reads(controller: CheckedHost, cluster: Cluster) -> None:
+    """slurmctld's state is of a version that the installed Slurm reads"""
+    reason = refused_state(controller, cluster.state_directory)
+    assert not reason, f"{reason}, then {deploy(controller.name)}"
 
 
 def test_slurmctld_has_read_its_state(controller: CheckedHost) -> None:

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import lru_cache
 
 from slurmfab.impact.slurm_diff import DEVICES, NODE_LINE, PARTITION_LINE, SETTING, TEXT, Difference
+from slurmfab.slurm.meaning import SETTINGS
 from slurmfab.slurm.versions import SlurmVersion
 
 
@@ -40,23 +41,6 @@ NODES_BY_RECONFIGURE = (24, 11)
 """The first version whose reconfigure accepts another set of nodes."""
 
 EVER = (99, 0)
-
-DEFAULTS = {
-    "AccountingStorageType": "accounting_storage/none",
-    "AuthType": "auth/munge",
-    "CredType": "cred/munge",
-    "JobAcctGatherType": "jobacct_gather/none",
-    "JobContainerType": "job_container/none",
-    "ProctrackType": "proctrack/cgroup",
-    "SlurmctldPort": "6817",
-    "SlurmdPort": "6818",
-    "SlurmdSpoolDir": "/var/spool/slurmd",
-    "SlurmdUser": "root",
-    "SlurmUser": "root",
-    "SwitchType": "switch/none",
-    "TLSType": "tls/none",
-}
-"""Slurm's defaults (slurm.conf(5)) of keys that require more than a reconfigure."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +81,7 @@ class RequirementRule:
 
 def is_spelled_out(difference: Difference, version: SlurmVersion) -> bool:
     """Whether a setting only comes or goes whose value is Slurm's default."""
-    default = DEFAULTS.get(difference.name, "")
+    default = SETTINGS.get(difference.name.lower(), "")
     if difference.name == "SelectType":
         default = "select/cons_tres" if (version.major, version.minor) >= REEXEC else "select/linear"
     values = {difference.actual or default, difference.wanted or default}

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slurmfab.errors import HostlistError
 from slurmfab.hostlist import expand, fold, fold_in_order
 from slurmfab.slurm.conf_text import ONE_EACH, ConfText, NodeLine, Settings, parse
 from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
+from slurmfab.slurm.meaning import SameHost, is_same_setting, node_meanings, partition_meanings
 
 SETTING, NODE_LINE, PARTITION_LINE, DEVICES, TEXT = "setting", "node", "partition", "devices", "text"
 """The kinds of differences; `text` is comments, blanks and order only."""
 
 TABLES = {"slurm.conf": SLURM_CONF, "cgroup.conf": CGROUP_CONF}
 """The known keys with their spelling, by file."""
+
+ADDRESS = "nodeaddr"
+HOSTS = (ADDRESS, "nodehostname")
+"""Keys of a node line with names of hosts; the node's own is their default (slurm.conf(5))."""
 
 COMMENTS = "comments or order"
 """The name of a difference that Slurm does not see."""
@@ -77,10 +83,13 @@ class Difference:
         return f"{self.title}: {self.change}"
 
 
-def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Difference, ...]:
+def differences(
+    before: Mapping[str, str], after: Mapping[str, str], is_same_host: SameHost = operator.eq
+) -> tuple[Difference, ...]:
     """The differences as Slurm sees them, for each file in the order of its lines.
 
-    A file that says the same to Slurm in another text has one difference of kind `text`.
+    A file that says the same to Slurm in another text has one difference of kind `text`. A default that is written out,
+    and another name or address of the same host, say the same.
 
     >>> [str(one) for one in differences({"slurm.conf": "KillWait=30"}, {"slurm.conf": "killwait=60"})]
     ['KillWait: 30 -> 60']
@@ -89,13 +98,14 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Di
         before: actual texts by file name; a file that is missing here is not compared, and without a slurm.conf there
             are no differences, because nothing is in effect yet.
         after: wanted texts by file name; a file that is missing here will be removed.
+        is_same_host: whether two names or addresses are those of one host.
     """
     if not before.get("slurm.conf"):
         return ()
-    return tuple(one for file, text in before.items() for one in of_file(file, text, after.get(file, "")))
+    return tuple(one for file, text in before.items() for one in of_file(file, text, after.get(file, ""), is_same_host))
 
 
-def of_file(file: str, before: str, after: str) -> Iterator[Difference]:
+def of_file(file: str, before: str, after: str, is_same_host: SameHost = operator.eq) -> Iterator[Difference]:
     """The differences between two texts of one file."""
     if before == after:
         return
@@ -103,21 +113,26 @@ def of_file(file: str, before: str, after: str) -> Iterator[Difference]:
     if file == "gres.conf":
         found = tuple(of_devices(old, new))
     else:
-        found = (*of_settings(file, old, new), *of_nodes(old, new), *of_partitions(old, new))
+        found = (
+            *of_settings(file, old, new, is_same_host),
+            *of_nodes(old, new, is_same_host),
+            *of_partitions(old, new),
+        )
     yield from found or (Difference(file, TEXT, COMMENTS),)
 
 
-def of_settings(file: str, old: ConfText, new: ConfText) -> Iterator[Difference]:
+def of_settings(file: str, old: ConfText, new: ConfText, is_same_host: SameHost) -> Iterator[Difference]:
     """Keys with other values, in the order of the new text, then removed keys."""
     table = TABLES.get(file, {})
     for key in dict.fromkeys((*new.settings, *old.settings)):
         actual, wanted = old.settings.get(key, ""), new.settings.get(key, "")
-        if actual != wanted:
+        is_same = is_same_setting(key, actual, wanted, is_same_host) if file == "slurm.conf" else actual == wanted
+        if not is_same:
             name = table[key].name if key in table else new.spelled.get(key) or old.spelled[key]
             yield Difference(file, SETTING, name, actual=actual, wanted=wanted)
 
 
-def of_nodes(old: ConfText, new: ConfText) -> Iterator[Difference]:
+def of_nodes(old: ConfText, new: ConfText, is_same_host: SameHost) -> Iterator[Difference]:
     """Nodes that are added, removed or changed; nodes with equal differences together."""
     before, after = old.nodes, new.nodes
     if gone := tuple(name for name in before if name not in after):
@@ -128,9 +143,19 @@ def of_nodes(old: ConfText, new: ConfText) -> Iterator[Difference]:
     for (key, actual, wanted), names in alike(kept).items():
         yield Difference("slurm.conf", NODE_LINE, fold(names), spelled(NODE, key), actual, wanted, tuple(names))
     for key in ONE_EACH:
-        if names := [name for name, was, line in kept if was.of(name, key) != line.of(name, key)]:
+        pairs = ((name, was.of(name, key), line.of(name, key)) for name, was, line in kept)
+        if names := [name for name, *values in pairs if not is_same_value(key, name, values, is_same_host)]:
             actual, wanted = (listed(lines, names, key) for lines in (before, after))
             yield Difference("slurm.conf", NODE_LINE, fold(names), spelled(NODE, key), actual, wanted, tuple(names))
+
+
+def is_same_value(key: str, node: str, values: Sequence[str], is_same_host: SameHost) -> bool:
+    """Whether two values of a key in `ONE_EACH` are the same for a node; its own name is the default of its names."""
+    actual, wanted = values
+    if actual == wanted or key not in HOSTS:
+        return actual == wanted
+    same = is_same_host if key == ADDRESS else operator.eq
+    return same(actual or node, wanted or node)
 
 
 def alike(kept: Iterable[tuple[str, NodeLine, NodeLine]]) -> Mapping[tuple[str, str, str], list[str]]:
@@ -140,7 +165,9 @@ def alike(kept: Iterable[tuple[str, NodeLine, NodeLine]]) -> Mapping[tuple[str, 
     for name, was, line in kept:
         pair = (id(was), id(line))
         if pair not in compared:
-            compared[pair] = [change for change in unlike(was.settings, line.settings) if change[0] not in ONE_EACH]
+            compared[pair] = [
+                change for change in unlike(was.settings, line.settings, node_meanings) if change[0] not in ONE_EACH
+            ]
         for change in compared[pair]:
             groups.setdefault(change, []).append(name)
     return groups
@@ -151,10 +178,19 @@ def listed(lines: Mapping[str, NodeLine], names: Iterable[str], key: str) -> str
     return fold_in_order([lines[name].of(name, key) or name for name in names])
 
 
-def unlike(old: Settings, new: Settings) -> Iterator[tuple[str, str, str]]:
-    """The differences between two lines: key, old value, new value."""
-    for key in dict.fromkeys((*new, *old)) if old != new else ():
-        if old.get(key, "") != new.get(key, ""):
+def unlike(old: Settings, new: Settings, meanings: Callable[[Settings], Settings]) -> Iterator[tuple[str, str, str]]:
+    """The differences between two lines: key, old value, new value.
+
+    Args:
+        old: the old line.
+        new: the new line.
+        meanings: what Slurm makes of a line.
+    """
+    if old == new:
+        return
+    was, will = meanings(old), meanings(new)
+    for key in dict.fromkeys((*new, *old)):
+        if was.get(key, "") != will.get(key, ""):
             yield key, old.get(key, ""), new.get(key, "")
 
 
@@ -168,7 +204,7 @@ def of_partitions(old: ConfText, new: ConfText) -> Iterator[Difference]:
             nodes = members(was or will or {}, every)
             yield Difference("slurm.conf", PARTITION_LINE, name, actual=actual, wanted=wanted, nodes=nodes)
             continue
-        for key, actual, wanted in unlike(was, will):
+        for key, actual, wanted in unlike(was, will, partition_meanings):
             if key != "nodes" or members(was, every) != members(will, tuple(new.nodes)):
                 yield Difference(
                     "slurm.conf", PARTITION_LINE, name, spelled(PARTITION, key), actual, wanted, members(was, every)

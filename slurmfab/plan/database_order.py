@@ -8,6 +8,7 @@ from slurmfab.agent.client.commands import PARTITION
 from slurmfab.errors import DeployFailed
 from slurmfab.impact.slurm_diff import PARTITION_LINE, SETTING
 from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.meaning import is_same_setting
 
 SLURMDBD = "accounting_storage/slurmdbd"
 """The AccountingStorageType of clusters with a slurmdbd."""
@@ -27,7 +28,10 @@ def joins_accounting(plan_input: PlanInput) -> bool:
     controller the answer is no: a stored ID then belongs to some other cluster, and slurmctld has to report it.
     """
     wanted = plan_input.conf_wanted.settings
-    changes = any(plan_input.setting_before(key) != wanted.get(key, "") for key in PLACE)
+    changes = any(
+        not is_same_setting(key, plan_input.setting_before(key), wanted.get(key, ""), plan_input.is_same_host)
+        for key in PLACE
+    )
     has_worked = bool(plan_input.controller_facts.slurm_conf)
     return has_worked and changes and wanted.get(PLACE[0]) == SLURMDBD
 

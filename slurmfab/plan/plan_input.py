@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +23,11 @@ from slurmfab.slurm.versions import SlurmVersion, distribution_version
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Names and addresses of the host itself."""
+
+NO_HOSTS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,23 @@ class PlanInput:
 
         Empty if the controller has no slurm.conf, because nothing is in effect then.
         """
-        return differences(self.controller_facts.slurm_files, dict(self.files))
+        return differences(self.controller_facts.slurm_files, dict(self.files), self.is_same_host)
+
+    def is_same_host(self, one: str, other: str) -> bool:
+        """Whether two names or addresses are those of one host; `localhost` is the primary controller."""
+        return one == other or bool(
+            self._aliases.get(one.lower(), NO_HOSTS) & self._aliases.get(other.lower(), NO_HOSTS)
+        )
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, frozenset[str]]:
+        """The hosts that have a name or an address, by this in lower case."""
+        found: dict[str, set[str]] = {name: {self.cluster.controller} for name in LOOPBACK}
+        for host in self.cluster.hosts:
+            known = self.lock.hosts.get(host, HostLock())
+            for name in (host, self.address(host), known.hostname, *known.addresses):
+                found.setdefault(name.lower(), set()).add(host)
+        return {name: frozenset(hosts) for name, hosts in found.items() if name}
 
     @cached_property
     def other_settings(self) -> tuple[Difference, ...]:
@@ -136,7 +158,8 @@ class PlanInput:
     @property
     def moves_state(self) -> bool:
         """Whether slurmctld's state has to be copied to another directory."""
-        return self.state_before not in ("", self.cluster.state_directory)
+        before = self.state_before
+        return bool(before) and posixpath.normpath(before) != posixpath.normpath(self.cluster.state_directory)
 
     @property
     def renames_cluster(self) -> bool:

@@ -10,7 +10,9 @@ from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, Stat
 from slurmfab.agent.core.safe_paths import Folder, Opened, open_folder, set_access
 from slurmfab.agent.identities.users_and_groups import find_group, find_user
 from slurmfab.agent.services.slurmctld_state import DIRECTORY_MODE, FILE_MODE, Fault, described, faults
+from slurmfab.agent.slurm.state_versions import HEADER_BYTES, refusal, written_by
 
+JOB_LIST = "job_state"
 USABLE = "as the slurm user needs it"
 
 ROUNDS = 4
@@ -25,10 +27,12 @@ class StateAccess(Resource):
 
     Args:
         path: StateSaveLocation.
+        version: of the installed Slurm, which has to be able to read it.
     """
 
     kind: ClassVar[str] = "slurm-state-access"
     path: str
+    version: str = ""
 
     def name(self) -> str:
         """The directory."""
@@ -42,14 +46,30 @@ class StateAccess(Resource):
         """The files that the slurm user cannot use, with owner and mode.
 
         Raises:
-            ResourceFailed: a file cannot be used, and another owner or mode would not help.
+            ResourceFailed: a file cannot be used, and another owner or mode would not help; or the installed Slurm
+                does not read state of the version that wrote it.
         """
+        unreadable = refusal(self.path, written_by(self.job_list(context)), self.version)
+        if unreadable:
+            raise ResourceFailed(unreadable)
         found = self.faults(context)
         fixed = [one for one in found if not one.mendable]
         if fixed:
             text = "slurmctld cannot use its state in %s: %s. It would start without its jobs, so change that first"
             raise ResourceFailed(text % (self.path, described(self.path, fixed)))
         return {"access": described(self.path, found) if found else USABLE}
+
+    def job_list(self, context: Context) -> bytes:
+        """The beginning of slurmctld's list of jobs; empty if there is none."""
+        try:
+            with open_folder(context.path(self.path)) as folder:
+                descriptor = folder.open(JOB_LIST)
+        except (FileNotFoundError, PermissionError):
+            return b""
+        if descriptor is None:
+            return b""
+        with Opened(descriptor):
+            return os.read(descriptor, HEADER_BYTES)
 
     def faults(self, context: Context) -> List[Fault]:
         """What of the state the slurm user cannot use; empty while there is no such user."""

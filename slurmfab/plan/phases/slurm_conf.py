@@ -36,7 +36,11 @@ def state(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if host not in plan_input.cluster.controllers:
         return ()
     path = plan_input.cluster.state_directory
-    return (slurm_directory(), state_directory(path), StateAccess(plan_input.state_before or path))
+    return (
+        slurm_directory(),
+        state_directory(path),
+        StateAccess(plan_input.state_before or path, str(plan_input.slurm_version)),
+    )
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.facts import HostFacts
-from slurmfab.plan.preflight import accounts, configuration, gpu_checks, gres, hosts, other_clusters
+from slurmfab.plan.preflight import accounts, configuration, gpu_checks, gres, hardware, hosts, other_clusters
 from slurmfab.plan.preflight.cgroups import hosts_losing_limits
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     configuration.refuse_other_cluster(plan_input, allowed)
     configuration.refuse_unknown_keys(plan_input)
     accounts.refuse_unfit(plan_input)
+    hardware.refuse_unfit(plan_input)
     gres.refuse_unfit(plan_input)
     gpu_checks.refuse_unfit(plan_input)
     configuration.refuse_uneven_files(plan_input, among)

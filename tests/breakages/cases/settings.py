@@ -31,6 +31,22 @@ ROWS = (
         deploy=("nodes[0].RealMemory: Slurm on ctl refuses it", LEFT),
     ),
     Setting(
+        name="memory-above-the-hardware",
+        what="`RealMemory` above what the nodes have",
+        replaces="- hosts: n[1-2]\n",
+        text="- hosts: n[1-2]\n    RealMemory: 90000000\n",
+        plan=("n[1-2]: the cluster file gives RealMemory=90000000, and the lock has", "`slurmd -C`"),
+        deploy=("n[1-2]: the cluster file gives RealMemory=90000000", "Nothing was changed"),
+    ),
+    Setting(
+        name="cpus-above-the-hardware",
+        what="`CPUs` above what the nodes have",
+        replaces="- hosts: n[1-2]\n",
+        text="- hosts: n[1-2]\n    CPUs: 6000\n",
+        plan=("n[1-2]: the cluster file gives CPUs=6000, and the lock has", "`slurmd -C`"),
+        deploy=("n[1-2]: the cluster file gives CPUs=6000", "Nothing was changed"),
+    ),
+    Setting(
         name="preemption-without-a-mode",
         what="`PreemptType` without `PreemptMode`",
         text="slurm_conf:\n  PreemptType: preempt/partition_prio\n",

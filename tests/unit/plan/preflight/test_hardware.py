@@ -1,0 +1,68 @@
+"""Cores and memory that a cluster file gives nodes and that the lock has not: refused with what the hosts have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support import cluster, facts_of, plan_input, prepared
+
+from slurmfab.errors import InputError
+from slurmfab.facts import Hardware
+from slurmfab.plan.preflight.hardware import refuse_unfit
+
+FILE = """\
+cluster: lab
+controllers: [c1]
+nodes: [{hosts: "n[1-2]", SETTINGS}]
+MORE
+"""
+HARDWARE = Hardware(CPUs=8, Boards=1, SocketsPerBoard=2, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
+
+
+def judged(settings: str, more: str = "", now: Hardware = HARDWARE) -> None:
+    """Judge a cluster file whose nodes have these keys; `now` is what they have since the lock was made."""
+    wanted: Any = cluster(FILE.replace("SETTINGS", settings).replace("MORE", more))
+    known = {host: replace(fact, hardware=HARDWARE) for host, fact in facts_of(wanted, prepared).items()}
+    facts = {host: replace(fact, hardware=now) for host, fact in known.items()}
+    refuse_unfit(plan_input(wanted, facts, known))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ("RealMemory: 900000", "n[1-2]: the cluster file gives RealMemory=900000, and the lock has 16000"),
+        ("CPUs: 64", "CPUs=64, and the lock has 8, as `slurmd -C` said there"),
+        ("Procs: 64", "CPUs=64, and the lock has 8"),
+        ("CoresPerSocket: 3", "cores (sockets * CoresPerSocket)=6, and the lock has 4"),
+        ("Sockets: 4", "cores (sockets * CoresPerSocket)=8, and the lock has 4"),
+        ("ThreadsPerCore: 4", "threads (sockets * CoresPerSocket * ThreadsPerCore)=16, and the lock has 8"),
+    ],
+)
+def test_more_than_the_hardware_is_refused_with_what_the_hosts_have(settings: str, words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        judged(settings)
+    assert words in str(refused.value)
+    assert "Write what it has, or leave the key out." in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        ("RealMemory: 16000", ""),
+        ("CPUs: 4", ""),
+        ("CPUs: 8", ""),
+        ("Feature: big", ""),
+        ("Sockets: 1, CoresPerSocket: 4", ""),
+        ("RealMemory: 900G", ""),
+        ("RealMemory: 900000", "slurm_conf: {SlurmdParameters: config_overrides}"),
+    ],
+)
+def test_what_the_hardware_has_or_slurm_does_not_compare_is_not_refused(settings: str, more: str) -> None:
+    judged(settings, more)
+
+
+def test_memory_that_was_added_since_is_refused_with_the_command_that_accepts_it() -> None:
+    with pytest.raises(InputError, match="It has 32000 now; to accept that: fab replace-node n1 --accept-hardware"):
+        judged("RealMemory: 20000", now=replace(HARDWARE, RealMemory=32000))
