@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from slurmfab.errors import ClusterFileError
-from slurmfab.inventory.accounting import Database, User
-from slurmfab.inventory.cluster import Cluster, NodeGroup, Partition, Ssh
+from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.reading import MOST_COMPLAINTS, Complaint, Document, Place, is_slurms
 from slurmfab.inventory.rules.cluster import broken
 from slurmfab.inventory.slurm_settings import NODE_KEYS_OF_SLURMFAB, mistakes
@@ -148,16 +147,22 @@ def _unknown_key(place: Place) -> str:
 
 def _known_keys(place: Place) -> tuple[list[str], tuple[str, ...]]:
     """The keys that are allowed at a place: slurmfab's, and Slurm's."""
-    models: Mapping[Any, tuple[type[BaseModel], tuple[str, ...]]] = {
-        "ssh": (Ssh, ()),
-        "database": (Database, ()),
-        "nodes": (NodeGroup, _names(keys.NODE)),
-        "partitions": (Partition, _names(keys.PARTITION)),
-        "users": (User, ()),
-    }
-    model, slurms = models.get(place[0], (Cluster, ())) if len(place) > 1 else (Cluster, ())
+    slurms: Mapping[Any, tuple[str, ...]] = {"nodes": _names(keys.NODE), "partitions": _names(keys.PARTITION)}
+    model: type[BaseModel] = Cluster
+    for part in place[:-1]:
+        fields = {str(field.validation_alias or name): field for name, field in model.model_fields.items()}
+        if part in fields:
+            model = next(_models_in(fields[str(part)].annotation), model)
     own = [str(field.validation_alias or name) for name, field in model.model_fields.items()]
-    return [name for name in own if name != "settings"], slurms
+    return [name for name in own if name != "settings"], slurms.get(place[0], ()) if len(place) > 1 else ()
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in the type of a field, such as `tuple[User, ...]` or `Backups | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
 
 
 def _names(keys: Mapping[str, keys.Key]) -> tuple[str, ...]:

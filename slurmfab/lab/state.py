@@ -62,9 +62,17 @@ def write(state: LabState) -> None:
 
 
 def read(name: str) -> LabState | None:
-    """Read a lab's state; None if there is no lab, or if its `up` was interrupted before it wrote one."""
-    data = read_json(LabLayout(name).state)
-    return None if data is None else from_data(data)
+    """Read a lab's state; None if there is no lab, or if its `up` was interrupted before it wrote one.
+
+    Raises:
+        BrokenFile: the file holds something else.
+    """
+    path = LabLayout(name).state
+    data = read_json(path)
+    try:
+        return None if data is None else from_data(data)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BrokenFile(path, f"it is not the state of a lab ({type(error).__name__}: {error})") from error
 
 
 def from_data(data: dict[str, Any]) -> LabState:

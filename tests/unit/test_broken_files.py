@@ -464,9 +464,7 @@ def test_an_archive_when_a_member_is_not_like_real_ones_then_is_refused_unread(
     tmp_path: Path, header: bytes, words: str
 ) -> None:
     path = tmp_path / "hostile.tar"
-    with path.open("wb") as file:
-        file.write(header)
-        file.truncate((1 << 41) if "beyond" not in words and "incomplete" not in words else len(header) + 1024)
+    path.write_bytes(header + bytes(1024))
     assert words in told("hostile.tar", lambda: backups.verified(path))
 
 

@@ -483,3 +483,17 @@ def test_complaints_when_there_are_very_many_wrong_keys_then_are_the_first_of_th
     found = complaints(SMALL + "".join(f"x{number}: 1\n" for number in range(300)))
 
     assert len(found) == 201
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("health: {intervall: 60}\n", "health.intervall: unknown key; did you mean interval?"),
+        ("backup: {dirctory: /srv}\n", "backup.dirctory: unknown key; did you mean directory?"),
+        ("database: {hst: c1}\n", "database.hst: unknown key; did you mean host?"),
+        ("users: [{name: ann, acounts: [a]}]\n", "users[0].acounts: unknown key; did you mean accounts?"),
+        ("private_tmp: {x: 1}\n", "private_tmp.x: unknown key; known: BasePath, Dirs, Shared"),
+    ],
+)
+def test_an_unknown_key_when_it_is_in_a_section_then_the_keys_of_that_section_are_known(text, complaint):
+    assert any(complaint in line for line in complaints(SMALL + text))

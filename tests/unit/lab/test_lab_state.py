@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from slurmfab.errors import LabError
+from slurmfab.errors import BrokenFile, LabError
 from slurmfab.lab import LabSpec, state
 
 
@@ -40,6 +40,15 @@ def test_json_when_written_and_read_then_it_is_the_same_and_no_other_file_is_lef
     state.write_json(file, {"phase": "up"})
     assert state.read_json(file) == {"phase": "up"}
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+@pytest.mark.parametrize("text", ["{}", '{"spec": 1}', '{"spec": {"name": []}}', "[" * 20_000, '"\\ud800"'])
+def test_a_state_when_it_is_broken_then_its_file_is_named(tmp_path, monkeypatch, text) -> None:
+    monkeypatch.setattr("slurmfab.lab.layout.LABS", tmp_path)
+    (tmp_path / "x").mkdir()
+    state.LabLayout("x").state.write_text(text)
+    with pytest.raises(BrokenFile, match=str(tmp_path)):
+        state.read("x")
 
 
 def test_a_state_when_a_newer_slurmfab_wrote_it_then_what_is_known_of_it_counts() -> None:
