@@ -19,6 +19,7 @@ KINDS = {
     "earlier-files": "undo.earlier_files:EarlierFiles",
     "fetched-files": "slurm.fetched_files:FetchedFiles",
     "file": "files.file:File",
+    "free-space": "files.free_space:FreeSpace",
     "group": "identities.group:Group",
     "jobs-ended": "nodes.jobs:JobsEnded",
     "left-file": "files.left_file:LeftFile",

@@ -1,10 +1,14 @@
-"""The daemons of a host: units, ports, start times and munge files, found by one command that several checks share."""
+"""The daemons of a host: units, ports, start times and munge files, found by one command that several checks share.
+
+The same command finds what Slurm needs of the operating system (`slurmfab.checks.system`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slurmfab.checks import system as systems
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.wanted import FILES
 from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_DIRECTORY
@@ -26,11 +30,14 @@ QUESTION = (
     f"echo {GAP}; stat --format='%.9Z %n' {' '.join(sorted({path for paths in WATCHED.values() for path in paths}))} "
     f"2>/dev/null; echo {GAP}; stat --dereference --format='%U %G %a' {MUNGE_KEY} 2>/dev/null; "
     f"echo {GAP}; if test -S {MUNGE_SOCKET}; then echo there; fi; "
-    f"echo {GAP}; awk '$4 == \"0A\" {{ print $2 }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null; :"
+    f"echo {GAP}; awk '$4 == \"0A\" {{ print $2 }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null;"
 )
 """A shell command whose output has six parts, separated by `GAP`: the units; the clock, the time since boot, the ticks
 per second and the stat lines of the daemons in /proc; the change times of their files; user, group and mode of the
 munge key; whether munged's socket exists; the listening sockets (state 0A in /proc/net/tcp, proc(5))."""
+
+NEXT = "===="
+"""Separates the daemons from the system in the output of both questions."""
 
 RUNNING = ("active", "reloading")
 """The states of a running unit."""
@@ -105,9 +112,24 @@ def daemons(host: CheckedHost) -> Daemons:
     Raises:
         AssertionError: the command fails on the host.
     """
-    done = host.as_found.run(QUESTION)
+    return parse(answer(host)[0])
+
+
+def system(host: CheckedHost) -> systems.System:
+    """What Slurm needs of a host's operating system, as cached by the first check that asked.
+
+    Raises:
+        AssertionError: the command fails on the host.
+    """
+    return systems.parse(answer(host)[1])
+
+
+def answer(host: CheckedHost) -> tuple[str, str]:
+    """The output of both questions, which are asked by one command, and once."""
+    done = host.as_found.run(f"{QUESTION} echo {NEXT}; {systems.QUESTION}")
     assert done.rc == 0, f"its daemons cannot be looked at: {last_words(done)}. Repair: log in and look"
-    return parse(done.stdout)
+    ours, _, theirs = str(done.stdout).partition(NEXT)
+    return ours, theirs
 
 
 def parse(text: str) -> Daemons:

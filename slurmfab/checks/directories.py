@@ -8,6 +8,9 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.paths import SLURM_HOME, SLURM_LOGS, SLURM_SPOOL
 
+ABSENT = " - No such file or directory"
+"""What namei(1) shows behind a name that does not exist."""
+
 _WRITABLE = (5, 8)
 """Indices in a mode such as `drwxr-xr-x` that tell whether the group and others may write."""
 
@@ -37,7 +40,7 @@ def wrong_directories(host: CheckedHost, wanted: Mapping[str, str]) -> list[str]
 
 
 def wrong_way(path: str, lines: list[str], owner: str) -> str:
-    """What is wrong with the way to a directory; empty if nothing is, or if it does not exist.
+    """What is wrong with the way to a directory; empty if nothing is, or if namei(1) is not there.
 
     Args:
         path: of the directory.
@@ -50,6 +53,8 @@ def wrong_way(path: str, lines: list[str], owner: str) -> str:
     for line in lines:
         mode, _, rest = line.partition(" ")
         fields = rest.split()
+        if line.endswith(ABSENT):
+            return f"there is no {path}"
         if not mode or len(fields) < 3:
             return ""
         last, name = fields[0], " ".join(fields[2:])

@@ -99,7 +99,7 @@ def _rules(name: str, states: set[str], reason: str, acceptance: str, resume: st
         (
             "NOT_RESPONDING" in states or reason.startswith("Not responding"),
             "slurmctld gets no answer from its slurmd: slurmd is down, or a firewall blocks it. "
-            f"Repair: {deploy(name)}; if that does not help, see `journalctl -u slurmd` there",
+            f"Repair: {deploy(name)}; if slurmd runs there, see the checks of the group `network`, and slurmd.log",
         ),
         ("UNKNOWN" in states, f"Its slurmd has not registered since slurmctld started. Repair: {deploy(name)}"),
         (

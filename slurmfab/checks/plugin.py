@@ -25,6 +25,7 @@ Further arguments:
     account             the name of a system user, `slurm` and `munge`: the check runs once for each
     controller          the primary controller (`CheckedHost`), even if the user did not select it
     slurm               Slurm's commands and test jobs (`slurmfab.checks.slurm.Slurm`)
+    others              all hosts that are reachable (`CheckedHost`), by name
     nodes               names of the selected compute nodes that are reachable and passed all `foundation` checks
     cluster, lock       the cluster file and its lock
 
@@ -47,10 +48,12 @@ import pytest
 from slurmfab.checks.drifted import kind_of
 from slurmfab.checks.foundation import is_foundation
 from slurmfab.checks.hosts import CheckedHost, Shells
+from slurmfab.checks.release import OtherRelease
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus
 from slurmfab.errors import HostError, Unreachable
+from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.ssh.fan_out import FAN_OUT
@@ -64,6 +67,9 @@ ACCOUNTS = ("slurm", "munge")
 
 JOBS = ("jobs", "accounting", "limits", "gpus", "mail")
 """The groups of checks that run jobs."""
+
+OF_SLURM = ("daemons", "network", "configuration", "nodes", "health", "cgroups", *JOBS)
+"""The groups of checks that fail on a host with another release of Slurm, whatever else is wrong there."""
 
 
 class Checks:
@@ -92,6 +98,7 @@ class Checks:
         self.results: dict[str, Result] = {}
         self.errors: dict[str, BaseException] = {}
         self.unsound: dict[str, str] = {}
+        self.other_release: set[str] = set()
         self.together: dict[str, list[pytest.Function]] = {}
         self.lost = {host: shell for host, shell in shells.items() if isinstance(shell, HostError)}
         self.known = {
@@ -105,6 +112,7 @@ class Checks:
             "controller": controller,
             "slurm": self.slurm,
             "nodes": (),
+            "others": {},
             "cluster": cluster,
             "lock": lock,
         }
@@ -195,6 +203,8 @@ class Checks:
         arguments, params = arguments_of(item), params_of(item)
         hosts = {name: params[name] for name in arguments if name in self.places}
         needed = [*hosts.values(), *([self.controller] if {"controller", "slurm"} & set(arguments) else [])]
+        if group_of(item) in OF_SLURM and self.other_release & set(hosts.values()):
+            pytest.skip(f"{fold(hosts.values())} has another release of Slurm.")
         for host in needed:
             self.need(item, host)
         if "slurm" in arguments and self.slurm and not self.slurm.answers:
@@ -202,6 +212,8 @@ class Checks:
         others = {name: self.shared.get(name, params.get(name)) for name in arguments if name not in hosts}
         if "nodes" in others:
             others["nodes"] = tuple(node for node in self.places["node"] if node not in {*self.lost, *self.unsound})
+        if "others" in others:
+            others["others"] = {name: host for name, host in self.known.items() if name not in self.lost}
         return {**{name: self.known[host] for name, host in hosts.items()}, **others}
 
     def need(self, item: pytest.Function, host: str) -> None:
@@ -238,6 +250,8 @@ class Checks:
             return replace(found, outcome=NOT_RUN, cause=str(error.msg))
         if isinstance(error, Unreachable):
             self.lost.setdefault(error.host, error)
+        if isinstance(error, OtherRelease):
+            self.other_release.add(host)
         if is_foundation(item.obj):
             self.unsound.setdefault(host, title_of(item))
         cause, repair = explained(error, host)

@@ -31,12 +31,15 @@ if TYPE_CHECKING:
 CHECKS = Path(__file__).parent
 ORDER = (
     "reachable",
+    "release",
+    "system",
     "daemons",
     "identity",
     "people",
     "munge",
     "clock",
     "ssh",
+    "network",
     "configuration",
     "nodes",
     "health",

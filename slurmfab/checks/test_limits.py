@@ -8,6 +8,7 @@ import secrets
 import pytest
 from testinfra.backend.base import CommandResult
 
+from slurmfab.agent.client.commands import update_nodes
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.node_state import is_ready
 from slurmfab.checks.pairs import side_by_side
@@ -60,7 +61,8 @@ def test_memory_is_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
         "Repair: see /var/log/slurm/slurmd.log there"
     )
     assert is_ready(slurm.node(node.name)), (
-        f"the node went out of service because of the job. Repair: {deploy(node.name)}"
+        "the node went out of service because of the job. Repair: see /var/log/slurm/slurmd.log there, then "
+        f"{' '.join(update_nodes([node.name], 'State=RESUME'))}"
     )
     assert node.run(DAEMONS).stdout == before, (
         f"slurmd or munged was restarted when a job used too much memory. Repair: see `journalctl -k` there, then "

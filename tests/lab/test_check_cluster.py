@@ -160,6 +160,39 @@ def test_damage_is_found_with_its_cause_and_the_repair_repairs_it(
     assert checked(whole_again, "--only", group).having("failed") == set()
 
 
+FIREWALL = (
+    "command -v nft >/dev/null || "
+    "{ apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install nftables; } >/dev/null 2>&1; "
+    "nft add table inet site; nft add chain inet site in '{ type filter hook input priority 0; }'; "
+    "nft add rule inet site in tcp dport "
+)
+NO_FIREWALL = "nft delete table inet site"
+
+
+@pytest.mark.parametrize(
+    ("closed", "rule", "check", "words"),
+    [
+        ("n2", "6818 drop", "network.node_is_reached_by_others", "n1 cannot connect to slurmd on n2, port 6818 (no"),
+        ("n2", "6818 reject", "network.node_is_reached_by_others", "a firewall is between them"),
+        ("ctl", "6817 ip saddr {n2} drop", "network.node_reaches_slurmctld", "n2 cannot connect to slurmctld on"),
+    ],
+    ids=["slurmd-silent", "slurmd-refuses", "slurmctld-silent"],
+)
+def test_a_firewall_is_named_with_the_port_and_opening_that_repairs_it(
+    deployed_lab: DeployedLab, closed: str, rule: str, check: str, words: str
+) -> None:
+    address = deployed_lab.lab.host("n2").address
+    deployed_lab.on(closed, FIREWALL + rule.format(n2=address))
+    try:
+        told = checked(deployed_lab, "--only", "network").one("n2", check)
+    finally:
+        deployed_lab.on(closed, NO_FIREWALL)
+    assert told["outcome"] == "failed"
+    assert words in told["cause"]
+    assert f"TCP port {rule[:4]} on {closed}" in told["repair"]
+    assert checked(deployed_lab, "--only", "network").having("failed") == set()
+
+
 def test_a_drained_node_is_told_with_its_reason_and_spared_from_jobs(deployed_lab: DeployedLab) -> None:
     deployed_lab.on("ctl", "scontrol update NodeName=n1 State=DRAIN Reason='fan is broken'")
     try:

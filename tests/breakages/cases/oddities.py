@@ -44,6 +44,21 @@ def login_shell(name: str, what: str, shell: str) -> Oddity:
     )
 
 
+HUNG = """\
+mkdir -p /srv/hung
+test -e /dev/fuse || mknod /dev/fuse c 10 229
+cat >/root/hung.py <<'END'
+import ctypes, os, time
+device = os.open("/dev/fuse", os.O_RDWR)
+options = b"fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other" % device
+assert ctypes.CDLL(None).mount(b"nowhere", b"/srv/hung", b"fuse", 0, options) == 0
+time.sleep(3600)
+END
+systemd-run --quiet --unit hung python3 /root/hung.py
+for try in $(seq 100); do grep -q ' /srv/hung fuse' /proc/mounts && exit; sleep 0.1; done; exit 1
+"""
+"""Mounts a file system that answers no question, as that of a server that is gone."""
+
 ROWS = (
     in_bashrc("bashrc-prints", "root's `.bashrc` prints a line", "echo 'Welcome, root!'; echo 'be careful' >&2"),
     in_bashrc("bashrc-prints-no-line-end", "root's `.bashrc` prints half a line", "printf 'NodeName=n9 CPUs=0 '"),
@@ -137,6 +152,12 @@ ROWS = (
         what="sudo lectures",
         does="echo 'Defaults lecture=always' >/etc/sudoers.d/lecture; chmod 440 /etc/sudoers.d/lecture",
         undoes="rm /etc/sudoers.d/lecture",
+    ),
+    Oddity(
+        name="hung-foreign-mount",
+        what="a file system that Slurm does not use answers no question, as that of a server that is gone",
+        does=HUNG,
+        undoes="systemctl stop hung; umount --lazy /srv/hung 2>/dev/null; rm /root/hung.py",
     ),
     Oddity(
         name="full-foreign-disk",

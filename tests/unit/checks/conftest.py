@@ -49,6 +49,9 @@ V2_GROUPS = (
 )
 """What a host of version 2 shows of its control groups."""
 
+TRIED = re.compile(r"try (\w+) \S+ (\d+) &")
+"""A connection that a host is to try: the name and the port of its end."""
+
 NODE = HostLock(
     "", {}, HARDWARE, (Gpu("/dev/nvidia0"), Gpu("/dev/nvidia1")), Cgroup("v2", ("cpuset", "memory", "devices"))
 )
@@ -82,6 +85,7 @@ def sound(name: str) -> dict[str, Rule]:
         "munge --no-input": "MUNGE:x:\n",
         "unmunge": "STATUS:           Success (0)\n",
         "ssh -o BatchMode": "",
+        "try\\(\\)": lambda command: "".join(f"{host} {port} 0 \n" for host, port in TRIED.findall(command)),
         "namei": "",
         "squeue": "",
         "slurmd -C": f"NodeName={name} {LAYOUT} RealMemory=8000\n",

@@ -104,6 +104,17 @@ def test_run_when_a_login_runs_no_command_tells_it_once_and_asks_the_host_nothin
     assert verdict.exit_code == 3
 
 
+def test_run_when_a_host_has_another_release_says_so_once(look: Look, shells: dict) -> None:
+    shells["n1"].rules["scontrol --version"] = "slurm-wlm 22.05.8\n"
+    shells["n1"].rules["scontrol ping"] = CommandResult(1, b"", b"scontrol: error: Protocol version mismatch\n")
+    verdict = look("release", "daemons", "configuration", "nodes", "jobs")
+    failed = verdict.having("failed")
+    assert [(result.host, result.check) for result in failed] == [("n1", "release_is_the_controllers")]
+    assert "slurm-wlm 22.05.8, but ctl has slurm-wlm 24.11.5" in failed[0].cause
+    left = {result.cause for result in verdict.having("not run") if result.host == "n1"}
+    assert left == {"n1 has another release of Slurm."}
+
+
 def test_run_when_jobs_ran_cancels_what_is_left_of_them_by_name(look: Look, shells: dict) -> None:
     look("job_runs")
     names = {word for command in shells["ctl"].commands for word in command.split() if word.startswith("--job-name=")}

@@ -19,7 +19,9 @@ LINK = f"{STATE} leads through a symbolic link of"
     ("shown", "wrong"),
     [
         pytest.param(f"{WAY}drwx------ slurm slurm slurmctld\n", "", id="slurm's"),
-        pytest.param(f"{WAY}                       slurmctld - No such file or directory\n", "", id="missing"),
+        pytest.param(
+            f"{WAY}                       slurmctld - No such file or directory\n", f"there is no {STATE}", id="missing"
+        ),
         pytest.param("", "", id="without namei"),
         pytest.param(
             f"{TOP}lrwxrwxrwx root root slurm -> /disk\n{BIN}drwx------ slurm slurm slurmctld\n", "", id="link of root"

@@ -82,7 +82,7 @@ def test_a_difference_in_slurm_conf_carries_out_that_phase_and_the_daemons() -> 
 def test_a_difference_in_a_preparing_phase_carries_out_the_later_ones_and_asks_again() -> None:
     hosts = in_place(wrong={"n1": {"packages:munge,openssh-client,slurm-client,slurmd"}})
     deploy(run_over(hosts, cluster()))
-    preparing = ["apply packages", "apply ssh-key"]
+    preparing = ["apply free-space,packages", "apply ssh-key"]
     assert hosts.of("n1") == ["facts", "compare", *preparing, "facts", "compare"]
     assert hosts.of("c1") == [
         "facts",
@@ -117,7 +117,7 @@ def test_new_hosts_get_the_phases_in_order() -> None:
         "facts",
         "compare",
         "apply group,user",
-        "apply packages",
+        "apply free-space,packages",
         "apply ssh-key",
         "facts",
         "compare",

@@ -1,0 +1,25 @@
+"""Room on the file systems in which Slurm's daemons write."""
+
+from __future__ import annotations
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.free_space import FreeSpace
+from slurmfab.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.plan.phases import packages
+from slurmfab.plan.plan_input import PlanInput
+
+
+def with_packages(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """Room, and then the packages, which need some, too: a phase of its own would cost each host one more request."""
+    return (free_space(plan_input, host), *packages.resources(plan_input, host))
+
+
+def free_space(plan_input: PlanInput, host: str) -> FreeSpace:
+    """Room for the host's daemons; where there is none, nothing else is changed on the host."""
+    roles = plan_input.cluster.roles(host)
+    paths = (
+        *("/run", SLURM_DIRECTORY, SLURM_LOGS),
+        *((SLURM_SPOOL,) if "compute" in roles else ()),
+        *((plan_input.cluster.state_directory,) if "controller" in roles else ()),
+    )
+    return FreeSpace(paths)

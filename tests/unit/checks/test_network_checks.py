@@ -1,0 +1,91 @@
+"""The checks of the network: who connects to whom, and which failures are a firewall's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slurmfab.checks.connections import Target, ring, script, targets_of
+from slurmfab.checks.results import Verdict
+from slurmfab.inventory import loading
+from slurmfab.inventory.loading import Inventory
+
+Look = Callable[..., Verdict]
+TRY = r"try\(\)"
+"""The rule of the stand-in hosts for connections."""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "starts"),
+    [("n1 n2 n3", "n3 n1 n2"), ("n1 n2", "n2 n1"), ("n1", "ctl"), ("ctl", ""), ("", "")],
+)
+def test_each_node_is_tried_by_another_node_or_else_by_the_controller(nodes: str, starts: str) -> None:
+    assert list(ring(nodes.split(), "ctl").values()) == starts.split()
+
+
+def test_a_node_tries_each_slurmctld_srun_and_one_other_node(tmp_path: Path) -> None:
+    text = """
+cluster: x
+controllers: [c1, c2]
+nodes: [{hosts: "n[1-3]"}]
+state_directory: /shared
+slurm_conf: {SlurmctldPort: 7000-7003, SlurmdPort: 7100, SrunPortRange: 60001-60100}
+"""
+    cluster = loading.parse(text, str(tmp_path / "x.yaml"))
+    starts = ring(("n1", "n2", "n3"), "c1")
+    assert targets_of(cluster, "n1", starts) == (
+        Target("c1", 7000), Target("c2", 7000), Target("c1", 60001), Target("n2", 7100),
+    )  # fmt: skip
+    assert targets_of(cluster, "c1", starts) == (Target("c2", 7000),)
+
+
+def test_connections_are_tried_at_the_same_time_by_address() -> None:
+    text = script([(Target("ctl", 6817), "10.0.0.1"), (Target("n2", 6818), "fd83::11")])
+    assert text.endswith("try ctl 10.0.0.1 6817 & try n2 fd83::11 6818 & wait")
+
+
+@pytest.mark.parametrize(
+    ("host", "line", "words"),
+    [
+        pytest.param("n2", "n1 6818 124 ", "n2 cannot connect to slurmd on n1, port 6818 (no answer", id="silent"),
+        pytest.param("n2", "n1 6818 1 No route to host", "(No route to host): a firewall", id="rejected"),
+        pytest.param("n1", "ctl 6817 124 ", "n1 cannot connect to slurmctld on ctl, port 6817", id="slurmctld"),
+        pytest.param("n1", "ctl 6817 0 ", "", id="open"),
+    ],
+)
+def test_a_connection_that_fails_is_a_firewall_between_two_hosts(
+    look: Look, shells: dict, host: str, line: str, words: str
+) -> None:
+    others = ("ctl 6817 0 \n", "n1 6818 0 \n", "n2 6818 0 \n")
+    shells[host].rules[TRY] = f"{line}\n" + "".join(one for one in others if not line.startswith(one[:8]))
+    verdict = look("network")
+    found = verdict.having("failed")
+    assert [result.host for result in found] == (["n1"] if words else [])
+    if words:
+        assert words in found[0].cause
+        assert "TCP port" in found[0].repair
+
+
+@pytest.mark.parametrize(("answer", "is_closed"), [("1 Connection refused", False), ("124 ", True)])
+def test_ports_of_srun_are_closed_if_nobody_even_refuses(
+    look: Look, shells: dict, known: Inventory, answer: str, is_closed: bool
+) -> None:
+    known.cluster.slurm_conf["SrunPortRange"] = "60001-60100"
+    shells["n1"].rules[TRY] = f"ctl 6817 0 \nctl 60001 {answer}\nn2 6818 0 \n"
+    shells["n2"].rules[TRY] = "ctl 6817 0 \nctl 60001 1 Connection refused\nn1 6818 0 \n"
+    verdict = look("network")
+    assert [result.host for result in verdict.having("failed")] == (["n1"] if is_closed else [])
+    if is_closed:
+        assert "TCP port 60001-60100" in verdict.having("failed")[0].repair
+
+
+def test_a_slurmd_that_does_not_run_is_no_firewall(look: Look, shells: dict) -> None:
+    shells["n1"].rules["^units="] = (
+        shells["n1"].rules["^units="].replace("MainPID=74", "MainPID=0").replace("00000000:1AA2", "00000000:1AAF")
+    )
+    shells["n2"].rules[TRY] = "ctl 6817 0 \nn1 6818 1 Connection refused\n"
+    verdict = look("network")
+    assert verdict.having("failed") == ()
+    assert [result.host for result in verdict.having("not run")] == ["n1"]

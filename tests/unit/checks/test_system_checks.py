@@ -1,0 +1,91 @@
+"""The checks of the operating system: what users may read, room on file systems, whole packages, python3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from ruled_shells import RuledShell, daemons_of
+
+from slurmfab.checks import system, test_system
+from slurmfab.checks.daemons import NEXT
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.inventory.loading import Inventory
+
+ROOM = "74425442304 16777216 16144503 / {path}\n"
+SOUND = {
+    "user": f"{system.READS}\n{system.ENCODES}\n",
+    "rooms": "Avail Inodes IFree Mounted on File\n" + ROOM.format(path="/var/log/slurm"),
+    "packages": "",
+    "journal": "",
+    "python": "/usr/bin/python3\n",
+}
+HEAD = "head: cannot open '/etc/slurm/slurm.conf' for reading: Permission denied\n"
+WAY = "f: /etc/slurm/slurm.conf\n drwxr-xr-x /\n drwxr-xr-x etc\n drwx------ slurm\n -rw-r--r-- slurm.conf\n"
+MUNGE = 'munge: Error: Unable to access "/run/munge/munge.socket.2": Permission denied\n'
+
+
+def host(name: str = "n1", **parts: str) -> CheckedHost:
+    """A host whose answer has these parts instead of the sound ones."""
+    text = f"\n{system.GAP}\n".join({**SOUND, **parts}.values())
+    return CheckedHost(name, RuledShell({"^units=": f"{daemons_of()}\n{NEXT}\n{text}", "namei": WAY}))
+
+
+def failure(check: Callable[..., None], *arguments: object) -> str:
+    with pytest.raises(AssertionError) as caught:
+        check(*arguments)
+    return str(caught.value)
+
+
+def test_a_sound_host_passes_all_checks(known: Inventory) -> None:
+    for check in (
+        test_system.test_users_can_read_slurm_conf,
+        test_system.test_users_get_credentials,
+        test_system.test_packages_are_whole,
+        test_system.test_python_is_there,
+    ):
+        check(host())
+    test_system.test_file_systems_have_room(host(), known.cluster)
+
+
+def test_a_closed_directory_is_named_with_the_words_of_the_host() -> None:
+    told = failure(test_system.test_users_can_read_slurm_conf, host(user=f"{HEAD}{system.ENCODES}\n"))
+    assert "cannot open '/etc/slurm/slurm.conf' for reading: Permission denied (/etc/slurm has the mode drwx" in told
+
+
+def test_a_closed_socket_of_munge_is_told_in_its_own_words() -> None:
+    told = failure(test_system.test_users_get_credentials, host(user=f"{system.READS}\n{MUNGE}"))
+    assert "munge: Error: Unable to access" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "words"),
+    [
+        pytest.param("n1", "0 100 50 /var/log /var/log/slurm", "/var/log is full (0 KiB left): ", id="logs"),
+        pytest.param("n1", "9999999 100 0 /run /run", "/run is full (no inodes left): ", id="inodes"),
+        pytest.param("n1", "0 100 50 /disk /var/lib/slurm/slurmctld", "", id="state, not on the controller"),
+        pytest.param("ctl", "0 100 50 /disk /var/lib/slurm/slurmctld", "slurmctld writes its jobs", id="state"),
+        pytest.param("ctl", "0 100 50 /disk /var/lib/slurm/slurmd", "", id="spool, not on a compute node"),
+        pytest.param("n1", "9999999 0 0 /run /run", "", id="a file system without a limit of files"),
+        pytest.param("n1", "9999999 - - /run /run", "", id="a file system that tells of no files"),
+        pytest.param("n1", "0 100 50 /two words /run", "/two is full", id="a name with a space"),
+    ],
+)
+def test_a_full_file_system_is_named_if_the_hosts_daemons_write_there(
+    known: Inventory, name: str, line: str, words: str
+) -> None:
+    found = host(name, rooms=f"Avail\n{line}\n")
+    if not words:
+        test_system.test_file_systems_have_room(found, known.cluster)
+    else:
+        assert words in failure(test_system.test_file_systems_have_room, found, known.cluster)
+
+
+def test_packages_that_dpkg_has_not_finished_are_named() -> None:
+    told = failure(test_system.test_packages_are_whole, host(packages="tar half-configured\n", journal="0001\n"))
+    assert told.startswith("tar half-configured; dpkg was interrupted: no package can be installed")
+    assert "dpkg --configure -a" in told
+
+
+def test_a_host_without_python_is_told() -> None:
+    assert "there is no python3" in failure(test_system.test_python_is_there, host(python=""))
