@@ -128,8 +128,8 @@ def remembered(spec: LabSpec, say: Say) -> LabState:
         made = LabState(spec, str(chosen), str(tree), (), str(layout.directory / "none.yaml"))
         state.write(made)
     network.make_network(layout, chosen)
-    for host, address in addresses.host_addresses(chosen, spec.host_names).items():
-        network.plug_in(layout.host(host), address, chosen)
+    for host, places in addresses.host_addresses(chosen, spec.host_names).items():
+        network.plug_in(layout.host(host), places, chosen)
     return made
 
 
@@ -152,7 +152,8 @@ def prepare(made: LabState, count: int, directory: Path) -> Access:
 
 def spread(made: LabState, count: int, host_keys: dict[str, str]) -> Iterator[Place]:
     """Where each host's sshd listens: on the usual port where every host has an address of its own."""
-    shared = tuple(addresses.host_addresses(IPv4Network(made.network), made.spec.host_names).values())
+    every = addresses.host_addresses(IPv4Network(made.network), made.spec.host_names)
+    shared = tuple(places[0] for places in every.values())
     for number in range(count):
         port = SSH_PORT if count == len(shared) else PORT + number // len(shared)
         name = f"n{number}" if number else "ctl"

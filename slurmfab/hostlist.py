@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from slurmfab.errors import HostlistError
+from slurmfab.ip_addresses import canonical
 
 # slurm.conf(5), MaxNodeCount: the most nodes that Slurm supports.
 MOST_HOSTS = 65536
@@ -30,7 +31,7 @@ _LONGEST_NAME = 253
 _MOST_DIGITS = 9
 """The most digits of a number in brackets; further digits of a name stay before the bracket."""
 _RANGE = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:-([0-9]{{1,{_MOST_DIGITS}}}))?")
-_BRACKETED_IPV6 = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\](?::(.*))?")
+_BRACKETED_IPV6 = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\](?::(.*))?")
 _OPERATORS = {
     "@": "host groups (@) are not supported",
     "!": "hosts cannot be excluded with !",
@@ -74,13 +75,13 @@ def expand_endpoints(hostlist: str) -> tuple[Endpoint, ...]:
     >>> expand_endpoints("root@n[1-2]:2222")[1]
     Endpoint(address='n2', user='root', port=2222)
 
-    Write IPv6 addresses plain (`fe80::1`), or in brackets before a port (`[fe80::1]:2222`).
+    Write IPv6 addresses plain (`fd83::11`), or in brackets before a port (`[fd83::11]:2222`).
 
     Raises:
         HostlistError: as for `expand`; also for an invalid port or user name.
     """
     endpoints = tuple(endpoint for entry in entries(hostlist) for endpoint in _expand_endpoint(entry, hostlist))
-    _check_unique([endpoint.address for endpoint in endpoints], hostlist)
+    _check_unique([canonical(endpoint.address) for endpoint in endpoints], hostlist)
     return endpoints
 
 
@@ -289,8 +290,17 @@ def _bracket(stem: str, numbers: Sequence[str]) -> str:
 
 
 def _expand_text(hostlist: str) -> tuple[str, ...]:
-    """Expand the ranges in a hostlist, whatever text is around them."""
-    return tuple(name for entry in entries(hostlist) for name in _expand_entry(entry, hostlist))
+    """Expand the ranges in a hostlist, whatever text is around them; brackets around an IPv6 address are none."""
+    found: list[str] = []
+    for entry in entries(hostlist):
+        user, at, place = entry.rpartition("@")
+        bracketed = _BRACKETED_IPV6.fullmatch(place)
+        if bracketed:
+            address = _ipv6(bracketed[1], hostlist)
+            found.append(entry if bracketed[2] is not None else f"{user}{at}{address}")
+        else:
+            found += _expand_entry(entry, hostlist)
+    return tuple(found)
 
 
 def _expand_entry(entry: str, hostlist: str) -> Sequence[str]:
@@ -314,6 +324,8 @@ def _expand_ranges(ranges: str, hostlist: str) -> list[str]:
         match = _RANGE.fullmatch(part.strip())
         if not match:
             reason = _OPERATORS["/"] if "/" in part else f'"{part}" is neither a number nor a range such as 1-4'
+            if ":" in part:
+                reason = f'"[{part}]" is not an IPv6 address in brackets such as [fd83::11]:22'
             raise HostlistError(f'"{hostlist}" is not a hostlist: {reason}.')
         low, high = match[1], match[2] or match[1]
         # n[09-010] and n[01-1] contain two different widths; n[001-1000] has one, and 1000 exceeds it.

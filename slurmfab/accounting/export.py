@@ -82,7 +82,9 @@ def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
     request = {
         "op": "accounts",
         "cluster": known.cluster.name,
-        "conf": private_conf_text(known.cluster.name, facts.hostname) if known.cluster.database else "",
+        "conf": private_conf_text(known.cluster.name, facts.hostname, facts.addresses)
+        if known.cluster.database
+        else "",
         "qos_keys": [list(key) for key in limits.keys(limits.QOS, (version.major, version.minor))],
         "keys": [list(key) for key in limits.keys(limits.ASSOCIATION, (version.major, version.minor))],
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slurmfab.errors import InputError
 from slurmfab.hostlist import fold
 from slurmfab.impact.approvals import Approvals
-from slurmfab.impact.restart_requirements import CORES, is_spelled_out, loses_devices, was_there
+from slurmfab.impact.restart_requirements import CORES, REEXEC, is_spelled_out, loses_devices, turns_to_ipv6, was_there
 from slurmfab.impact.slurm_diff import NODE_LINE, PARTITION_LINE, SETTING, Difference
 from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import SlurmVersion
@@ -95,6 +95,7 @@ class DisruptionRule:
         reason: why it hurts; full sentences that follow the change itself.
         hurt: which jobs it hurts.
         without_jobs: whether it is disruptive where it hurts no job.
+        since: the first version of Slurm in which it hurts.
     """
 
     name: str
@@ -102,6 +103,7 @@ class DisruptionRule:
     reason: str
     hurt: Hurt = all_running
     without_jobs: bool = False
+    since: tuple[int, int] = (0, 0)
 
 
 def of_key(name: str) -> Callable[[Difference], bool]:
@@ -155,6 +157,13 @@ RULES = (
         "SlurmctldPort",
         "Running srun and salloc, and up to Slurm 23.02 the steps of all jobs, report their end to the old port, where "
         "no daemon listens: the nodes stay allocated.",
+    ),
+    DisruptionRule(
+        "controller-ipv6",
+        lambda one: of_key("SlurmctldHost")(one) and turns_to_ipv6(one),
+        "Running steps get the controller's new address, but use IPv4 alone until they end: they cannot report their "
+        "end, and the nodes stay allocated.",
+        since=REEXEC,
     ),
     setting("ProctrackType", "Running steps are tracked by the old plugin, and may not be ended cleanly."),
     setting("JobAcctGatherType", "The usage of running steps so far is lost or counted wrongly."),
@@ -224,7 +233,8 @@ def disruptions(
     """
     known = tuple(difference for difference in differences if not is_spelled_out(difference, version))
     there = tuple(jobs)
-    return tuple(found for rule in RULES if (found := disruption_by(rule, known, there)))
+    rules = (rule for rule in RULES if rule.since <= (version.major, version.minor))
+    return tuple(found for rule in rules if (found := disruption_by(rule, known, there)))
 
 
 def disruption_by(rule: DisruptionRule, differences: Iterable[Difference], jobs: Sequence[Job]) -> Disruption | None:

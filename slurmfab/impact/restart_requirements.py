@@ -107,6 +107,11 @@ def was_there(difference: Difference) -> bool:
     return bool(difference.actual)
 
 
+def turns_to_ipv6(difference: Difference) -> bool:
+    """Whether controllers that had IPv4 addresses or names get IPv6 addresses."""
+    return bool(difference.actual) and ":" in difference.wanted and ":" not in difference.actual
+
+
 def is_removed(difference: Difference) -> bool:
     """Whether a node or partition is removed."""
     return difference.is_removed
@@ -130,6 +135,8 @@ RULES = (
     RequirementRule(Requirement.DRAINED, SETTING, ("JobContainerType", "NamespaceType")),
     RequirementRule(Requirement.DRAINED, SETTING, ("BasePath",), file="job_container.conf"),
     RequirementRule(Requirement.DRAINED, NODE_LINE, when=is_removed),
+    # Running steps get the new address from slurmd, but not EnableIPv6.
+    RequirementRule(Requirement.DRAINED, SETTING, ("SlurmctldHost",), since=REEXEC, when=turns_to_ipv6),
     # “Aborting JobId due to change in socket/core configuration”, “… invalid GRES configuration” (read_config.c).
     RequirementRule(Requirement.DRAINED, NODE_LINE, CORES),
     RequirementRule(Requirement.DRAINED, NODE_LINE, ("Gres",), when=loses_devices),

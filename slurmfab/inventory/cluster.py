@@ -23,6 +23,7 @@ from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf
 from slurmfab.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins
 from slurmfab.inventory.values import Bundles, Licenses, Model, check_amount, check_directory
+from slurmfab.ip_addresses import canonical
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -79,6 +80,11 @@ def _check_endpoint(text: str) -> str:
     if count != 1:
         raise ValueError(f'"{text}" names {count} hosts; it must name one, such as admin@bastion:2222')
     return text
+
+
+def _canonical_addresses(addresses: dict[str, str]) -> dict[str, str]:
+    """The same addresses, each IPv6 address in one spelling, by which it is compared with others."""
+    return {host: canonical(address) for host, address in addresses.items()}
 
 
 _Entries = TypeVar("_Entries", bound=tuple[Any, ...] | str)
@@ -185,7 +191,11 @@ class Cluster(Model):
         str, AfterValidator(_check_cluster_name), Field(validation_alias="cluster", description="ClusterName.")
     ]
     ssh: Annotated[Ssh, Field(description="How SSH reaches the hosts.")] = Ssh()
-    addresses: Annotated[dict[str, str], Field(description="Address by host; hostlists on both sides are zipped.")] = {}
+    addresses: Annotated[
+        dict[str, str],
+        AfterValidator(_canonical_addresses),
+        Field(description="Address by host; hostlists on both sides are zipped."),
+    ] = {}
     controllers: Annotated[SomeHosts, Field(description="Hosts of slurmctld, the primary first.")]
     login: Annotated[Hosts, Field(description="Hosts with Slurm's commands and no daemon.")] = ()
     nodes: Annotated[tuple[NodeGroup, ...], _NOT_EMPTY, Field(description="Compute nodes, in groups.")]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address, IPv4Network
+from collections.abc import Container, Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from slurmfab.errors import LabError
 
@@ -16,6 +16,9 @@ FIRST_HOST = 10
 
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
 """Address ranges for private use (RFC 1918), in the order in which they are tried."""
+
+LOCAL_IPV6 = 0xFD53_6C66
+"""First 32 bits of the labs' IPv6 networks: unique local addresses (RFC 4193), which the internet does not route."""
 
 
 def choose_network(name: str, taken: Iterable[IPv4Network]) -> IPv4Network:
@@ -73,6 +76,35 @@ def gateway(network: IPv4Network) -> IPv4Address:
     return network[GATEWAY]
 
 
-def host_addresses(network: IPv4Network, names: Iterable[str]) -> dict[str, str]:
-    """Map host names to addresses; the order of the names decides who gets which."""
-    return {name: str(network[FIRST_HOST + place]) for place, name in enumerate(names)}
+def ipv6_network(network: IPv4Network) -> IPv6Network:
+    """The /64 network of a lab, which follows from its IPv4 network, so that no two labs have the same.
+
+    >>> ipv6_network(IPv4Network("10.20.30.0/24"))
+    IPv6Network('fd53:6c66:a14:1e00::/64')
+    """
+    return IPv6Network((LOCAL_IPV6 << 96 | int(network.network_address) << 64, 64))
+
+
+def ipv6_twin(address: IPv4Address, network: IPv4Network) -> IPv6Address:
+    """The IPv6 address of the host with this IPv4 address; it ends with the same digits."""
+    return ipv6_network(network)[int(str(int(address) - int(network.network_address)), 16)]
+
+
+def host_addresses(
+    network: IPv4Network, names: Iterable[str], ipv6: Container[str] = (), dual: Container[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Map host names to addresses; the order of the names decides who gets which.
+
+    Args:
+        network: the lab's IPv4 network.
+        names: the hosts.
+        ipv6: hosts with an IPv6 address only.
+        dual: hosts with an IPv4 address and, second, an IPv6 address.
+    """
+    found = {}
+    for place, name in enumerate(names):
+        address = network[FIRST_HOST + place]
+        ipv4 = () if name in ipv6 else (str(address),)
+        twin = (str(ipv6_twin(address, network)),) if name in ipv6 or name in dual else ()
+        found[name] = (*ipv4, *twin)
+    return found

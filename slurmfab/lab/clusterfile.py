@@ -23,12 +23,15 @@ def render(spec: LabSpec, addresses: Mapping[str, str], ssh_key: Path) -> str:
 
     Args:
         spec: the lab's specification.
-        addresses: host name to IPv4 address.
+        addresses: host name to address.
         ssh_key: path of the private key for logins.
     """
     become = "" if spec.ssh_user == "root" else ", become: sudo"
     nodes = "n1" if spec.nodes == 1 else f"n[1-{spec.nodes}]"
-    places = ", ".join(f"{name}: {address}" for name, address in addresses.items())
+    # YAML reads a text that ends with a colon, as fd53::, as the key of a mapping.
+    places = ", ".join(
+        f'{name}: "{address}"' if ":" in address else f"{name}: {address}" for name, address in addresses.items()
+    )
     return f"""{MARK} {spec.name}; lab-down removes it. Delete this line to keep the file.
 cluster: {spec.name}
 ssh: {{user: {spec.ssh_user}, key: {ssh_key}{become}}}

@@ -122,6 +122,8 @@ def for_lab(name: str, spec: LabSpec, bare: Container[str]) -> Disks:
         InputError: no kept disks have this name, or their suite or SSH user differs from the lab's.
     """
     kept = load(name)
+    if spec.ipv6 or spec.dual:
+        raise InputError(f"The hosts of the disks {name} have IPv4 addresses only, and the lab is to have IPv6.")
     for what, wanted, there in (("suite", spec.suite, kept.suite), ("user", spec.ssh_user, kept.ssh_user)):
         if wanted != there:
             raise InputError(f"The disks {name} have the {what} {there}, and the lab is to have {wanted}.")

@@ -116,7 +116,7 @@ def _start(remembered: LabState, origin: Disks | None, progress: Callable[[str],
     on = tuple(host for host in spec.host_names if host not in spec.down)
     with ThreadPoolExecutor() as pool:
         tuple(pool.map(lambda host: roots.make_host_keys(layout.host(host)), spec.host_names))
-        tuple(pool.map(lambda host: roots.prepare(remembered, host, _address(remembered, host)), on))
+        tuple(pool.map(lambda host: roots.prepare(remembered, host, _all_addresses(remembered)[host]), on))
     _write_ssh_config(remembered)
     hosts = tuple(_look(remembered, host, ask=False) for host in spec.host_names)
     clusterfile.write(
@@ -142,7 +142,7 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
     layout, spec, wanted = remembered.layout, remembered.spec, {}
     for name in hosts:
         host, address = layout.host(name), _address(remembered, name)
-        network.plug_in(host, address, IPv4Network(remembered.network), spec.offline)
+        network.plug_in(host, _all_addresses(remembered)[name], IPv4Network(remembered.network), spec.offline)
         power.switch_on(host, map(Path, remembered.cgroups), spec)
         wanted[host] = (address, "silent" if name in spec.hanging else "answers")
     for host in power.wait(wanted):
@@ -155,7 +155,8 @@ def _write_ssh_config(remembered: LabState) -> None:
     lines, known = [], []
     for name, address in _addresses(remembered).items():
         lines += [f"Host {name}", f"  HostName {address}"]
-        known += [f"{address} {kind} {key}" for kind, key in roots.host_keys(layout.host(name)).items()]
+        every = ",".join(_all_addresses(remembered)[name])
+        known += [f"{every} {kind} {key}" for kind, key in roots.host_keys(layout.host(name)).items()]
     lines += ["Host *", f"  User {remembered.spec.ssh_user}", f"  IdentityFile {layout.ssh_key}"]
     lines += ["  IdentitiesOnly yes", f"  UserKnownHostsFile {layout.known_hosts}"]
     layout.ssh_config.write_text("\n".join(lines) + "\n")
@@ -300,7 +301,7 @@ def start_host(lab: Lab, host: str) -> None:
     name = lab.host(host).name
     with state.locked(remembered.layout.directory):
         if _look(remembered, name, ask=False).pid is None:
-            roots.prepare(remembered, name, _address(remembered, name))
+            roots.prepare(remembered, name, _all_addresses(remembered)[name])
             _switch_on(remembered, (name,), lambda _: None)
 
 
@@ -326,8 +327,8 @@ def unplug_host(lab: Lab, host: str) -> None:
 def plug_in_host(lab: Lab, host: str) -> None:
     """Reconnect the network of a host that was unplugged."""
     remembered = _state_of(lab)
-    layout, address = remembered.layout.host(lab.host(host).name), _address(remembered, host)
-    network.plug_in(layout, address, IPv4Network(remembered.network), remembered.spec.offline)
+    layout, places = remembered.layout.host(lab.host(host).name), _all_addresses(remembered)[host]
+    network.plug_in(layout, places, IPv4Network(remembered.network), remembered.spec.offline)
 
 
 def _is_up(remembered: LabState) -> bool:
@@ -345,11 +346,12 @@ def _state_of(lab: Lab) -> LabState:
 
 def _look(remembered: LabState, name: str, ask: bool = True) -> LabHost:
     """Current data of one host; its port 22 is probed only if `ask` is true."""
-    host, address = remembered.layout.host(name), _address(remembered, name)
+    host, places = remembered.layout.host(name), _all_addresses(remembered)[name]
     pid = power.init_pid(_subtrees(remembered, name))
-    seen = power.ssh_state(address) if ask and pid else "off"
+    seen = power.ssh_state(places[0]) if ask and pid else "off"
     role = "controller" if name == CONTROLLER else "compute"
-    return LabHost(remembered.spec.name, name, address, role, roots.host_keys(host), pid, seen)
+    ipv6 = next((place for place in places if ":" in place), "")
+    return LabHost(remembered.spec.name, name, places[0], role, roots.host_keys(host), pid, seen, ipv6)
 
 
 def _subtrees(remembered: LabState, host: str) -> tuple[Path, ...]:
@@ -358,8 +360,14 @@ def _subtrees(remembered: LabState, host: str) -> tuple[Path, ...]:
 
 
 def _addresses(remembered: LabState) -> dict[str, str]:
-    """Host name to address."""
-    return addresses.host_addresses(IPv4Network(remembered.network), remembered.spec.host_names)
+    """Host name to the address in the cluster file."""
+    return {name: places[0] for name, places in _all_addresses(remembered).items()}
+
+
+def _all_addresses(remembered: LabState) -> dict[str, tuple[str, ...]]:
+    """Host name to all addresses."""
+    spec = remembered.spec
+    return addresses.host_addresses(IPv4Network(remembered.network), spec.host_names, spec.ipv6, spec.dual)
 
 
 def _address(remembered: LabState, host: str) -> str:

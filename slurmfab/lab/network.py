@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
 from slurmfab.lab import state
-from slurmfab.lab.addresses import gateway
+from slurmfab.lab.addresses import gateway, ipv6_network, ipv6_twin
 from slurmfab.lab.command import call, succeeds
 from slurmfab.lab.layout import HostLayout, LabLayout
 
@@ -47,10 +47,13 @@ def resolver_text() -> str:
 
 def make_network(lab: LabLayout, network: IPv4Network) -> None:
     """Make a lab's `unreachable` route, its bridge, and the nftables rule that masquerades outgoing packets."""
-    call(["ip", "route", "add", "unreachable", str(network), "metric", str(METRIC)])
+    for each in _networks(network):
+        call(["ip", "route", "add", "unreachable", each, "metric", str(METRIC)])
+    local = (f"address add {ipv6_twin(gateway(network), network)}/64 dev {lab.bridge} nodad",) if has_ipv6() else ()
     commands = (
         f"link add {lab.bridge} type bridge",
         f"address add {gateway(network)}/{network.prefixlen} dev {lab.bridge}",
+        *local,
         f"link set {lab.bridge} up",
     )
     call(["ip", "-batch", "-"], "\n".join(commands))
@@ -59,21 +62,31 @@ def make_network(lab: LabLayout, network: IPv4Network) -> None:
     call(["nft", "-f", "-"], f"table ip {lab.table} {{\n{chain}\n}}\n")
 
 
+def has_ipv6() -> bool:
+    """Whether this machine's kernel has IPv6."""
+    return Path("/proc/net/if_inet6").exists()
+
+
+def _networks(network: IPv4Network) -> tuple[str, ...]:
+    """The networks of a lab."""
+    return (str(network), str(ipv6_network(network))) if has_ipv6() else (str(network),)
+
+
 def has_bridge(lab: LabLayout) -> bool:
     """Whether the lab's bridge exists; without it the lab's hosts cannot be reached."""
     return (DEVICES / lab.bridge).exists()
 
 
-def plug_in(host: HostLayout, address: str, network: IPv4Network, offline: Container[str] = ()) -> None:
+def plug_in(host: HostLayout, addresses: Sequence[str], network: IPv4Network, offline: Container[str] = ()) -> None:
     """Make a host's network namespace and veth pair, or set the link up again if they exist.
 
     Args:
         host: the host's names and paths.
-        address: the host's IPv4 address.
+        addresses: the host's addresses, IPv4 or IPv6.
         network: the lab's network.
         offline: names of hosts that get no default route.
     """
-    if (DEVICES / host.link).exists() and succeeds(["ip", "-n", host.namespace, "address", "show", "to", address]):
+    if (DEVICES / host.link).exists() and succeeds(["ip", "-n", host.namespace, "address", "show", "to", addresses[0]]):
         call(["ip", "link", "set", host.link, "up"])
         return
     _remove_host(host.link, host.namespace)
@@ -84,11 +97,13 @@ def plug_in(host: HostLayout, address: str, network: IPv4Network, offline: Conta
         f"link set {host.link} master {bridge} up",
     )
     call(["ip", "-batch", "-"], "\n".join(commands))
+    has_ipv4 = any(":" not in address for address in addresses)
     inside = (
         "link set lo up",
-        f"address add {address}/{network.prefixlen} dev eth0",
+        # Without nodad, a new IPv6 address cannot be used for a second, while the kernel looks for duplicates.
+        *(f"address add {one}/{'64 dev eth0 nodad' if ':' in one else '24 dev eth0'}" for one in addresses),
         "link set eth0 up",
-        *(() if host.name in offline else (f"route add default via {gateway(network)}",)),
+        *(() if host.name in offline or not has_ipv4 else (f"route add default via {gateway(network)}",)),
     )
     call(["ip", "-n", host.namespace, "-batch", "-"], "\n".join(inside))
 
@@ -111,8 +126,8 @@ def remove_network(lab: LabLayout, network: str) -> None:
         _remove_host("", namespace)
     succeeds(["ip", "link", "delete", lab.bridge])
     succeeds(["nft", "delete", "table", "ip", lab.table])
-    if network:
-        succeeds(["ip", "route", "delete", "unreachable", network, "metric", str(METRIC)])
+    for each in _networks(IPv4Network(network)) if network else ():
+        succeeds(["ip", "route", "delete", "unreachable", each, "metric", str(METRIC)])
 
 
 def _remove_host(link: str, namespace: str) -> None:

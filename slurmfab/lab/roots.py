@@ -51,13 +51,13 @@ def host_keys(host: HostLayout) -> Mapping[str, str]:
     return {fields[0]: fields[1] for fields in (file.read_text().split() for file in files) if len(fields) > 1}
 
 
-def prepare(state: LabState, name: str, address: str) -> None:
+def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
     """Mount a host's root file system, and fill it on first use; later calls keep all changes in it.
 
     Args:
         state: the lab's state.
         name: the host's name.
-        address: the host's IPv4 address.
+        addresses: the host's addresses, IPv4 or IPv6.
     """
     host = state.layout.host(name)
     fresh = not (host.directory / "prepared").exists()
@@ -66,7 +66,7 @@ def prepare(state: LabState, name: str, address: str) -> None:
     if fresh:
         # A copy keeps the names, SSH keys and users of the host that its disk was kept from.
         if not disks.is_copy(host):
-            _identify(state.spec, host, address)
+            _identify(state.spec, host, addresses)
             _let_in(state, host)
         _equip(state.spec, host)
         (host.directory / "prepared").touch()
@@ -82,12 +82,12 @@ def _mount(layers: Iterable[str], host: HostLayout) -> None:
         call(["mount", "-t", "overlay", f"slurmfab-{host.machine}", "-o", options, str(host.root)])
 
 
-def _identify(spec: LabSpec, host: HostLayout, address: str) -> None:
+def _identify(spec: LabSpec, host: HostLayout, addresses: Iterable[str]) -> None:
     """Write the host's name, hosts file, machine ID, resolver configuration and SSH host keys."""
     etc = host.root / "etc"
-    own = "127.0.1.1" if spec.loopback_name else address
+    own = "".join(f"{one} {host.name}\n" for one in (["127.0.1.1"] if spec.loopback_name else addresses))
     (etc / "hostname").write_text(f"{host.name}\n")
-    (etc / "hosts").write_text(f"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n{own} {host.name}\n")
+    (etc / "hosts").write_text(f"127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n{own}")
     (etc / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
     (etc / "resolv.conf").unlink(missing_ok=True)
     (etc / "resolv.conf").write_text(resolver_text())
@@ -145,7 +145,7 @@ def _equip(spec: LabSpec, host: HostLayout) -> None:
         (units / "multi-user.target.wants").mkdir(exist_ok=True)
         (units / "multi-user.target.wants/lab-hanging.socket").symlink_to(units.joinpath("lab-hanging.socket").name)
         (units / "ssh.service").symlink_to("/dev/null")
-    is_offline = host.name in spec.offline
+    is_offline = host.name in spec.offline or host.name in spec.ipv6
     if is_offline or not spec.apt_lists:
         _empty(host.root / "var/lib/apt/lists")
     if is_offline:

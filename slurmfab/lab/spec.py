@@ -48,6 +48,8 @@ class LabSpec:
             downloaded packages.
         packages: `HOST:PACKAGE,PACKAGE`, as in `n1:munge,slurmd`: Debian packages that a host has from the start, as
             from a site's image, and whose daemons were never started.
+        ipv6: hosts with an IPv6 address and no IPv4 address; like `offline` hosts, they reach no mirror.
+        dual: hosts with an IPv4 and an IPv6 address; the cluster file has the IPv4 address.
 
     Raises:
         InputError: one or more values are not valid; the text has a line for each.
@@ -68,6 +70,8 @@ class LabSpec:
     unified: tuple[str, ...] = ()
     offline: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    ipv6: tuple[str, ...] = ()
+    dual: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -135,6 +139,8 @@ class LabSpec:
             "unified": self.unified,
             "offline": self.offline,
             "packages": tuple(entry.partition(":")[0] for entry in self.packages),
+            "ipv6": self.ipv6,
+            "dual": self.dual,
         }
         last = self.host_names[-1]
         complaints = [
@@ -145,6 +151,8 @@ class LabSpec:
         ]
         both = sorted(set(self.down) & set(self.hanging))
         complaints += [f"{host} cannot be down and hanging at once." for host in both]
+        several = sorted(set(self.ipv6) & set(self.dual))
+        complaints += [f"{host} cannot have IPv6 alone (ipv6) and both addresses (dual) at once." for host in several]
         return tuple(complaints)
 
 
@@ -155,12 +163,13 @@ class LabHost:
     Args:
         lab: the lab's name.
         name: host name.
-        address: IPv4 address.
+        address: IPv4 address; the IPv6 address of a host without one.
         role: `controller` or `compute`.
         host_keys: its public SSH host keys: type, such as `ssh-ed25519`, to base64.
         pid: PID on this machine of the host's PID 1; None if the host is off.
         state: of port 22: `answers` (SSH banner), `silent` (accepts connections, sends nothing) or `off`; `off` too
             where it was not probed.
+        ipv6: IPv6 address; empty for a host without one.
     """
 
     lab: str
@@ -170,6 +179,7 @@ class LabHost:
     host_keys: Mapping[str, str] = field(default_factory=dict)
     pid: int | None = None
     state: str = "off"
+    ipv6: str = ""
 
 
 @dataclass(frozen=True)

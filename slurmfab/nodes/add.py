@@ -20,6 +20,7 @@ from slurmfab.impact.approvals import NOTHING, Approvals
 from slurmfab.impact.disruptive_changes import require_known
 from slurmfab.inventory import loading
 from slurmfab.inventory.loading import Inventory
+from slurmfab.ip_addresses import canonical
 from slurmfab.nodes import bootstrap, discovery, membership
 from slurmfab.plan.plan import PHASES
 from slurmfab.plan.preflight import new_nodes, other_clusters
@@ -191,7 +192,7 @@ def refuse_lost(run: Run, names: Sequence[str]) -> None:
 def is_half_added(known: Inventory, hosts: str) -> bool:
     """Whether all hosts of a hostlist are in the cluster already, and no test job has run on them yet."""
     by_address = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
-    named = [endpoint.address for endpoint in expand_endpoints(hosts)]
+    named = [canonical(endpoint.address) for endpoint in expand_endpoints(hosts)]
     members = tuple(name if name in known.cluster.hosts else by_address.get(name, "") for name in named)
     return bool(members) and on_trial(known.lock, members) == members
 

@@ -13,6 +13,7 @@ from slurmfab.engine.requests import FACT_SELECTION, ask_facts
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import Endpoint, expand_endpoints, fold
+from slurmfab.ip_addresses import NO_ADDRESS, canonical, family, in_url, is_link_local
 from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey, known_host
 from slurmfab.ssh.known_hosts import HostKey, fingerprint
@@ -221,7 +222,7 @@ def text_of(endpoint: Endpoint) -> str:
     """An endpoint as a user would type it."""
     user = f"{endpoint.user}@" if endpoint.user else ""
     port = f":{endpoint.port}" if endpoint.port else ""
-    return f"{user}{endpoint.address}{port}"
+    return f"{user}{in_url(endpoint.address) if port else endpoint.address}{port}"
 
 
 def route_to(text: str, endpoint: Endpoint, ssh: Ssh) -> Route:
@@ -297,11 +298,7 @@ def name_all(met: Mapping[str, tuple[Endpoint, HostFacts]]) -> dict[str, str]:
 
 def is_address(text: str) -> bool:
     """Whether the user typed an IP address rather than a name."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+    return family(text) != NO_ADDRESS
 
 
 def discovered(  # noqa: PLR0917 - everything that is known about one host
@@ -309,8 +306,8 @@ def discovered(  # noqa: PLR0917 - everything that is known about one host
 ) -> DiscoveredHost:
     """A host that answered, with the address by which other hosts will reach it.
 
-    The address is the one that SSH connected to. If SSH goes through a gateway by name, or through a forwarded port of
-    this machine, it is the first address that the host reports.
+    The address is the one that SSH connected to. If SSH goes through a gateway by name, through a forwarded port of
+    this machine, or to an address that is valid on one link only, it is the first address that the host reports.
 
     Args:
         name: the host's name in the cluster.
@@ -330,7 +327,7 @@ def discovered(  # noqa: PLR0917 - everything that is known about one host
         if not facts.addresses:
             raise InputError(f"{name}: it has no address that other hosts could reach. Configure its network first.")
         address = facts.addresses[0]
-    is_elsewhere = is_address(route.address) and address != route.address
+    is_elsewhere = is_address(route.address) and address != canonical(route.address)
     explicit = (endpoint.user and endpoint.user != ssh.user) or endpoint.port or is_elsewhere
     return DiscoveredHost(name, address, text_of(endpoint) if explicit else "", facts, policy.shown)
 
@@ -344,9 +341,10 @@ def peer_address(route: Route, transport: SshTransport, endpoint: Endpoint) -> s
         endpoint: where SSH connects to.
     """
     if route.gateway or route.proxy_command:
-        return endpoint.address if is_address(endpoint.address) else ""
-    peer = str(transport.connection(route_key(transport, route)).transport.sock.getpeername()[0])
-    return "" if ipaddress.ip_address(peer).is_loopback else peer
+        peer = endpoint.address if is_address(endpoint.address) else ""
+    else:
+        peer = str(transport.connection(route_key(transport, route)).transport.sock.getpeername()[0])
+    return "" if not peer or ipaddress.ip_address(peer).is_loopback or is_link_local(peer) else canonical(peer)
 
 
 def route_key(transport: SshTransport, route: Route) -> str:

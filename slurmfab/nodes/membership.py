@@ -14,6 +14,7 @@ from slurmfab.inventory import lock as locks
 from slurmfab.inventory.edits import writing
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.ip_addresses import canonical
 from slurmfab.nodes.discovery import DiscoveredHost
 from slurmfab.plan.preflight.hosts import unfit_newcomers
 from slurmfab.program_name import FAB
@@ -177,7 +178,7 @@ def refuse_known(known: Inventory, hostlist: str) -> None:
     Raises:
         InputError: a host is in the cluster already, by name or address.
     """
-    named = {endpoint.address for endpoint in expand_endpoints(hostlist)}
+    named = {canonical(endpoint.address) for endpoint in expand_endpoints(hostlist)}
     addresses = {known.cluster.addresses.get(host, host): host for host in known.cluster.hosts}
     members = {host for host in known.cluster.hosts if host in named} | {
         addresses[address] for address in named & set(addresses)

@@ -24,6 +24,7 @@ from slurmfab.inventory import lock as locks
 from slurmfab.inventory.edits import node_removal
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import HostLock
+from slurmfab.ip_addresses import canonical
 from slurmfab.nodes import add
 from slurmfab.nodes.discovery import introduce
 from slurmfab.plan.preflight import new_nodes, other_clusters
@@ -127,7 +128,7 @@ def checked_address(address: str) -> str:
         InputError: it is not an IP address.
     """
     try:
-        return str(ipaddress.ip_address(address))
+        return canonical(str(ipaddress.ip_address(address)))
     except ValueError:
         raise InputError(f"--address {address}: this is not an IP address.") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from slurmfab.impact import gpu_changes
 from slurmfab.impact.slurm_diff import SETTING, Difference, differences
 from slurmfab.inventory import people_ids
 from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.ip_addresses import IPV4, IPV6
 from slurmfab.plan.preflight import cgroups
 from slurmfab.slurm import render
 from slurmfab.slurm.conf_text import ConfText, parse
@@ -178,6 +179,23 @@ class PlanInput:
         """The address of a host from the cluster file; its name if the file gives no address."""
         return self.cluster.addresses.get(name) or name
 
+    @cached_property
+    def uses_ipv6(self) -> bool:
+        """Whether Slurm reaches a host of the cluster by an IPv6 address."""
+        return any(self.families(name) == {IPV6} for name in self.members)
+
+    def families(self, name: str) -> Set[int]:
+        """The families of the addresses by which others reach a host: `IPV4`, `IPV6`; empty if they are unknown.
+
+        A name as an address may resolve to any address that the host has.
+        """
+        address = self.address(name)
+        return families_of((address,)) if is_numeric(address) else self.own_families(name)
+
+    def own_families(self, name: str) -> Set[int]:
+        """The families of the addresses that a host has, as it last told; empty if it never did."""
+        return families_of(self.host(name).addresses)
+
     def names(self, name: str) -> tuple[str, ...]:
         """The name of a host in the cluster file, then its own hostname if that differs."""
         return tuple(dict.fromkeys((name, self.host(name).hostname)))
@@ -218,6 +236,7 @@ class PlanInput:
             licenses=self.cluster.licenses,
             programs=node_programs(self.cluster),
             longest_check=self.cluster.gpu_checks.minutes if self.cluster.gpu_checks else 0,
+            ipv6=self.uses_ipv6,
         )
 
     def node(self, name: str) -> Node:
@@ -237,6 +256,11 @@ def node_programs(cluster: Cluster) -> NodePrograms:
     """The programs that slurmd runs on compute nodes: prolog, epilog and health check."""
     interval = cluster.health.interval if cluster.health else 0
     return NodePrograms(cluster.prolog is not None, cluster.epilog is not None, interval)
+
+
+def families_of(addresses: Iterable[str]) -> Set[int]:
+    """The families of some IP addresses; quick, for 10,000 nodes."""
+    return {IPV6 if ":" in address else IPV4 for address in addresses}
 
 
 def is_numeric(address: str) -> bool:

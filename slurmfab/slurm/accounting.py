@@ -37,6 +37,7 @@ class SlurmdbdConf:
         storage_port: its port.
         storage_user: the database user of slurmdbd.
         database: the database's name.
+        ipv6: whether slurmdbd uses IPv6 addresses too.
     """
 
     hostname: str
@@ -45,6 +46,7 @@ class SlurmdbdConf:
     storage_port: int
     storage_user: str
     database: str
+    ipv6: bool = False
 
 
 def slurmdbd_conf(conf: SlurmdbdConf) -> str:

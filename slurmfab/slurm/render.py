@@ -86,6 +86,7 @@ class SlurmConf:
         licenses: number of licences by name of the software.
         programs: programs of slurmfab that nodes run.
         longest_check: minutes of slurmfab's longest job, which its own partition allows.
+        ipv6: whether Slurm uses IPv6 addresses too.
     """
 
     cluster_name: str
@@ -107,6 +108,7 @@ class SlurmConf:
     licenses: Mapping[str, int] = field(default_factory=dict)
     programs: NodePrograms = field(default_factory=NodePrograms)
     longest_check: int = SHORTEST_LIMIT
+    ipv6: bool = False
 
     @property
     def mail_program(self) -> str:
@@ -163,6 +165,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "gres_lines": gres_lines(conf.nodes),
         "slurm": slurm.line,
         "serving": slurm.line_with if conf.configless else None,
+        "ipv6": slurm.line_with if conf.ipv6 else None,
         "slurm_rest": slurm.rest,
         "cgroups": cgroups.line,
         "cgroups_rest": cgroups.rest,
@@ -204,10 +207,10 @@ class _Settings:
             return f"# {key} is left to Slurm, as the cluster file wants it."
         return assignment(key, wanted)
 
-    def line_with(self, key: str, option: str) -> str:
-        """The line of a key whose value is a list, with an option of slurmfab before the user's."""
-        _, own = self._own.get(key.lower(), (key, None))
-        others = [word for word in (own or "").split(",") if word.strip() and word.strip().lower() != option]
+    def line_with(self, key: str, option: str, default: str = "") -> str:
+        """The line of a key whose value is a list, with an option of slurmfab before the user's, or the default's."""
+        _, own = self._own.get(key.lower(), (key, default))
+        others = [word for word in (own or "").split(",") if word.strip() and word.strip().lower() != option.lower()]
         self._written.add(key.lower())
         return assignment(key, ",".join((option, *others)))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import paramiko
 
 from slurmfab.errors import HostKeyChanged, HostKeyRevoked, HostKeyUnknown
+from slurmfab.ip_addresses import canonical
 from slurmfab.ssh.known_hosts import HostKey, KnownHost, fingerprint, spelled
 from slurmfab.ssh.route import Route
 
@@ -94,7 +95,7 @@ def changed_key_text(host: str, pinned: Mapping[str, tuple[str, ...]], shown: Ho
 
 def known_host(route: Route) -> KnownHost:
     """What the user's files say about the host at the end of a route, by its name and its address, or by its alias."""
-    names = (
-        (route.key_alias,) if route.key_alias else (spelled(route.host, route.port), spelled(route.address, route.port))
-    )
+    # ssh(1) compares names as they are typed, so an IPv6 address is looked up in its usual spelling too.
+    places = dict.fromkeys((route.host, route.address, canonical(route.address)))
+    names = (route.key_alias,) if route.key_alias else tuple(spelled(place, route.port) for place in places)
     return KnownHost(names, route.known_hosts, route.revoked_keys)

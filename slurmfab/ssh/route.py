@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.errors import InputError
+from slurmfab.ip_addresses import canonical
 from slurmfab.ssh.known_hosts import GLOBAL_FILES, USER_FILES
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None
 
 def is_same(gateway: Route, way: Route) -> bool:
     """Whether a jump host is the target itself, as for the controller if it is the gateway of all hosts."""
-    return gateway.port == way.port and (gateway.host == way.host or gateway.address == way.address)
+    has_same_address = canonical(gateway.address) == canonical(way.address)
+    return gateway.port == way.port and (gateway.host == way.host or has_same_address)
 
 
 def gateway_for(spec: str, ssh: Ssh, config: Config, beyond: tuple[str, ...] = ()) -> Route | None:

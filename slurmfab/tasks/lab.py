@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slurmfab.errors import InputError
 from slurmfab.program_name import FAB
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         "hanging": "hosts whose port 22 accepts connections and then says nothing",
         "unified": "hosts with control groups of version 2 only, as in n2",
         "offline": "hosts that reach no package mirror",
+        "ipv6": "hosts with an IPv6 address and no IPv4 address",
+        "dual": "hosts with an IPv4 and an IPv6 address",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
 )
@@ -46,6 +48,8 @@ def lab_up(
     hanging: str = "",
     unified: str = "",
     offline: str = "",
+    ipv6: str = "",
+    dual: str = "",
     output: str = "",
 ) -> None:
     """Start real systemd hosts on this machine.
@@ -58,18 +62,16 @@ def lab_up(
     """
     from slurmfab import lab
 
+    named = {"no_python": no_python, "down": down, "hanging": hanging, "unified": unified, "offline": offline}
+    hosts: dict[str, Any] = {option: _hosts(text) for option, text in (named | {"ipv6": ipv6, "dual": dual}).items()}
     spec = lab.LabSpec(
         name=name,
         suite=suite,
         nodes=_number(nodes),
         gpus=_gpus(gpus),
-        no_python=_hosts(no_python),
         ssh_user=user,
         sudo_password=sudo_password,
-        down=_hosts(down),
-        hanging=_hosts(hanging),
-        unified=_hosts(unified),
-        offline=_hosts(offline),
+        **hosts,
     )
     _report(lab.up(spec, output=_path(output), progress=lambda line: _say(f"lab {name}: {line}")))
 
@@ -116,7 +118,7 @@ def lab_status(_common: Common) -> None:
 
     hosts = lab.status()
     for host in hosts:
-        _say(f"{host.lab:8} {host.name:5} {host.address:15} {host.role:10} {host.state}")
+        _say(f"{host.lab:8} {host.name:5} {host.address:22} {host.role:10} {host.state}")
     if not hosts:
         _say(f"There is no lab on this machine. Start one: {FAB} lab-up.")
 

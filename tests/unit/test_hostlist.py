@@ -100,6 +100,9 @@ def test_expand_when_slurm_would_not_understand_then_it_says_why(text, reason):
         ("admin@fe80::[1-2]", (Endpoint("fe80::1", "admin"), Endpoint("fe80::2", "admin"))),
         ("[fe80::1]:2222,n2", (Endpoint("fe80::1", "", 2222), Endpoint("n2"))),
         ("root@[fe80::1]", (Endpoint("fe80::1", "root"),)),
+        ("fe80::1%eth0", (Endpoint("fe80::1%eth0"),)),
+        ("root@[fe80::1%eth0.7]:2222", (Endpoint("fe80::1%eth0.7", "root", 2222),)),
+        ("[fd83::11],[fd83::12]:22", (Endpoint("fd83::11"), Endpoint("fd83::12", "", 22))),
     ],
 )
 def test_expand_endpoints_when_given_users_and_ports_then_they_are_told_apart(text, endpoints):
@@ -117,6 +120,8 @@ def test_expand_endpoints_when_given_users_and_ports_then_they_are_told_apart(te
         ("n1:65536", "a number from 1 to 65535"),
         ("n1:ssh", '"ssh" is not a port'),
         ("fe80::zz", '"fe80::zz" is not an IPv6 address'),
+        ("[fd83::zz]:22", '"[fd83::zz]" is not an IPv6 address in brackets such as [fd83::11]:22'),
+        ("fd83::11,FD83:0::11", "names fd83::11 more than once"),
         ("[fe80::1:22", "a closing bracket is missing"),
         ("n1,root@n1", "names n1 more than once"),
         ("n[1-2]:[22-23]", "names n1, n2 more than once"),

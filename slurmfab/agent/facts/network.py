@@ -14,7 +14,7 @@ DOCUMENTATION_ADDRESSES = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "200
 def addresses() -> List[str]:
     """This host's addresses without loopback: first those of the default routes, then IPv4, then IPv6."""
     local = [*ipv4_addresses(read_text("/proc/net/fib_trie")), *ipv6_addresses(read_text("/proc/net/if_inet6"))]
-    return list(dict.fromkeys([*default_addresses(), *local]))
+    return [address for address in dict.fromkeys([*default_addresses(), *local]) if address in local]
 
 
 def default_addresses() -> List[str]:
@@ -45,7 +45,9 @@ def ipv4_addresses(trie: str) -> List[str]:
 def ipv6_addresses(table: str) -> List[str]:
     """The global addresses in the text of /proc/net/if_inet6.
 
-    Its lines have an address of 32 hexadecimal digits, index, prefix length, scope, flags and interface.
+    Its lines have an address of 32 hexadecimal digits, index, prefix length, scope, flags and interface. Without
+    temporary addresses (flag 0x01) and unusable ones.
     """
     rows = (line.split() for line in table.splitlines())
-    return [socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])) for row in rows if row[3:4] == ["00"]]
+    lasting = (row for row in rows if row[3:4] == ["00"] and not int(row[4], 16) & 0x49)
+    return [socket.inet_ntop(socket.AF_INET6, bytes.fromhex(row[0])) for row in lasting]

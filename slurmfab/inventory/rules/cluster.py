@@ -9,6 +9,7 @@ from slurmfab import hostlist
 from slurmfab.agent.client.commands import PARTITION
 from slurmfab.inventory.rules import accounting, database, directories, gpu_checks, gres, people, slurm_conf
 from slurmfab.inventory.values import is_address
+from slurmfab.ip_addresses import is_link_local
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -118,6 +119,13 @@ def partitions_differ(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             default = partition.name
 
 
+LINK_LOCAL = (
+    "is an IPv6 address of one link: it needs the name of an interface (%eth0), which differs from host to host, while "
+    "slurm.conf and /etc/hosts are the same on all. Write a global or unique local address (fd00::/8) of the host; "
+    "where only SSH goes to this one, write it under ssh.endpoints"
+)
+
+
 def addresses_of_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Each address is valid, and belongs to one host of the cluster."""
     hosts = set(cluster.hosts)
@@ -127,6 +135,8 @@ def addresses_of_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("addresses", host), f'"{host}" is not a host of the cluster (known: {_known(cluster.hosts)})'
         elif not is_address(address):
             yield ("addresses", host), f'"{address}" is neither an IP address nor a DNS name'
+        elif is_link_local(address):
+            yield ("addresses", host), f'"{address}" {LINK_LOCAL}'
         elif owners.setdefault(address, host) != host:
             yield ("addresses", host), f'"{address}" is already the address of {owners[address]}'
     for host in cluster.ssh.endpoints:

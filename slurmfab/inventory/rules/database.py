@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.inventory.values import is_address
+from slurmfab.ip_addresses import is_link_local
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -36,7 +37,9 @@ def external_is_whole(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             ),
         )
     address, port = database.server
-    if not is_address(address) or not 0 < port <= _HIGHEST_PORT:
+    if is_link_local(address):
+        yield ("database", "external"), f'"{database.external}" is an IPv6 address of one link; write another one'
+    elif not is_address(address) or not 0 < port <= _HIGHEST_PORT:
         reason = (
             f'"{database.external}" is not address:port; write it as db.example.org, 10.0.0.9:3307 or [fd00::9]:3306'
         )

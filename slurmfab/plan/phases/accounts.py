@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slurmfab.agent.accounting.tree import AccountTree, RestOfAccounts
 from slurmfab.agent.core.resource import Resource
 from slurmfab.inventory.accounting import ROOT, Account, User
 from slurmfab.inventory.cluster import Cluster
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.ip_addresses import IPV6
+from slurmfab.plan.plan_input import PlanInput, families_of
 from slurmfab.slurm import limits
 
 SLURM = "slurm"
@@ -60,19 +61,24 @@ def tree(plan_input: PlanInput) -> Mapping[str, Any]:
 
 def private_conf(plan_input: PlanInput) -> str:
     """The text of a slurm.conf for sacctmgr, see `private_conf_text`."""
-    return private_conf_text(plan_input.cluster.name, plan_input.host(plan_input.cluster.controller).hostname)
+    cluster = plan_input.cluster
+    here = plan_input.host(cluster.database.host).addresses if cluster.database else ()
+    return private_conf_text(cluster.name, plan_input.host(cluster.controller).hostname, here)
 
 
-def private_conf_text(cluster: str, controller: str) -> str:
+def private_conf_text(cluster: str, controller: str, addresses: Iterable[str] = ()) -> str:
     """The text of a slurm.conf for sacctmgr, because the host may have none yet, or one without slurmdbd.
 
     Args:
         cluster: the ClusterName.
         controller: the primary controller's own hostname; sacctmgr does not contact it.
+        addresses: of slurmdbd's host. On a host without IPv4, Slurm finds `localhost` with IPv6 alone.
     """
+    ipv6 = "CommunicationParameters=EnableIPv6\n" if families_of(addresses) == {IPV6} else ""
     return (
         f"ClusterName={cluster}\nSlurmctldHost={controller}\nSlurmUser={SLURM}\nAuthType=auth/munge\n"
         "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=localhost\n"
+        f"{ipv6}"
     )
 
 

@@ -78,5 +78,5 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     hostname = plan_input.host(database.host).hostname
     version = plan_input.slurm_version
     return accounting.slurmdbd_conf(
-        accounting.SlurmdbdConf(hostname, version, server, port, database.user, database.name)
+        accounting.SlurmdbdConf(hostname, version, server, port, database.user, database.name, plan_input.uses_ipv6)
     )

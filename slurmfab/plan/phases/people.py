@@ -135,6 +135,4 @@ def forgotten(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def associations_gone(plan_input: PlanInput, name: str) -> AssociationsGone:
     """The removal of a user's associations in this cluster."""
-    cluster = plan_input.cluster
-    conf = accounts.private_conf_text(cluster.name, plan_input.host(cluster.controller).hostname)
-    return AssociationsGone(name, cluster.name, conf)
+    return AssociationsGone(name, plan_input.cluster.name, accounts.private_conf(plan_input))

@@ -6,7 +6,16 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.facts import HostFacts
-from slurmfab.plan.preflight import accounts, configuration, gpu_checks, gres, hardware, hosts, other_clusters
+from slurmfab.plan.preflight import (
+    accounts,
+    addresses,
+    configuration,
+    gpu_checks,
+    gres,
+    hardware,
+    hosts,
+    other_clusters,
+)
 from slurmfab.plan.preflight.cgroups import hosts_losing_limits
 
 if TYPE_CHECKING:
@@ -48,6 +57,7 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     """
     configuration.refuse_other_cluster(plan_input, allowed)
     configuration.refuse_unknown_keys(plan_input)
+    addresses.refuse_unreachable(plan_input)
     accounts.refuse_unfit(plan_input)
     hardware.refuse_unfit(plan_input)
     gres.refuse_unfit(plan_input)

@@ -18,6 +18,7 @@ from slurmfab.facts import ClusterMark, HostFacts
 from slurmfab.hostlist import fold
 from slurmfab.impact.disruptive_changes import HOST_IN_USE
 from slurmfab.inventory.lock import is_new_to
+from slurmfab.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.program_name import FAB
 
 if TYPE_CHECKING:
@@ -112,9 +113,9 @@ def identity_of(cluster: str, names: Iterable[str], controllers: Sequence[HostFa
         names: names and addresses of its controllers, as the deployer knows them.
         controllers: the facts of those that answered, the primary first.
     """
-    known = {name.lower() for name in (*names, *(fact.hostname for fact in controllers)) if name}
+    known = {canonical(name.lower()) for name in (*names, *(fact.hostname for fact in controllers)) if name}
     addresses = {name for name in known if is_address(name) or "." in name}
-    addresses |= {address for fact in controllers for address in fact.addresses}
+    addresses |= {canonical(address) for fact in controllers for address in fact.addresses}
     key = munge_key_of(controllers[0]) if controllers else None
     ours = Identity(frozenset({cluster}), frozenset(map(short, known)), frozenset(addresses), key)
     marks = controllers[0].slurm_use.marks if controllers else ()
@@ -267,11 +268,7 @@ def is_loopback(text: str) -> bool:
 
 def is_address(text: str) -> bool:
     """Whether a text is an IP address."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+    return family(text) != NO_ADDRESS
 
 
 def split_controller(value: str) -> tuple[str, str]:
@@ -281,7 +278,7 @@ def split_controller(value: str) -> tuple[str, str]:
     (('ctl', '10.0.0.1'), ('ctl.example.org', ''))
     """
     name, _, address = value.lower().rstrip(")").partition("(")
-    return name, address
+    return canonical(name), canonical(address)
 
 
 def short(name: str) -> str:

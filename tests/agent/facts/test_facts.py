@@ -175,6 +175,14 @@ def test_addresses_when_listed_by_the_kernel_are_without_loopback() -> None:
     assert network.ipv6_addresses(table) == ["fd00::2"]
 
 
+@pytest.mark.parametrize("flags", ["01", "21", "08", "40", "c0"])
+def test_addresses_when_temporary_or_unusable_are_left_out_so_that_tomorrows_plan_is_todays(flags: str) -> None:
+    table = (
+        f"fd0000000000000000000000000000ab 02 40 00 {flags} eth0\nfd000000000000000000000000000002 02 40 00 80 eth0\n"
+    )
+    assert network.ipv6_addresses(table) == ["fd00::2"]
+
+
 def test_a_boot_when_asked_for_twice_is_the_same_and_names_the_kernels_mark() -> None:
     mark = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert facts.boot() == facts.boot()

@@ -37,6 +37,7 @@ ON_N1, ON_N2, ON_BOTH, GPU_ON_N2, WAITS = (
 )
 JOBS = (ON_N1, ON_N2, ON_BOTH, GPU_ON_N2, WAITS)
 RUNNING = (ON_N1, ON_N2, ON_BOTH, GPU_ON_N2)
+TO_IPV6 = setting("SlurmctldHost", "c(10.0.0.1)", "c(fd83::1)")
 DEBUG = Difference("slurm.conf", "partition", "debug", actual="there", nodes=("n1", "n2"))
 
 
@@ -50,6 +51,11 @@ DEBUG = Difference("slurm.conf", "partition", "debug", actual="there", nodes=("n
         (setting("SlurmctldPort"), OLD, "SlurmctldPort", RUNNING),
         (setting("SlurmctldPort"), NEW, "SlurmctldPort", RUNNING),
         (setting("SlurmctldPort", "", "6817"), OLD, "", ()),
+        (TO_IPV6, NEW, "controller-ipv6", RUNNING),
+        (TO_IPV6, OLD, "", ()),
+        (setting("SlurmctldHost", "c(fd83::1)", "c(10.0.0.1)"), NEW, "", ()),
+        (setting("SlurmctldHost", "c(fd83::1)", "c(fd83::2)"), NEW, "", ()),
+        (setting("CommunicationParameters", "", "EnableIPv6"), NEW, "", ()),
         (setting("SlurmdSpoolDir"), OLD, "SlurmdSpoolDir", RUNNING),
         (setting("SlurmdSpoolDir"), NEW, "SlurmdSpoolDir", RUNNING),
         (setting("AuthType"), NEW, "AuthType", RUNNING),
@@ -90,12 +96,12 @@ def test_a_first_cluster_name_is_no_danger() -> None:
 
 def test_what_hurts_needs_drained_nodes_or_no_jobs_at_all_but_for_what_a_restart_hurts() -> None:
     differences = [setting(row.name) for row in RULES if "-" not in row.name]
-    differences += [DEBUG, node("n1"), node("n1", "CPUs", "4", "2"), node("n2", "Gres", "gpu:2", "gpu:4")]
+    differences += [TO_IPV6, DEBUG, node("n1"), node("n1", "CPUs", "4", "2"), node("n2", "Gres", "gpu:2", "gpu:4")]
     differences += [Difference("job_container.conf", "setting", "BasePath", actual="/a", wanted="/b")]
     needed = {
-        danger.name: need(difference, OLD)
+        danger.name: need(difference, NEW)
         for difference in differences
-        for danger in disruptions((difference,), OLD, JOBS)
+        for danger in disruptions((difference,), NEW, JOBS)
     }
     assert set(needed) == set(NAMES)
     others = {name for name, one in needed.items() if one not in (Requirement.DRAINED, Requirement.NO_JOBS)}

@@ -65,6 +65,7 @@ TABLE = {
     "SchedulerType": (setting("SchedulerType"), until_23_02(CTLD)),
     "SelectTypeParameters": (setting("SelectTypeParameters"), until_23_02(CTLD)),
     "SlurmctldHost": (setting("SlurmctldHost"), until_23_02(CTLD)),
+    "SlurmctldHost to IPv6": (setting("SlurmctldHost", "c(10.0.0.1)", "c(fd83::1)"), (CTLD,) * 2 + (DRAINED,) * 6),
     "CoreSpecPlugin": (setting("CoreSpecPlugin"), until_23_02(SLURMD)),
     "GresTypes": (setting("GresTypes"), until_23_02(BOTH)),
     "PluginDir": (setting("PluginDir"), until_23_02(BOTH)),

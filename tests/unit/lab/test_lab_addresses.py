@@ -47,5 +47,19 @@ def test_choose_when_everything_private_is_routed_then_it_says_so():
 
 def test_host_addresses_when_named_then_the_controller_is_10_and_the_rest_follows():
     network = IPv4Network("10.1.2.0/24")
-    assert host_addresses(network, ["ctl", "n1", "n2"]) == {"ctl": "10.1.2.10", "n1": "10.1.2.11", "n2": "10.1.2.12"}
+    assert host_addresses(network, ["ctl", "n1", "n2"]) == {
+        "ctl": ("10.1.2.10",),
+        "n1": ("10.1.2.11",),
+        "n2": ("10.1.2.12",),
+    }
     assert str(gateway(network)) == "10.1.2.1"
+
+
+def test_host_addresses_when_a_host_has_ipv6_then_its_address_ends_with_the_same_digits():
+    """The lab's IPv6 network follows from its IPv4 network, so two labs never share one."""
+    found = host_addresses(IPv4Network("10.1.2.0/24"), ["ctl", "n1", "n2"], ipv6=("n2",), dual=("ctl",))
+    assert found == {
+        "ctl": ("10.1.2.10", "fd53:6c66:a01:200::10"),
+        "n1": ("10.1.2.11",),
+        "n2": ("fd53:6c66:a01:200::12",),
+    }

@@ -35,7 +35,7 @@ def names(**hostnames: str) -> dict[str, str]:
     )
 
 
-@pytest.mark.parametrize("text", ["n1", "root@n1", "n1:2222", "admin@10.0.0.1:2222", "n1.example.org"])
+@pytest.mark.parametrize("text", ["n1", "root@n1", "n1:2222", "admin@10.0.0.1:2222", "[fd83::1]:2222"])
 def test_an_endpoint_is_written_as_it_was_typed(text: str) -> None:
     assert text_of(expand_endpoints(text)[0]) == text
 
@@ -137,6 +137,10 @@ GATEWAY = Route("bastion", "bastion", "admin")
         (Met("admin@n1", ssh=Ssh(user="admin")), "10.0.0.7", ""),
         (Met("n1", gateway=GATEWAY, peer="127.0.0.1"), "10.0.0.7", ""),
         (Met("10.5.0.7", gateway=GATEWAY), "10.5.0.7", ""),
+        (Met("fd83:0::7", peer="fd83::7"), "fd83::7", ""),
+        (Met("[fd83:0::7]:22", gateway=GATEWAY), "fd83::7", "[fd83:0::7]:22"),
+        (Met("fe80::7%eth0", peer="fe80::7%eth0"), "10.0.0.7", "fe80::7%eth0"),
+        (Met("[fe80::7%eth0]:22", gateway=GATEWAY), "10.0.0.7", "[fe80::7%eth0]:22"),
     ],
 )
 def test_a_hosts_address_is_the_one_that_ssh_reached_or_its_own_behind_a_forwarded_port(

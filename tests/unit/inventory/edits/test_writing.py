@@ -198,7 +198,7 @@ ADDRESSES = {"mn01": "10.0.0.1", **{f"cn{number:02d}": f"10.0.1.{number}" for nu
         (Ssh(), {}),
         (Ssh(user="admin", key="~/.ssh/id_ed25519", port=2222, become="sudo", gateway="me@bastion:22"), ADDRESSES),
         (Ssh(endpoints={"mn01": "127.0.0.1:2201", "cn01": "root@127.0.0.1:2202"}), {}),
-        (Ssh(), {"mn01": "fe80::1", "cn01": "fe80::2", "cn02": "node-2.example.org"}),
+        (Ssh(), {"mn01": "fd83::1", "cn01": "fd83::2", "cn02": "node-2.example.org"}),
     ],
 )
 def test_new_text_when_read_again_then_it_is_the_same_cluster(ssh, addresses):
