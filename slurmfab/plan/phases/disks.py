@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.free_space import FreeSpace
-from slurmfab.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.paths import SLURM_LOGS, SLURM_SPOOL
 from slurmfab.plan.phases import packages
 from slurmfab.plan.plan_input import PlanInput
 
@@ -15,10 +15,13 @@ def with_packages(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def free_space(plan_input: PlanInput, host: str) -> FreeSpace:
-    """Room for the host's daemons; where there is none, nothing else is changed on the host."""
+    """Room for the host's daemons; where there is none, nothing else is changed on the host.
+
+    /etc/slurm is left out: a file that finds no room there is not replaced, and says so itself.
+    """
     roles = plan_input.cluster.roles(host)
     paths = (
-        *("/run", SLURM_DIRECTORY, SLURM_LOGS),
+        *("/run", SLURM_LOGS),
         *((SLURM_SPOOL,) if "compute" in roles else ()),
         *((plan_input.cluster.state_directory,) if "controller" in roles else ()),
     )
