@@ -35,12 +35,6 @@ OF_THE_NODE = (
 )
 """What of a compute node has to stay as it is: its daemons, their files, and the jobs' own processes."""
 
-WRITTEN = (
-    "test $(stat --format=%Y /var/lib/slurm/slurmctld/job_state) -gt $(date --date=$(squeue -h -j {} -o %S) +%s) "
-    "&& echo later"
-)
-"""Whether slurmctld has written its jobs since one has started; before, its list has that job as pending."""
-
 MODES = "find /var/lib/slurm/slurmctld -mindepth 1 ! -name clustername -perm /077"
 CLOSED = "stat --format='%a %U' /var/lib/slurm/slurmctld"
 STRANGERS = "find /var/lib/slurm/slurmctld ! -user slurm"
@@ -109,7 +103,6 @@ def story(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest
         told.pending = told.submit("sbatch --parsable --hold -o /dev/null --wrap true")
         hosts.until("ctl", RECORD.format(",".join(told.done)), "\n".join(f"{job}|COMPLETED" for job in told.done))
         hosts.until("ctl", f"squeue -h -j {told.running} -o %T", "RUNNING")
-        hosts.until("ctl", WRITTEN.format(told.running), "later")
         told.mark = hosts.on("ctl", "cat /var/lib/slurm/slurmctld/clustername")
         yield told
 

@@ -14,7 +14,7 @@ import stat
 import struct
 import tarfile
 import time
-from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Set
+from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from slurmfab.agent.backup.pieces import Sink, compressed
 from slurmfab.agent.client import commands
@@ -29,6 +29,9 @@ IGNORED = re.compile(r"(\.|heartbeat$|.*\.new$)")
 
 WRITTEN_SECONDS = 30.0
 """Time that slurmctld gets to write its newest job: usually 5 s (save_state thread), more on slow disks."""
+
+SAVE_SECONDS = 8.0
+"""Time that it gets to write that a job has begun; a list that is still older then has nothing to tell."""
 
 ENDED_STATES = (
     "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
@@ -65,7 +68,7 @@ def save_state(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
                 add(tar, directory, name, seen)
         saved = 0
         with contextlib.ExitStack() as stack:
-            jobs = written_jobs(os.path.join(directory, JOB_LIST), max(known or (), default=0))
+            jobs = written_jobs(os.path.join(directory, JOB_LIST), known or {})
             if jobs is not None:
                 stack.enter_context(jobs)
                 saved = job_id(jobs)
@@ -75,7 +78,7 @@ def save_state(request: Mapping[str, Any], context: Context, sink: Sink) -> Dict
                 add(tar, directory, name, seen)
     unended = None
     if known is not None:
-        unended = [number for number, state in sorted(known.items()) if state not in ENDED_STATES]
+        unended = [number for number, job in sorted(known.items()) if job.state not in ENDED_STATES]
     return {"next_job_id": saved, "jobs": unended}
 
 
@@ -126,22 +129,49 @@ def followed(folder: Folder, name: str, links: int = 0) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def known_jobs(context: Context) -> Optional[Dict[int, str]]:
-    """The states of all jobs that slurmctld knows, by job id; `None` if no slurmctld answers."""
+class KnownJob(NamedTuple):
+    """A job as slurmctld knows it.
+
+    Args:
+        state: as squeue(1) prints it.
+        begun: when it began, in seconds since 1970; 0 for one that waits.
+    """
+
+    state: str
+    begun: float
+
+
+def begun_at(state: str, stamp: str) -> float:
+    """When a job began, in seconds since 1970; 0 for one that waits: its time is an estimate.
+
+    Args:
+        state: of the job.
+        stamp: StartTime, as squeue(1) prints it.
+    """
+    with contextlib.suppress(ValueError):
+        return 0.0 if state == "PENDING" else time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
+    return 0.0
+
+
+def known_jobs(context: Context) -> Optional[Dict[int, KnownJob]]:
+    """All jobs that slurmctld knows, by job id; `None` if no slurmctld answers."""
     try:
         if not commands.any_answers(context.run(commands.PING).stdout.decode(errors="replace")):
             return None
-        return {int(number): state for number, state in commands.jobs(("JobID", "State"), "--states=all").ask(context)}
+        rows = commands.jobs(("JobID", "State", "StartTime"), "--states=all").ask(context)
+        return {int(number): KnownJob(state, begun_at(state, stamp)) for number, state, stamp in rows}
     except ResourceFailed:
         return None
 
 
-def written_jobs(path: str, newest: int) -> Optional[BinaryIO]:
-    """Wait until slurmctld has written a job to its list, and open the list.
+def written_jobs(path: str, known: Mapping[int, KnownJob]) -> Optional[BinaryIO]:
+    """Wait until slurmctld has written its newest job, and which jobs run, to its list, and open the list.
+
+    A restored job that runs and is pending in the list would be ended.
 
     Args:
         path: of the list.
-        newest: the job's id; 0 for none.
+        known: the jobs that slurmctld knows, by job id.
 
     Returns:
         The open file; `None` if there is no list and no job.
@@ -149,7 +179,8 @@ def written_jobs(path: str, newest: int) -> Optional[BinaryIO]:
     Raises:
         ResourceFailed: the job is not written in time.
     """
-    deadline = time.monotonic() + WRITTEN_SECONDS
+    newest, begun = max(known, default=0), max((job.begun for job in known.values()), default=0.0)
+    deadline, settled = time.monotonic() + WRITTEN_SECONDS, time.monotonic() + SAVE_SECONDS
     while True:
         try:
             file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
@@ -157,8 +188,9 @@ def written_jobs(path: str, newest: int) -> Optional[BinaryIO]:
             if not newest:
                 return None
         else:
-            # Without jobs the next id is 0.
-            if not newest or job_id(file) > newest:
+            # Without jobs the next id is 0. A list of the second in which a job began may be older than that.
+            tells_begin = list_time(file) > begun or time.monotonic() > settled
+            if (not newest or job_id(file) > newest) and tells_begin:
                 return file
             file.close()
         if time.monotonic() > deadline:
@@ -170,8 +202,26 @@ def written_jobs(path: str, newest: int) -> Optional[BinaryIO]:
 def job_id(file: BinaryIO) -> int:
     """The next job's id from slurmctld's list of jobs; the file is rewound.
 
-    The list begins with the text PROTOCOL_VERSION, a version, a time and that id (job_mgr.c, dump_all_job_state(), the
-    same from 22.05 to 26.05).
+    Raises:
+        ResourceFailed: the file is not such a list.
+    """
+    return list_header(file)[2]
+
+
+def list_time(file: BinaryIO) -> int:
+    """When slurmctld wrote its list of jobs, in seconds since 1970; the file is rewound.
+
+    Raises:
+        ResourceFailed: the file is not such a list.
+    """
+    return list_header(file)[1]
+
+
+def list_header(file: BinaryIO) -> Tuple[int, int, int]:
+    """The protocol's version, the time in seconds since 1970 and the next job's id from slurmctld's list of jobs.
+
+    The list begins with the text PROTOCOL_VERSION and these numbers (job_mgr.c, dump_all_job_state(), the same from
+    22.05 to 26.05). The file is rewound.
 
     Raises:
         ResourceFailed: the file is not such a list.
@@ -183,9 +233,10 @@ def job_id(file: BinaryIO) -> int:
         (length,) = struct.unpack_from(">I", start)
         if start[4 : 4 + length] != b"PROTOCOL_VERSION\0":
             raise ValueError
-        return int(struct.unpack_from(">HQI", start, 4 + length)[2])
+        version, written, number = struct.unpack_from(">HQI", start, 4 + length)
     except (struct.error, ValueError):
         raise ResourceFailed("%s is not a list of jobs as slurmctld writes it" % JOB_LIST) from None
+    return version, written, number
 
 
 @contextlib.contextmanager

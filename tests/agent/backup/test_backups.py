@@ -26,12 +26,13 @@ from slurmfab.agent.backup.pieces import PIECE_BYTES, compressed
 from slurmfab.agent.backup.restored_database import copy
 from slurmfab.agent.backup.restored_state import RestoredFiles, RestoredState
 from slurmfab.agent.backup.staged_parts import RESTORING, stage, staged
-from slurmfab.agent.backup.state import job_id, save_files, save_state, written_jobs
+from slurmfab.agent.backup.state import KnownJob, begun_at, job_id, list_time, save_files, save_state, written_jobs
 from slurmfab.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.agent.files.program import Program
 
 STATE = "/var/lib/slurm/slurmctld"
 BACKUP = "ab" * 32
+RUNNING = KnownJob("RUNNING", 0.0)
 
 
 def jobs(next_job_id: int) -> bytes:
@@ -103,12 +104,12 @@ def test_the_state_when_it_is_saved_then_it_stays_as_it_is(context: Context, sta
 def test_a_job_that_comes_while_the_state_is_saved_then_its_script_is_in_the_copy(
     context: Context, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def comes(path: str, newest: int) -> io.BufferedReader | None:
+    def comes(path: str, known: dict[int, KnownJob]) -> io.BufferedReader | None:
         script = state / "hash.8/job.18/script"
         script.parent.mkdir(parents=True)
         script.write_text("new")
         (state / "job_state").write_bytes(jobs(19))
-        return written_jobs(path, newest)  # type: ignore[return-value]
+        return written_jobs(path, known)  # type: ignore[return-value]
 
     monkeypatch.setattr(backup_state, "written_jobs", comes)
     pieces: list[bytes] = []
@@ -120,7 +121,7 @@ def test_the_newest_job_when_it_is_not_written_down_yet_then_it_is_waited_for(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: (state / "job_state").write_bytes(jobs(19)))
-    file = written_jobs(str(state / "job_state"), 18)
+    file = written_jobs(str(state / "job_state"), {18: RUNNING})
     assert file is not None
     with file:
         assert job_id(file) == 19
@@ -131,14 +132,43 @@ def test_the_newest_job_when_it_is_never_written_down_then_the_backup_fails(
 ) -> None:
     monkeypatch.setattr(backup_state, "WRITTEN_SECONDS", 0.0)
     with pytest.raises(ResourceFailed, match="has not written job 18"):
-        written_jobs(str(state / "job_state"), 18)
-    assert written_jobs(str(state / "missing"), 0) is None
+        written_jobs(str(state / "job_state"), {18: RUNNING})
+    assert written_jobs(str(state / "missing"), {}) is None
+
+
+def test_a_list_that_is_older_than_the_begin_of_a_job_is_not_saved(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = 1795272422
+    newer = jobs(18).replace(struct.pack(">Q", written), struct.pack(">Q", written + 1))
+    monkeypatch.setattr(time, "sleep", lambda _: (state / "job_state").write_bytes(newer))
+    file = written_jobs(str(state / "job_state"), {17: KnownJob("RUNNING", written)})
+    assert file is not None
+    with file:
+        assert list_time(file) == written + 1
+
+
+def test_a_list_that_stays_as_it_is_has_nothing_to_tell_of_a_job_that_began(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_state, "SAVE_SECONDS", 0.0)
+    file = written_jobs(str(state / "job_state"), {17: KnownJob("RUNNING", 1795272422)})
+    assert file is not None
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("state_of_job", "stamp", "begun"),
+    [("PENDING", "2026-11-21T14:00:00", False), ("RUNNING", "2026-11-21T14:00:00", True), ("RUNNING", "N/A", False)],
+)
+def test_the_begin_of_a_job_is_known_unless_it_waits(state_of_job: str, stamp: str, *, begun: bool) -> None:
+    assert bool(begun_at(state_of_job, stamp)) is begun
 
 
 def test_a_list_without_jobs_when_slurmctld_knows_none_is_whole(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup_state, "WRITTEN_SECONDS", 0.0)
     (state / "job_state").write_bytes(jobs(0))
-    file = written_jobs(str(state / "job_state"), 0)
+    file = written_jobs(str(state / "job_state"), {})
     assert file is not None
     with file:
         assert job_id(file) == 0
