@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from slurmfab.hostlist import HIGHEST_PORT
 from slurmfab.slurm.preemption import preempts_by_partition, preempts_by_qos
 
 if TYPE_CHECKING:
@@ -92,6 +93,58 @@ def one_way_to_preempt(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 )
 
 
+def ports_are_ports(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Slurm 24.11 takes port 70000 and listens at 4464; and where both daemons run, each needs its own port."""
+    ports = {key.lower(): (key, value) for key, value in cluster.slurm_conf.items() if value and key.lower() in _PORTS}
+    for key, value in ports.values():
+        if not all(part.isdecimal() and 0 < int(part[:10]) <= HIGHEST_PORT for part in value.split("-")):
+            yield ("slurm_conf", key), f'"{value}" is not a port; write a number from 1 to {HIGHEST_PORT}'
+    both = [host for host in cluster.controllers if host in cluster.compute_nodes]
+    values = [ports.get(name, ("", default))[1] for name, default in _PORTS.items()]
+    if ports and both and values[0] == values[1]:
+        reason = f"slurmctld and slurmd on {both[0]} cannot both listen at port {values[0]}"
+        yield ("slurm_conf", next(iter(ports.values()))[0]), reason
+
+
+def partitions_let_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """With a least number of nodes above the greatest no job runs; with such times none that names no time."""
+    for number, partition in enumerate(cluster.partitions):
+        found = {key.lower(): (key, value.strip()) for key, value in partition.settings.items()}
+        for (low, high), amount in _LIMITS.items():
+            (key, least), (other, most) = found.get(low, ("", "")), found.get(high, ("", ""))
+            floor, ceiling = amount(least), amount(most)
+            if floor is not None and ceiling is not None and floor > ceiling:
+                yield ("partitions", number, "settings", key), f'"{least}" is more than {other}, "{most}"'
+
+
+def whole_number(text: str) -> int | None:
+    """The number in a text; `None` for other texts, such as UNLIMITED."""
+    return int(text) if text.isdecimal() else None
+
+
+def seconds(text: str) -> int | None:
+    """A time as in slurm.conf(5), MaxTime, in seconds; `None` for other texts, such as UNLIMITED.
+
+    >>> seconds("90"), seconds("1:30:00"), seconds("1-12")
+    (5400, 5400, 129600)
+    """
+    days, dash, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdecimal() for part in (*([days] if dash else []), *parts)) or len(parts) > len(_UNITS):
+        return None
+    # With days the first number is hours; without, a number alone is minutes, and two are minutes and seconds.
+    units = _UNITS if dash or len(parts) == len(_UNITS) else _UNITS[1:]
+    total = sum(int(part) * unit for part, unit in zip(parts, units, strict=False))
+    return total + 24 * 3600 * int(days or 0)
+
+
+_UNITS = (3600, 60, 1)
+_PORTS = {"slurmctldport": "6817", "slurmdport": "6818"}
+_LIMITS: Mapping[tuple[str, str], Callable[[str], int | None]] = {
+    ("minnodes", "maxnodes"): whole_number,
+    ("defaulttime", "maxtime"): seconds,
+}
+
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     each_key_is_set_once,
     private_tmp_has_job_containers,
@@ -99,4 +152,6 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     configless_keeps_its_settings,
     configless_option_comes_from_its_key,
     one_way_to_preempt,
+    ports_are_ports,
+    partitions_let_jobs_run,
 )
