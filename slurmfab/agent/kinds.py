@@ -21,6 +21,7 @@ KINDS = {
     "file": "files.file:File",
     "free-space": "files.free_space:FreeSpace",
     "group": "identities.group:Group",
+    "host-names": "files.host_names:HostNames",
     "jobs-ended": "nodes.jobs:JobsEnded",
     "left-file": "files.left_file:LeftFile",
     "listening": "services.listening:Listening",

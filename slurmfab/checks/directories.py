@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slurmfab.agent.identities.ways import parents
+from slurmfab.agent.munge import directories as munge_directories
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.paths import SLURM_HOME, SLURM_LOGS, SLURM_SPOOL
 
 ABSENT = " - No such file or directory"
 """What namei(1) shows behind a name that does not exist."""
+
+ACCESS_LIST = "+"
+"""The end of the mode of a directory with an access control list (acl(5)), which may let further users pass."""
+
+LINK = "leads through a symbolic link"
+
+MUNGE_DIRECTORIES = tuple(directory for directory in munge_directories.MODES if directory != munge_directories.SOCKETS)
+"""Directories of munged that are there whether it runs or not."""
 
 _WRITABLE = (5, 8)
 """Indices in a mode such as `drwxr-xr-x` that tell whether the group and others may write."""
@@ -21,6 +31,7 @@ def owners(cluster: Cluster, host: str) -> dict[str, str]:
     return {
         SLURM_LOGS: "slurm",
         SLURM_HOME: "slurm",
+        **dict.fromkeys(MUNGE_DIRECTORIES, "munge"),
         **({cluster.state_directory: "slurm"} if "controller" in roles else {}),
         **({SLURM_SPOOL: "root"} if "compute" in roles else {}),
     }
@@ -60,9 +71,33 @@ def wrong_way(path: str, lines: list[str], owner: str) -> str:
         last, name = fields[0], " ".join(fields[2:])
         if mode.startswith("l") and (others or last != "root"):
             changed = others if last == "root" else last
-            return f"{path} leads through a symbolic link of {last}, {name}, which {changed} can change"
+            return f"{path} {LINK} of {last}, {name}, which {changed} can change"
         if last != "root":
             others = others or last
         elif any(mode[index] == "w" for index in _WRITABLE) and not mode.endswith(("t", "T")):
             others = others or "others than root"
-    return f"{path} belongs to {last}, not to {owner}" if lines and last != owner else ""
+    if lines and last != owner:
+        return f"{path} belongs to {last}, not to {owner}"
+    return wrong_mode(path, [tuple(line.split()[:3]) for line in lines], owner)
+
+
+def wrong_mode(path: str, way: list[tuple[str, ...]], owner: str) -> str:
+    """Whom a directory, or one above it, keeps out or lets write; empty if that is as it should be.
+
+    Args:
+        path: of the directory.
+        way: mode, owner and group of each name on the way, from the top.
+        owner: the user that the directory belongs to.
+    """
+    above = [*parents(path), path]
+    is_linked = len(way) != len(above)
+    for name, (mode, user, group) in zip(above[:-1], way, strict=False) if not is_linked else ():
+        place = 3 if user == owner else 6 if group == owner else 9
+        if owner != "root" and mode[place] not in "xst" and not mode.endswith(ACCESS_LIST):
+            return f"{owner} cannot pass {name} ({mode} of {user}:{group})"
+    mode = way[-1][0] if way else ""
+    if any(mode[index : index + 1] == "w" for index in _WRITABLE):
+        return f"others than {owner} may write to {path} ({mode})"
+    if path == SLURM_SPOOL and mode and mode[9] not in "xt":
+        return f"jobs cannot read their scripts in {path} ({mode})"
+    return ""

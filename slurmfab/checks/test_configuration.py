@@ -32,6 +32,12 @@ HASHES = (
 In configless mode, slurmd stores the fetched files in another directory, and `OWN` must not exist.
 """
 
+LINKS = (
+    f"cd {SLURM_DIRECTORY} 2>/dev/null && for name in {' '.join(FILES)}; do "
+    '[ ! -L $name ] || echo "$name is a symbolic link to $(readlink $name)"; done; :'
+)
+"""Prints which of Slurm's files are links, and where these lead."""
+
 
 def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
     """Slurm has the same version as on the controller"""
@@ -56,6 +62,12 @@ def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) 
     )
     if wrong:
         raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {deploy(other.name)}")
+
+
+def test_files_are_no_links(host: CheckedHost) -> None:
+    """Slurm's files are files, and no links to others"""
+    links = host.as_found.ask(LINKS).splitlines()
+    assert not links, f"{'; '.join(links)}; a change there is not slurmfab's. Repair: {deploy(host.name)}"
 
 
 def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:

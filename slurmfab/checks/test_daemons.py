@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.checks.daemons import WATCHED, daemons
-from slurmfab.checks.directories import owners, wrong_directories
+from slurmfab.checks.directories import LINK, owners, wrong_directories
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
@@ -67,7 +67,7 @@ def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
 def test_directories_are_theirs(host: CheckedHost, cluster: Cluster) -> None:
     """the directories of Slurm's daemons belong to them, and no link of another user leads elsewhere"""
     wrong = wrong_directories(host, owners(cluster, host.name))
-    has_link = any("symbolic link" in one for one in wrong)
+    has_link = any(LINK in one for one in wrong)
     attack = "see who made that and why, it may be an attack; remove a link with rm, move the directory back; then "
     assert not wrong, f"{'; '.join(wrong)}. Repair: {attack if has_link else ''}{deploy(host.name)}"
 

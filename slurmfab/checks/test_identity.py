@@ -45,6 +45,16 @@ def ids_on(host: CheckedHost) -> tuple[dict[str, tuple[int, int]], dict[str, int
     )
 
 
+def test_hostname_is_the_clusters(host: CheckedHost, lock: Lock) -> None:
+    """the host has the hostname that the cluster knows it by"""
+    known = lock.hosts[host.name].hostname if host.name in lock.hosts else ""
+    actual = host.as_found.ask("cat /proc/sys/kernel/hostname").partition(".")[0]
+    assert not known or actual.lower() == known.lower(), (
+        f"its hostname is {actual}, but the cluster knows it as {known}, and Slurm's daemons go by that. "
+        f"Repair: hostnamectl set-hostname {known}, then {deploy(host.name)}"
+    )
+
+
 def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the names of the cluster's hosts resolve to their addresses
 
@@ -53,28 +63,38 @@ def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     names = tuple(name for name in cluster.hosts if name in lock.hosts and lock.hosts[name].hostname)
     lines = host.ask(RESOLVE.format(names=" ".join(names))).splitlines()
     found = {fields[0]: fields[1:] for fields in map(str.split, lines)}
+    is_free = not cluster.hosts_file
     trouble = (
-        misled(name, cluster.addresses.get(name, ""), found.get(name, []), is_own=name == host.name) for name in names
+        misled(name, cluster.addresses.get(name, ""), found.get(name, []), is_free=is_free and name == host.name)
+        for name in names
     )
     wrong = list(filter(None, trouble))
     repair = deploy(host.name) if cluster.hosts_file else "correct DNS or /etc/hosts"
     assert not wrong, f"{'; '.join(wrong[:3])}. Repair: {repair}"
 
 
-def misled(name: str, address: str, found: list[str], *, is_own: bool) -> str:
+def misled(name: str, address: str, found: list[str], *, is_free: bool) -> str:
     """The problem with the addresses to which a name resolves; empty for none.
 
     Args:
         name: the name.
         address: its address in the cluster file; if it is empty or a DNS name, any result is right.
         found: the addresses to which it resolves.
-        is_own: whether it is the host's own name, which resolves to 127.0.1.1 on Debian without harm.
+        is_free: whether it is the host's own name, and slurmfab does not manage /etc/hosts, so that 127.0.1.1 is usual.
     """
     if not found:
         return f"{name} does not resolve"
-    if address and is_numeric(address) and not is_own and not {same(one) for one in found} & {same(address)}:
-        return f"{name} resolves to {', '.join(found)} instead of {address}"
+    if not address or not is_numeric(address) or is_free:
+        return ""
+    wrong = [one for one in found if is_loopback(one)] if not is_loopback(address) else []
+    if wrong or not {same(one) for one in found} & {same(address)}:
+        return f"{name} resolves to {', '.join(wrong or found)} instead of {address}"
     return ""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an IP address leads to the host itself."""
+    return is_numeric(address) and ipaddress.ip_address(address).is_loopback
 
 
 def is_numeric(address: str) -> bool:

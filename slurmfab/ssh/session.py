@@ -87,6 +87,10 @@ def piece_of(host: str, line: Line) -> bytes:
         raise AgentFailed(host, message) from error
 
 
+NO_PYTHON = "python3 is not installed. Install it: apt-get install --reinstall python3 python3-minimal."
+"""The error of a host without python3; the option helps where only a file of the packages is gone."""
+
+
 class Stream(Protocol):
     """The input and output of a running agent: an SSH channel, or a local process in tests."""
 
@@ -309,7 +313,7 @@ class Session:
         is_absent = self.stream.exit_code() == NOT_FOUND_CODE
         names_absent = any(hint in output for hint in NOT_FOUND)
         if (is_absent and not self.become) or ("python3" in output and names_absent):
-            return PythonMissing(self.host, "python3 is not installed. Install it: apt-get install python3.")
+            return PythonMissing(self.host, NO_PYTHON)
         if self.used_password and ONE_TRY in output:
             return SudoPasswordWrong(self.host, "sudo does not accept the password.")
         if is_absent or ("sudo" in output and names_absent):

@@ -18,6 +18,7 @@ FILES = {"/var/lib/munge": ("munge.seed", 0o600), "/var/log/munge": ("munged.log
 """Files that munged makes, each with its mode, by directory."""
 
 SOCKETS = "/run/munge"
+UNIT = "munge"
 SAFE = "safe, of munge"
 
 
@@ -28,7 +29,7 @@ class MungeDirectories(Resource):
 
     def name(self) -> str:
         """The same for all hosts."""
-        return "munge"
+        return UNIT
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Each directory safe, and each file that is there."""
@@ -83,12 +84,13 @@ class MungeDirectories(Resource):
         return "%(owner)s:%(group)s %(mode)s" % access_of(context, status)
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Make missing directories, and set owners, groups and modes.
+        """Make missing directories, and set owners, groups and modes; munged gets a new socket if it lost its own.
 
         Raises:
             ResourceFailed: there is no user munge, or a directory or file is something else.
         """
         account = (uid_of(context, "munge"), gid_of(context, "munge"))
+        lacks_socket = not os.path.isdir(context.path(SOCKETS))
         for directory, mode in MODES.items():
             if directory in differing:
                 open_ways(context, directory, "munge")
@@ -98,3 +100,6 @@ class MungeDirectories(Resource):
                 name, file_mode = FILES[directory]
                 with open_folder(context.path(directory)) as folder:
                     replace.change_access_in(folder, name, (*account, file_mode))
+        if lacks_socket and context.root == "/":
+            # A munged that runs has lost its socket with the directory.
+            context.run(["systemctl", "try-restart", UNIT], seconds=180)

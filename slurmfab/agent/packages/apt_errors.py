@@ -6,7 +6,7 @@ The patterns match apt 2.2 to 3.1 and dpkg 1.20 to 1.23 in the C locale.
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import Optional, Sequence
 
 from slurmfab.agent.core.program_name import FAB
 
@@ -19,6 +19,7 @@ FULL = re.compile(r"No space left on device|don't have enough free space in \S+|
 UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has no installation candidate")
 LOCKED = re.compile(r"Could not get lock (\S+?)\.? ?(?:It is held by process (\d+) \(([^)]*)\)|$|- )", re.M)
 UNTRUSTED = re.compile(r"^.*(?:NO_PUBKEY|is not signed|EXPKEYSIG|invalid signature|not valid yet|has expired).*$", re.M)
+HELD = re.compile(r"held packages will be changed:\n((?:  .*\n)+)")
 REMOVALS = re.compile(r"REMOVED:\n((?:  .*\n)+)")
 BROKEN = re.compile(r"^dpkg: error processing (?:package|archive) (\S+)[^\n]*\n ?([^\n]*)", re.M)
 DEPENDS = re.compile(r"^ +\S+ : (?:Pre-)?(?:Depends|Conflicts|Breaks): .*$", re.M)
@@ -37,12 +38,16 @@ def is_stale(output: str) -> bool:
     return bool(UNKNOWN.search(output) or re.search(r"404  ?Not Found|Unable to fetch some archives", output))
 
 
-def explain(output: str) -> str:
+def explain(output: str, held: Sequence[str] = ()) -> str:
     """Why apt-get failed, and what to try.
 
     Args:
         output: all that it printed, stdout and stderr.
+        held: names of the held packages of the host.
     """
+    in_the_way = kept(output, held)
+    if in_the_way:
+        return in_the_way
     for explanation in (unknown, disk, lock, removals, broken, depends, untrusted, network):
         sentence = explanation(output)
         if sentence:
@@ -51,8 +56,22 @@ def explain(output: str) -> str:
     return "apt-get failed: %s" % (" | ".join(last[-4:]) or "no message")
 
 
+def kept(output: str, held: Sequence[str]) -> Optional[str]:
+    """Held packages that would have to change; `None` if that is not the reason, here and in the functions below."""
+    changing = HELD.search(output)
+    packages = changing.group(1).split() if changing and "Held packages were changed" in output else []
+    if "held broken packages" in output:
+        needed = set(re.findall(r"[a-z0-9][a-z0-9+.-]+", " ".join(DEPENDS.findall(output))))
+        packages += [package for package in held if package in needed]
+    if not packages:
+        return None
+    names = " ".join(dict.fromkeys(packages))
+    sentence = "%s %s held (apt-mark showhold) and would have to be installed or upgraded; let that: apt-mark unhold %s"
+    return sentence % (names.replace(" ", ", "), "is" if len(packages) == 1 else "are", names)
+
+
 def unknown(output: str) -> Optional[str]:
-    """Packages that no source has; `None` if that is not the reason, here and in the functions below."""
+    """Packages that no source has."""
     packages = sorted({first or second for first, second in UNKNOWN.findall(output)})
     if not packages:
         return None

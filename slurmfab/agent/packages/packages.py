@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import ClassVar, Tuple
+from typing import ClassVar, Dict, Optional, Tuple
 
 from slurmfab.agent.core.reading import names
-from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.packages import bundle_place, daemon_policy, dpkg_status
+from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
+from slurmfab.agent.packages import bundle_place, daemon_policy, dpkg_status, unfinished
 
 LISTS = "/var/lib/apt/lists"
 LISTS_AGE = 86400.0
@@ -32,6 +32,8 @@ OPTIONS = (
 MINIMAL = ("--no-install-recommends", "--no-remove")
 """Options of apt-get: install no recommended packages, and remove none."""
 
+CONFIGURE = ("dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
+
 FIX_BROKEN = ("--fix-broken", "install")
 """Arguments of apt-get that complete unfinished packages and install their missing dependencies."""
 
@@ -54,33 +56,40 @@ class Packages(Resource):
         return ",".join(self.names)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Every package installed, and nothing left by an interrupted run."""
-        return {**dict.fromkeys(self.names, "installed"), "policy-rc.d": None, "bundle": None}
+        """Every package installed, no package of the host half installed, and nothing left by an interrupted run."""
+        return {**dict.fromkeys(self.names, "installed"), "unfinished": None, "policy-rc.d": None, "bundle": None}
 
     def actual(self, context: Context) -> State:
-        """dpkg's state of each package, and what an interrupted run left."""
-        left = {"policy-rc.d": daemon_policy.leftover(context)}
+        """dpkg's state of each package, packages that dpkg has not finished, and what an interrupted run left."""
+        status = dpkg_status.read(context.root)
+        left: Dict[str, Optional[str]] = {"policy-rc.d": daemon_policy.leftover(context)}
         # Packages of this bundle were just copied here for this installation; converging removes them.
         left["bundle"] = None if self.bundle else bundle_place.leftover(context)
-        return {**dpkg_status.states(dpkg_status.read(context.root), self.names), **left}
+        # Where a package is to be installed, the others are finished along with it.
+        states = dpkg_status.states(status, self.names)
+        is_whole = all(states.get(name) == "installed" for name in self.names)
+        left["unfinished"] = unfinished.unfinished(context.root, status) or None if is_whole else None
+        return {**states, **left}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
-        """Install the missing packages, and remove what an interrupted run left.
+        """Install the missing packages, finish others, and remove what an interrupted run left.
 
         Raises:
             ResourceFailed: apt-get failed.
+            LeftAsItWas: a package that Slurm does not need cannot be finished.
         """
         missing = [package for package in self.names if package in differing]
         if not missing:
             daemon_policy.restore(context)
             bundle_place.remove(context)
+            if "unfinished" in differing:
+                self.finish(context)
             return
         from slurmfab.agent.packages import apt_errors  # slow to compile, and most runs install nothing
 
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
-                context.run(["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"],
-                            seconds=INSTALL_SECONDS, env=ENVIRONMENT)  # fmt: skip
+                context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
             source = bundle_place.options(context, self.bundle) if self.bundle else ()
             is_fresh = bool(source) or lists_are_fresh(context, time.time())
             complaints = "" if is_fresh else update(context)
@@ -89,8 +98,27 @@ class Packages(Resource):
                 complaints = update(context)
                 code, output = install(context, missing)
             if code != 0:
-                raise ResourceFailed(apt_errors.explain(output + complaints))
+                held = unfinished.held(dpkg_status.read(context.root))
+                raise ResourceFailed(apt_errors.explain(output + complaints, held))
         bundle_place.remove(context)
+
+    def finish(self, context: Context) -> None:
+        """Complete packages that Slurm does not need; what fails is a remark, because jobs run without them.
+
+        Raises:
+            LeftAsItWas: a package is still unfinished.
+        """
+        from slurmfab.agent.packages import apt_errors
+
+        with daemon_policy.daemons_wait(context):
+            done = context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
+            printed = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+            if dpkg_status.is_interrupted(context.root):
+                printed += complete(context, ())[1]
+        left = unfinished.unfinished(context.root, dpkg_status.read(context.root))
+        if left:
+            why = apt_errors.explain(printed)
+            raise LeftAsItWas("dpkg cannot finish %s, which keeps no job from running: %s" % (left, why))
 
 
 def lists_are_fresh(context: Context, now: float) -> bool:

@@ -11,6 +11,7 @@ from slurmfab.slurm.versions import SlurmVersion, distribution_version
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
+    from slurmfab.inventory.lock import Lock
 
 CLOCK_SECONDS = 240
 """The greatest clock offset in seconds: munge refuses credentials after 300 s (munged(8), TTL), transfer included."""
@@ -44,6 +45,20 @@ def unfit_newcomers(facts: Mapping[str, HostFacts], expected: SlurmVersion | Non
         for host, fact in facts.items()
     }
     return {host: reason for host, reason in found.items() if reason}
+
+
+def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dict[str, str]:
+    """The hosts of Slurm's daemons whose hostname is not the one in the lock, which slurm.conf has: with the reasons.
+
+    slurmd and slurmctld find out by the hostname which entry of slurm.conf is theirs, and do not start without one.
+    """
+    known = {host: lock.hosts[host].hostname for host in facts if host in lock.hosts}
+    return {
+        host: f"its hostname is {facts[host].hostname}, but slurm.conf knows it as {name}; no daemon starts like that. "
+        f"Give it that name again: hostnamectl set-hostname {name}"
+        for host, name in known.items()
+        if name and name.lower() != facts[host].hostname.lower() and set(cluster.roles(host)) - {"login"}
+    }
 
 
 def wrong_system(fact: HostFacts) -> str:

@@ -40,6 +40,7 @@ def left_out(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts], allow
         **hosts_losing_limits(cluster, lock, facts, allowed),
         **gres.unfit(cluster, lock, facts),
         **hosts.unfit(cluster, facts),
+        **hosts.renamed(cluster, lock, facts),
         **other_clusters.hosts_taken(cluster, lock, facts, allowed),
     }
 

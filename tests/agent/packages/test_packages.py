@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from slurmfab.agent.core.resource import Context, apply
-from slurmfab.agent.packages import apt_errors, daemon_policy, dpkg_status, packages
+from slurmfab.agent.packages import apt_errors, daemon_policy, dpkg_status, packages, unfinished
 from slurmfab.agent.packages.packages import Packages
 
 STATUS = b"""Package: munge
@@ -59,6 +60,7 @@ def test_packages_when_some_are_missing_are_named_one_by_one(dpkg: Path) -> None
 def test_a_policy_that_an_interrupted_run_left_is_removed_and_the_hosts_own_put_back(
     dpkg: Path, own: str | None
 ) -> None:
+    (dpkg / "var/lib/dpkg/status").write_bytes(STATUS.split(b"\n\n")[0])
     context = Context(str(dpkg))
     policy = dpkg / "usr/sbin/policy-rc.d"
     if own:
@@ -174,6 +176,75 @@ def test_what_an_interrupted_run_left_is_completed_before_anything_is_installed(
     runs = [[word for word in argv if word in kept] for argv in host.programs]
     assert runs == [["dpkg", "--configure"], ["--fix-broken", "install"], *([["install", "ghost"]] if installs else [])]
     assert all("--no-remove" in argv for argv in host.programs if "install" in argv)
+
+
+TORN = b"Package: munge\nStatus: install ok installed\n\nPackage: tar\nStatus: install ok half-configured\n\n"
+
+
+class Dpkg(Apt):
+    """A host with `TORN` as dpkg's status, whose `dpkg --configure -a` completes packages."""
+
+    def run(self, argv: Sequence[str], *rest: Any, **named: Any) -> subprocess.CompletedProcess[bytes]:
+        Path(self.path("/var/lib/dpkg/status")).write_bytes(TORN.replace(b"half-configured", b"installed"))
+        return super().run(argv, *rest, **named)
+
+
+def test_a_package_of_others_that_is_half_configured_is_completed(dpkg: Path) -> None:
+    (dpkg / "var/lib/dpkg/status").write_bytes(TORN)
+    host = Dpkg(dpkg)
+    outcome = apply(Packages(("munge",)), host)
+    assert [(one.name, one.actual) for one in outcome.changes] == [("unfinished", "tar half-configured")]
+    assert outcome.status == "changed"
+    assert [argv[0] for argv in host.programs] == ["dpkg"]
+
+
+def test_a_package_of_others_that_cannot_be_completed_is_a_remark(dpkg: Path) -> None:
+    (dpkg / "var/lib/dpkg/status").write_bytes(TORN)
+    outcome = apply(Packages(("munge",)), Apt(dpkg, (1, "dpkg: error processing package tar (--configure):\n no\n")))
+    assert outcome.status == "ok"
+    assert outcome.message.startswith("dpkg cannot finish tar half-configured, which keeps no job from running: ")
+    assert "tar (no)" in outcome.message
+
+
+def test_a_package_that_another_program_installs_now_is_not_unfinished(dpkg: Path) -> None:
+    (dpkg / "var/lib/dpkg/status").write_bytes(TORN)
+    lock = dpkg / "var/lib/dpkg/lock"
+    lock.touch()
+    context = Context(str(dpkg), dry_run=True)
+    assert apply(Packages(("munge",)), context).status == "would change"
+    with lock.open("r+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        child = os.fork()  # a process does not see its own lock
+        if not child:
+            os._exit(0 if unfinished.unfinished(str(dpkg), TORN) == "" else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (
+            "The following held packages will be changed:\n  munge slurmd\n0 upgraded, 7 newly installed.\n"
+            "E: Held packages were changed and -y was used without --allow-change-held-packages.\n",
+            "munge, slurmd are held (apt-mark showhold) and would have to be installed or upgraded; "
+            "let that: apt-mark unhold munge slurmd",
+        ),
+        (
+            " slurmd : Depends: munge but it is not going to be installed\n"
+            "E: Unable to correct problems, you have held broken packages.\n",
+            "munge is held (apt-mark showhold)",
+        ),
+        (
+            " slurmd : Depends: libc6 (>= 99) but 2.36 is to be installed\n"
+            "E: Unable to correct problems, you have held broken packages.\n",
+            "dependencies cannot be met",
+        ),
+    ],
+)
+def test_held_packages_that_are_in_the_way_are_named(output: str, words: str) -> None:
+    held = unfinished.held(b"Package: tar\nStatus: hold ok installed\n\nPackage: munge\nStatus: hold ok config-files\n")
+    assert held == ["tar", "munge"]
+    assert words in apt_errors.explain(output, held)
 
 
 def test_apt_get_waits_for_a_dpkg_that_is_at_work(fresh: Path) -> None:

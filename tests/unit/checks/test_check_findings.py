@@ -106,7 +106,7 @@ def test_clock_may_differ_by_seconds_but_not_by_half_a_minute(bench: Bench, thei
 
 
 @pytest.mark.parametrize(
-    ("address", "found", "is_own", "words"),
+    ("address", "found", "is_free", "words"),
     [
         ("10.0.0.1", ["10.0.0.1"], False, ""),
         ("10.0.0.1", ["10.0.0.1", "fe80::1"], False, ""),
@@ -115,17 +115,37 @@ def test_clock_may_differ_by_seconds_but_not_by_half_a_minute(bench: Bench, thei
         ("10.0.0.1", ["10.9.9.9"], False, "resolves to 10.9.9.9 instead of 10.0.0.1"),
         ("10.0.0.1", ["127.0.1.1"], False, "resolves to 127.0.1.1"),
         ("10.0.0.1", ["127.0.1.1"], True, ""),
+        ("10.0.0.1", ["127.0.1.1", "10.0.0.1"], False, "resolves to 127.0.1.1 instead of 10.0.0.1"),
+        ("10.0.0.1", ["10.0.0.1", "192.168.7.1"], False, ""),
+        ("127.0.0.1", ["127.0.0.1"], False, ""),
         ("ctl.example.org", ["192.0.2.7"], False, ""),
         ("", ["192.0.2.7"], False, ""),
     ],
 )
-def test_name_leads_to_its_address(address: str, found: list[str], is_own: bool, words: str) -> None:
-    told = test_identity.misled("ctl", address, found, is_own=is_own)
+def test_name_leads_to_its_address(address: str, found: list[str], is_free: bool, words: str) -> None:
+    told = test_identity.misled("ctl", address, found, is_free=is_free)
     assert (words in told) if words else told == ""
 
 
+def test_a_file_of_slurms_that_is_a_link_is_named_with_its_target(bench: Bench) -> None:
+    test_configuration.test_files_are_no_links(bench.hosts["n1"])
+    bench.shells["n2"].rules["readlink"] = "slurm.conf is a symbolic link to /shared/slurm.conf\n"
+    with pytest.raises(
+        AssertionError, match=r"slurm\.conf is a symbolic link to /shared/slurm\.conf; .* Repair: fab deploy"
+    ):
+        test_configuration.test_files_are_no_links(bench.hosts["n2"])
+
+
+def test_a_hostname_other_than_the_locks_is_named_with_the_repair(bench: Bench) -> None:
+    bench.shells["n1"].rules["kernel/hostname"] = "N1.example.org\n"
+    test_identity.test_hostname_is_the_clusters(bench.hosts["n1"], bench.known.lock)
+    bench.shells["n2"].rules["kernel/hostname"] = "other\n"
+    with pytest.raises(AssertionError, match=r"hostname is other, .* as n2, .* Repair: hostnamectl set-hostname n2"):
+        test_identity.test_hostname_is_the_clusters(bench.hosts["n2"], bench.known.lock)
+
+
 def test_name_of_a_host_that_never_answered_may_lead_nowhere(bench: Bench) -> None:
-    bench.shells["n1"].rules["getent ahosts"] = "ctl 10.0.0.1\nn1 127.0.1.1\n"
+    bench.shells["n1"].rules["getent ahosts"] = "ctl 10.0.0.1\nn1 10.0.0.2\n"
     seen = {name: host for name, host in bench.known.lock.hosts.items() if name != "n2"}
     test_identity.test_names_resolve(bench.hosts["n1"], bench.known.cluster, replace(bench.known.lock, hosts=seen))
     with pytest.raises(AssertionError, match=r"n2 does not resolve\. Repair: fab deploy --hosts n1"):

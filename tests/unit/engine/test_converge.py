@@ -98,7 +98,7 @@ def test_a_difference_in_a_preparing_phase_carries_out_the_later_ones_and_asks_a
 def test_a_new_name_in_the_hosts_file_does_not_ask_the_hosts_again() -> None:
     hosts = in_place(wrong={"n1": {"block:/etc/hosts#hosts"}})
     deploy(run_over(hosts, cluster()))
-    assert hosts.of("n1")[:3] == ["facts", "compare", "apply block"]
+    assert hosts.of("n1")[:3] == ["facts", "compare", "apply block,host-names"]
     assert hosts.of("n1").count("facts") == 1
 
 
@@ -121,7 +121,7 @@ def test_new_hosts_get_the_phases_in_order() -> None:
         "apply ssh-key",
         "facts",
         "compare",
-        "apply block",
+        "apply block,host-names",
         "apply block,ssh-login",
         "apply munge-directories,file,service",
         "apply directory,slurm-files,absent",

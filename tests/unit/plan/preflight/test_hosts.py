@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from support import cluster, facts_of, host_facts, prepared
 
-from slurmfab.plan.preflight.hosts import CLOCK_SECONDS, unfit
+from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.plan.preflight.hosts import CLOCK_SECONDS, renamed, unfit
 
 
 def reason(**differing: Any) -> str:
@@ -58,3 +59,18 @@ def test_a_host_that_is_no_compute_node_needs_no_hardware() -> None:
 
 def test_while_the_controller_does_not_answer_versions_are_not_compared() -> None:
     assert unfit(cluster(), {"n1": host_facts("n1", codename="bookworm")}) == {}
+
+
+def test_a_host_with_another_hostname_than_the_locks_is_left_out_with_the_command_that_helps() -> None:
+    known = Lock(hosts={"c1": HostLock(hostname="c1"), "n1": HostLock(hostname="n1"), "n2": HostLock()})
+    facts = facts_of(cluster()) | {"n1": host_facts("n1", hostname="other"), "c1": host_facts("c1", hostname="C1")}
+    reasons = renamed(cluster(), known, facts)
+    assert list(reasons) == ["n1"]
+    assert "its hostname is other, but slurm.conf knows it as n1" in reasons["n1"]
+    assert "hostnamectl set-hostname n1" in reasons["n1"]
+
+
+def test_the_hostname_of_a_login_host_is_in_no_file_of_slurms() -> None:
+    named = cluster("cluster: x\ncontrollers: [c1]\nlogin: [l1]\nnodes: [{hosts: n1}]\n")
+    known = Lock(hosts={"l1": HostLock(hostname="l1")})
+    assert renamed(named, known, {"l1": host_facts("l1", hostname="other")}) == {}
