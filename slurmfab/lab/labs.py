@@ -109,7 +109,7 @@ def _start(remembered: LabState, origin: Disks | None, progress: Callable[[str],
     if origin:
         disks.hand_out(origin, layout)
     _install_packages(remembered, origin.layers if origin else (), progress)
-    network.make_network(layout, IPv4Network(remembered.network))
+    network.make_network(layout, IPv4Network(remembered.network), ipv6=bool(spec.ipv6 or spec.dual))
     roots.make_keys(layout, spec.host_names)
     if spec.sudo_password:
         roots.make_sudo_password(layout)

@@ -45,11 +45,17 @@ def resolver_text() -> str:
     return "".join(f"{line}\n" for line in text.splitlines() if line.startswith(("nameserver", "options")))
 
 
-def make_network(lab: LabLayout, network: IPv4Network) -> None:
-    """Make a lab's `unreachable` route, its bridge, and the nftables rule that masquerades outgoing packets."""
-    for each in _networks(network):
+def make_network(lab: LabLayout, network: IPv4Network, *, ipv6: bool = False) -> None:
+    """Make a lab's `unreachable` routes, its bridge, and the nftables rule that masquerades outgoing packets.
+
+    Args:
+        lab: the lab's names and paths.
+        network: the lab's network.
+        ipv6: whether hosts have IPv6 addresses; without them, this machine needs no IPv6 either.
+    """
+    for each in _networks(network) if ipv6 else (str(network),):
         call(["ip", "route", "add", "unreachable", each, "metric", str(METRIC)])
-    local = (f"address add {ipv6_twin(gateway(network), network)}/64 dev {lab.bridge} nodad",) if has_ipv6() else ()
+    local = (f"address add {ipv6_twin(gateway(network), network)}/64 dev {lab.bridge} nodad",) if ipv6 else ()
     commands = (
         f"link add {lab.bridge} type bridge",
         f"address add {gateway(network)}/{network.prefixlen} dev {lab.bridge}",
@@ -62,14 +68,9 @@ def make_network(lab: LabLayout, network: IPv4Network) -> None:
     call(["nft", "-f", "-"], f"table ip {lab.table} {{\n{chain}\n}}\n")
 
 
-def has_ipv6() -> bool:
-    """Whether this machine's kernel has IPv6."""
-    return Path("/proc/net/if_inet6").exists()
-
-
 def _networks(network: IPv4Network) -> tuple[str, ...]:
-    """The networks of a lab."""
-    return (str(network), str(ipv6_network(network))) if has_ipv6() else (str(network),)
+    """The networks of a lab: IPv4 and IPv6."""
+    return str(network), str(ipv6_network(network))
 
 
 def has_bridge(lab: LabLayout) -> bool:

@@ -24,9 +24,10 @@ def refuse_unreachable(plan_input: PlanInput) -> None:
     Raises:
         InputError: two hosts have no family of addresses in common, or configless nodes cannot reach a controller.
     """
+    members = [(name, plan_input.families(name), plan_input.own_families(name)) for name in plan_input.members]
     for family in (IPV4, IPV6):
-        reached = [name for name in plan_input.members if plan_input.families(name) == {family}]
-        others = [name for name in plan_input.members if family not in (plan_input.own_families(name) or {family})]
+        reached = [name for name, by, _ in members if by == {family}]
+        others = [name for name, _, own in members if own and family not in own]
         if reached and others and {*reached} != {*others}:
             raise InputError(_apart(plan_input, family, reached, others))
     _refuse_fetching_by_ipv6(plan_input)
