@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slurmfab.agent.services.daemon_log import last_errors
+from slurmfab.agent.services.process import STOPPED
 from slurmfab.checks import system as systems
-from slurmfab.checks.hosts import CheckedHost, last_words
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.hosts import last_words as last_output
 from slurmfab.checks.wanted import FILES
 from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_DIRECTORY
 
@@ -38,6 +41,24 @@ munge key; whether munged's socket exists; the listening sockets (state 0A in /p
 
 NEXT = "===="
 """Separates the daemons from the system in the output of both questions."""
+
+LAST_WORDS = (
+    'started=$(date --date="$(systemctl show --property=ExecMainStartTimestamp --value {unit})" +[%Y-%m-%dT%H:%M:%S); '
+    "log=$(sed --quiet 's/^[[:space:]]*{key}[[:space:]]*=[[:space:]]*//Ip' {conf} 2>/dev/null | tail --lines=1); "
+    "{{ journalctl _SYSTEMD_INVOCATION_ID=$(systemctl show --property=InvocationID --value {unit}) "
+    "--lines=100 --output=cat --no-pager --quiet; "
+    'tail --bytes=65536 "${{log:-{default}}}" 2>/dev/null | awk -v started="$started" \'$1 >= started\'; '
+    "}} | grep --extended-regexp --ignore-case --word-regexp 'fatal|error' | tail --lines=20; :"
+)
+"""Prints the errors that a daemon wrote itself since its start: to the journal until it knew its log, and there."""
+
+LOGS = {
+    "slurmctld": (f"{SLURM_DIRECTORY}/slurm.conf", "SlurmctldLogFile", "/var/log/slurm/slurmctld.log"),
+    "slurmd": (f"{SLURM_DIRECTORY}/slurm.conf", "SlurmdLogFile", "/var/log/slurm/slurmd.log"),
+    "slurmdbd": (f"{SLURM_DIRECTORY}/slurmdbd.conf", "LogFile", "/var/log/slurm/slurmdbd.log"),
+    "munge": ("/dev/null", "LogFile", "/var/log/munge/munged.log"),
+}
+"""The file and the key that name each daemon's log, and the log without them."""
 
 RUNNING = ("active", "reloading")
 """The states of a running unit."""
@@ -83,6 +104,7 @@ class Daemons:
         units: by name, such as `slurmd`.
         clock: the host's time, in seconds since 1970.
         starts: start times of the daemons' processes, in seconds since 1970, by PID.
+        frozen: PIDs of the daemons that a signal has stopped.
         changes: change times of the daemons' files that exist, in seconds since 1970, by path.
         ports: the TCP ports with a listening process.
         munge_key: user, group and mode of the munge key; `None` if there is none.
@@ -92,6 +114,7 @@ class Daemons:
     units: Mapping[str, Unit]
     clock: float = 0.0
     starts: Mapping[int, float] = field(default_factory=dict)
+    frozen: frozenset[int] = frozenset()
     changes: Mapping[str, float] = field(default_factory=dict)
     ports: frozenset[int] = frozenset()
     munge_key: tuple[str, str, int] | None = None
@@ -127,7 +150,7 @@ def system(host: CheckedHost) -> systems.System:
 def answer(host: CheckedHost) -> tuple[str, str]:
     """The output of both questions, which are asked by one command, and once."""
     done = host.as_found.run(f"{QUESTION} echo {NEXT}; {systems.QUESTION}")
-    assert done.rc == 0, f"its daemons cannot be looked at: {last_words(done)}. Repair: log in and look"
+    assert done.rc == 0, f"its daemons cannot be looked at: {last_output(done)}. Repair: log in and look"
     ours, _, theirs = str(done.stdout).partition(NEXT)
     return ours, theirs
 
@@ -140,6 +163,7 @@ def parse(text: str) -> Daemons:
         units=dict(unit(block) for block in shown.split("\n\n") if block),
         clock=float(clock),
         starts=dict(started(line, float(clock) - float(uptime.split()[0]), int(hertz)) for line in processes),
+        frozen=frozenset(int(line.split(maxsplit=1)[0]) for line in processes if state_of(line) == STOPPED),
         changes={path: float(when) for when, path in (line.split(" ", 1) for line in changed.splitlines())},
         ports=frozenset(int(place.rpartition(":")[2], 16) for place in listening.split()),
         munge_key=access(key) if key else None,
@@ -169,7 +193,23 @@ def started(line: str, boot: float, hertz: int) -> tuple[int, float]:
     return int(line.split(maxsplit=1)[0]), boot + int(line.rpartition(")")[2].split()[19]) / hertz
 
 
+def state_of(line: str) -> str:
+    """The state of a process, such as `S`, from /proc/PID/stat."""
+    return line.rpartition(")")[2].split()[0]
+
+
 def access(text: str) -> tuple[str, str, int]:
     """User, group and mode from the output of stat, as in `munge munge 400`."""
     user, group, mode = text.split()
     return user, group, int(mode, 8)
+
+
+def last_words(host: CheckedHost, unit: str) -> str:
+    """The last errors that a daemon wrote itself since its start, else the last line of its journal; or nothing."""
+    conf, key, default = LOGS.get(unit, ("/dev/null", "LogFile", "/dev/null"))
+    script = LAST_WORDS.format(unit=unit, conf=conf, key=key, default=default)
+    errors = last_errors(host.run(script).stdout.splitlines())
+    if errors:
+        return f"its last errors: {' | '.join(errors)}".rstrip(".")
+    last_line = host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip()
+    return f"last log line: {last_line}".rstrip(".") if last_line else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.checks.daemons import WATCHED, daemons
+from slurmfab.checks.daemons import WATCHED, daemons, last_words
 from slurmfab.checks.directories import LINK, owners, wrong_directories
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
@@ -180,17 +180,19 @@ def need_running(host: CheckedHost, unit: str) -> None:
 
 
 def assert_runs(host: CheckedHost, unit: str) -> None:
-    """Fail with the unit's state and last log line if it does not run."""
+    """Fail with the unit's state and the daemon's last words if it does not run."""
     found = daemons(host).unit(unit)
+    assert found.pid not in daemons(host).frozen, (
+        f"{unit}.service is active and does not answer: a signal (SIGSTOP) has stopped its process {found.pid}. "
+        f"Repair: {deploy(host.name)}"
+    )
     if found.is_running:
         return
     if found.load != "loaded":
         raise AssertionError(f"{unit}.service is {found.load}. Repair: {deploy(host.name)}")
     state = found.active + (f" ({found.result})" if found.result != "success" else "")
-    last_line = (
-        host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip().rstrip(".")
-    )
-    log_line = f"; last log line: {last_line}" if last_line else ""
+    said = last_words(host, unit)
+    log_line = f"; {said}" if said else ""
     raise AssertionError(f"{unit}.service is {state}{log_line}. Repair: {deploy(host.name)}")
 
 

@@ -1,4 +1,4 @@
-"""Checks that slurm and munge have the same IDs on all hosts, and that host names resolve."""
+"""Checks that slurm and munge have the same IDs on all hosts, that hosts keep their names, and that names resolve."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from slurmfab import atomic_file
 from slurmfab.agent.core.resource import CHANGED, Outcome
-from slurmfab.agent.services.service import process_start
+from slurmfab.agent.services.process import process_start
 from slurmfab.engine import record
 from slurmfab.engine.record import Record
 from slurmfab.engine.report import FAILURE, UNKNOWN, fold_steps, step_as_json

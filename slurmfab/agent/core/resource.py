@@ -280,7 +280,7 @@ def apply(resource: Resource, context: Context) -> Outcome:
         differing = frozenset(change.name for change in changes)
         context.touched.update(resource.touches(differing))
         if context.dry_run:
-            context.starting.update(resource.units() if "running" in differing else ())
+            context.starting.update(resource.units() if differing & {"running", "answers"} else ())
             return Outcome(resource.id, WOULD_CHANGE, changes, context.remark)
         return converge(resource, context, changes)
     except LeftAsItWas as remark:

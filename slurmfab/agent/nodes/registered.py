@@ -102,7 +102,8 @@ class SlurmNodes(Resource):
         """
         try:
             # sinfo retries for half a minute if slurmctld does not run.
-            found = short_states(context) if is_active(context, "slurmctld") else {}
+            can_answer = is_active(context, "slurmctld") and not context.starting & {"slurmctld", "munge"}
+            found = short_states(context) if can_answer else {}
         except ResourceFailed:
             found = {}
         if not found:

@@ -8,10 +8,9 @@ from typing import ClassVar, List
 
 from slurmfab.agent.core.reading import read_text
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.services.service import error_lines, is_active
-
-LISTEN = "0A"
-"""The state of a listening socket (/proc/net/tcp, proc(5))."""
+from slurmfab.agent.services.daemon_log import error_lines
+from slurmfab.agent.services.process import LISTEN
+from slurmfab.agent.services.service import is_active
 
 POLL_SECONDS = 0.2
 

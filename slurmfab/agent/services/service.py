@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import ClassVar, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, ClassVar, Dict, Optional, Sequence, Tuple
 
-from slurmfab.agent.core.reading import read_text
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import read_end
 from slurmfab.agent.services import slurmctld_state, start_guard, systemctl
+from slurmfab.agent.services.process import has_listening_socket, is_frozen, process_start
+
+if TYPE_CHECKING:
+    from slurmfab.agent.services.daemon_log import Position
 
 PROPERTIES = (
     "LoadState", "ActiveState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result"
@@ -25,14 +27,20 @@ LOADED, AS_ON_DISK = "loaded", "as on disk"
 OLDER = "older "
 """The first word of that value when files were changed after the daemon started, and not by this run."""
 
+MASKED = ("masked", "masked-runtime")
+"""UnitFileStates of units that systemd does not start: for good, and until the next boot."""
+
 RUNS = ("active", "reloading")
 """ActiveStates of a unit whose daemon runs."""
 
-START_SECONDS = 30.0
-"""How long a started daemon may take until it is active."""
+START_SECONDS = 60.0
+"""How long a started daemon may take until it works: slurmd may look for addresses for some seconds before it ends."""
 
 STAY_SECONDS = 0.5
 """How long a daemon that cannot be asked has to stay active, because many faults end a daemon right after its start."""
+
+LISTENING = ("slurmctld", "slurmd")
+"""Daemons that listen on a TCP port as soon as they work, also where nobody can ask them."""
 
 ANSWER_SECONDS = 10.0
 """Time limit of a program that asks a daemon."""
@@ -42,9 +50,6 @@ POLL_SECONDS = 0.05
 
 RELOAD_SECONDS = 5.0
 """How long a reloaded daemon may take until its new main process runs."""
-
-LOG_BYTES = 1 << 20
-"""The size of the part of a daemon's log that is searched for errors."""
 
 TICK = 0.015
 """Seconds by which a process can seem older than it is: /proc counts in 10 ms, and files get the time of a tick."""
@@ -62,8 +67,8 @@ class Service(Resource):
         running: whether the unit runs; otherwise it is stopped and disabled.
         reload: a program and its arguments that makes a new main process take over; tried before a restart.
         followers: units that are restarted after this one, if they run, because they work only with an up-to-date one.
-        answers: a program and its arguments that succeeds once the daemon works; without it, or while it fails, the
-            unit has to stay active for `STAY_SECONDS`.
+        answers: a program and its arguments that succeeds once the daemon works; without it, the unit has to stay
+            active for `STAY_SECONDS`.
         stops_early: whether the daemon can be stopped while it is starting. MariaDB then hangs until systemd gives up.
     """
 
@@ -87,13 +92,16 @@ class Service(Resource):
         return (self.unit,)
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Enabled, running and loaded from the present files; or neither enabled nor running."""
+        """Enabled, running, answering, and loaded from the present files; or neither enabled nor running."""
         if not self.running:
             return {"enabled": "no", "running": "no"}
-        return {"enabled": "yes" if self.enabled else "no", "running": "yes", LOADED: AS_ON_DISK}
+        return {"enabled": "yes" if self.enabled else "no", "running": "yes", "answers": "yes", LOADED: AS_ON_DISK}
 
     def actual(self, context: Context) -> State:
-        """The same as systemd reports it; of a unit that does not run, its ActiveState, such as `failed`."""
+        """The same as systemd reports it; of a unit that does not run, its ActiveState, such as `failed`.
+
+        Systemd calls a daemon active that answers nothing, so its process is looked at, too.
+        """
         shown = show(context, self.unit)
         has_switch = shown.get("UnitFileState") not in WITHOUT_SWITCH
         enabled = "yes" if shown.get("UnitFileState") in ENABLED else "no"
@@ -102,11 +110,22 @@ class Service(Resource):
         if not self.running:
             is_down = state in ("inactive", "failed", None)
             return {"enabled": enabled if has_switch else "no", "running": "no" if is_down else "yes"}
+        if shown.get("UnitFileState") in MASKED:
+            enabled = "masked"
         return {
             "enabled": enabled if has_switch else self.wanted(context)["enabled"],
             "running": "yes" if runs else state or "unknown",
+            "answers": "no" if state == "active" and self.is_silent(main_pid(shown)) else "yes",
             LOADED: (self.staleness(context, shown) if runs else None) or AS_ON_DISK,
         }
+
+    def is_silent(self, pid: int) -> bool:
+        """Whether an active daemon can answer nothing: a signal has stopped it, or it does not listen.
+
+        Args:
+            pid: of its main process; 0 if systemd knows none.
+        """
+        return bool(pid) and (is_frozen(pid) or (self.unit in LISTENING and not has_listening_socket(pid)))
 
     def staleness(self, context: Context, shown: Dict[str, str]) -> Optional[str]:
         """Which watched files are newer than the main process, or would be after a dry run, such as `older slurm.conf`.
@@ -118,7 +137,7 @@ class Service(Resource):
         Returns:
             `None` when there are none, or no main process runs.
         """
-        start = process_start(int(shown.get("MainPID", "0") or 0))
+        start = process_start(main_pid(shown))
         newer = [path for path in self.watches if changed_at(context.path(path)) > start + TICK]
         coming = [path for path in self.watches if context.dry_run and path in context.touched - set(newer)]
         reasons = [OLDER + ", ".join(map(os.path.basename, newer))] if newer else []
@@ -129,31 +148,76 @@ class Service(Resource):
         """Enable the unit and start, reload or restart it; or stop and disable it.
 
         Raises:
-            ResourceFailed: the unit does not exist, is masked, or does not stay active.
+            ResourceFailed: the unit does not exist, stays masked, or does not stay active.
         """
         shown = show(context, self.unit)
         if not self.running:
             start_guard.disarm(context, self.unit)
             context.must(["systemctl", "disable", "--now", "--quiet", self.unit], seconds=180)
             return
-        if shown.get("LoadState") == "not-found":
-            raise ResourceFailed("there is no unit %s on this host; is its package installed?" % self.unit)
-        if "masked" in (shown.get("LoadState"), shown.get("UnitFileState")):
-            raise ResourceFailed("%s is masked; if it may run: systemctl unmask %s" % (self.unit, self.unit))
-        if shown.get("NeedDaemonReload") == "yes":
-            context.must(["systemctl", "daemon-reload"])
+        shown = self.startable(context, shown)
         if "enabled" in differing:
             context.must(["systemctl", "enable" if self.enabled else "disable", "--quiet", self.unit])
         if "running" in differing:
             # A slurmd that was started without a configuration goes on looking for one for 90 s (Slurm 24.11).
             is_late = self.stops_early and shown.get("ActiveState") == "activating"
             self.start(context, "restart" if is_late else "start")
+        elif "answers" in differing:
+            self.wake(context, shown, restart=LOADED in differing)
         elif LOADED in differing and not self.reloaded(context):
             self.start(context, "restart")
-        for unit in self.followers if differing & {"running", LOADED} else ():
+        for unit in self.followers if differing & {"running", "answers", LOADED} else ():
             # systemctl would wait for one that is still starting.
             if is_active(context, unit):
                 context.must(["systemctl", "try-restart", unit], seconds=180)
+
+    def startable(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
+        """Make sure that systemd can start the unit: unmask it, and read its files again; its properties then.
+
+        Args:
+            context: the request's context.
+            shown: properties of the unit.
+
+        Raises:
+            ResourceFailed: the unit does not exist, or stays masked.
+        """
+        if shown.get("LoadState") == "not-found":
+            raise ResourceFailed("there is no unit %s on this host; is its package installed?" % self.unit)
+        if shown.get("UnitFileState") in MASKED or shown.get("LoadState") == "masked":
+            shown = self.unmask(context, shown)
+        if shown.get("NeedDaemonReload") == "yes":
+            context.must(["systemctl", "daemon-reload"])
+        return shown
+
+    def unmask(self, context: Context, shown: Dict[str, str]) -> Dict[str, str]:
+        """Remove the masks of the unit, both the lasting one and the one until the next boot; its properties then.
+
+        Args:
+            context: the request's context.
+            shown: properties of the unit.
+
+        Raises:
+            ResourceFailed: it is masked elsewhere.
+        """
+        for _ in MASKED:
+            is_temporary = shown.get("UnitFileState") == "masked-runtime"
+            context.must(["systemctl", "unmask", *(["--runtime"] if is_temporary else []), self.unit])
+            shown = ask(context, [self.unit])[self.unit]
+            if shown.get("UnitFileState") not in MASKED and shown.get("LoadState") != "masked":
+                return shown
+        message = "%s stays masked; see which of its unit files is a link to /dev/null: systemctl cat %s"
+        raise ResourceFailed(message % (self.unit, self.unit))
+
+    def wake(self, context: Context, shown: Dict[str, str], *, restart: bool) -> None:
+        """Restart a daemon that answers nothing, unless it has only just been started and works in time.
+
+        Args:
+            context: the request's context.
+            shown: properties of the unit.
+            restart: whether it has to be restarted in any case.
+        """
+        if restart or is_frozen(main_pid(shown)) or self.watched(context):
+            self.start(context, "restart")
 
     def reloaded(self, context: Context) -> bool:
         """Run the reload program, if there is one; returns whether a new main process took over.
@@ -168,112 +232,99 @@ class Service(Resource):
         deadline = time.monotonic() + RELOAD_SECONDS
         while time.monotonic() < deadline:
             shown = show(context, self.unit)
-            if shown.get("ActiveState") == "active" and self.staleness(context, shown) is None:
+            is_up = shown.get("ActiveState") == "active" and not self.is_silent(main_pid(shown))
+            if is_up and self.staleness(context, shown) is None:
                 return True
             time.sleep(0.1)
         return False
 
     def start(self, context: Context, verb: str) -> None:
-        """Start or restart the unit; wait until the daemon answers, or stays active for `STAY_SECONDS`.
+        """Start or restart the unit, and wait until the daemon works.
 
         Args:
             context: the request's context.
             verb: `start` or `restart`.
 
         Raises:
-            ResourceFailed: the daemon does not run; with the end of the unit's journal and errors from its log. Or it
-                is slurmctld, which could not read its state, and was not started.
+            ResourceFailed: the daemon does not run or does not answer; with the last errors in its own log. Or it is
+                slurmctld, which could not read its state, and was not started.
         """
+        from slurmfab.agent.services import daemon_log  # most runs start nothing
+
         start_guard.disarm(context, self.unit)
         if self.unit == slurmctld_state.UNIT:
             slurmctld_state.require_usable(context)
-        log = context.path("/var/log/slurm/%s.log" % self.unit)
-        size = os.path.getsize(log) if os.path.exists(log) else 0
+        log = daemon_log.position(context, self.unit)
         # Without this systemd refuses the sixth start within ten seconds (systemd.unit(5), StartLimitBurst).
         context.run(["systemctl", "reset-failed", self.unit])
         context.run(["systemctl", verb, self.unit], seconds=180)
-        deadline = time.monotonic() + START_SECONDS
-        active_since = 0.0
-        while time.monotonic() < deadline:
-            shown = show(context, self.unit)
-            if shown.get("ActiveState") == "active":
-                active_since = active_since or time.monotonic()
-                # The time is checked first, because `answers` may take longer than a faulty daemon lives.
-                if time.monotonic() - active_since >= STAY_SECONDS or self.is_at_work(context):
-                    self.require_its_state(log, size)
-                    return
-            elif shown.get("ActiveState") in ("failed", "inactive"):
-                break
-            time.sleep(POLL_SECONDS)
-        if shown.get("ActiveState") == "inactive" and shown.get("ConditionResult") == "no":
+        shown = self.watched(context)
+        state = shown.get("ActiveState", "unknown")
+        if not shown:
+            self.require_its_state(log)
+            return
+        if state == "inactive" and shown.get("ConditionResult") == "no":
             message = "%s was not started: a condition in its unit file is not met; see: systemctl status %s"
             raise ResourceFailed(message % (self.unit, self.unit))
+        messages = " | ".join(daemon_log.last_words(context, self.unit, log))
+        if state == "active":
+            raise ResourceFailed("%s runs, but does not answer: %s" % (self.unit, messages))
         result = shown.get("Result", "")
-        messages = " | ".join(self.last_messages(context, log, size))
-        state = result if result not in ("", "success") else shown.get("ActiveState", "unknown")
+        state = result if result not in ("", "success") else state
         raise ResourceFailed("%s does not stay active (%s): %s" % (self.unit, state, messages))
 
-    def is_at_work(self, context: Context) -> bool:
-        """Whether the program `answers` succeeds; `False` also without such a program."""
-        try:
-            return bool(self.answers) and context.run(self.answers, seconds=ANSWER_SECONDS).returncode == 0
-        except ResourceFailed:
-            return False
+    def watched(self, context: Context) -> Dict[str, str]:
+        """Wait until a started daemon works with one and the same process; its properties if it does not, or nothing.
 
-    def require_its_state(self, log: str, size: int) -> None:
+        A daemon that systemd calls active may end seconds later, as slurmd does on a host with another hostname.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        process, since = "", 0.0
+        while True:
+            shown = show(context, self.unit)
+            state, now = shown.get("ActiveState"), time.monotonic()
+            if state == "active":
+                if shown.get("MainPID", "") != process or not since:
+                    process, since = shown.get("MainPID", ""), now
+                if self.works(context, main_pid(shown), now - since):
+                    return {}
+            if state in ("failed", "inactive") or now > deadline:
+                return shown
+            time.sleep(POLL_SECONDS)
+
+    def works(self, context: Context, pid: int, seconds: float) -> bool:
+        """Whether the daemon answers; one that cannot be asked has to listen, and to stay active for a while.
+
+        Args:
+            context: the request's context.
+            pid: of the main process; 0 if there is none.
+            seconds: for how long it has been active.
+        """
+        if self.answers:
+            try:
+                return context.run(self.answers, seconds=ANSWER_SECONDS).returncode == 0
+            except ResourceFailed:
+                pass  # the program is missing, or waits for the daemon
+        return seconds >= STAY_SECONDS and not self.answers and not self.is_silent(pid)
+
+    def require_its_state(self, log: Position) -> None:
         """Make sure that slurmctld, if this is its unit, has not started without its jobs.
 
         Args:
-            log: path of the daemon's log.
-            size: the log's size in bytes before the start.
+            log: where the daemon's log ended before the start.
 
         Raises:
             ResourceFailed: it has; with the line of its log.
         """
+        from slurmfab.agent.services.daemon_log import written_since
+
         line = ""
         if self.unit == slurmctld_state.UNIT:
             with suppress(ResourceFailed, OSError):
-                line = slurmctld_state.unread_state(written_since(log, size))
+                line = slurmctld_state.unread_state(written_since(log))
         if line:
             text = "slurmctld runs without the jobs that it knew before, because it could not read its state: %s"
             raise ResourceFailed(text % line)
-
-    def last_messages(self, context: Context, log: str, size: int) -> List[str]:
-        """The last lines of the unit's journal, and the new errors in the daemon's own log.
-
-        Args:
-            context: the request's context.
-            log: path of the daemon's log.
-            size: the log's size in bytes before the start.
-        """
-        journal = context.run(["journalctl", "-u", self.unit, "-n", "5", "-o", "cat", "--no-pager"])
-        lines = journal.stdout.decode(errors="replace").strip().splitlines()
-        try:
-            lines += error_lines(written_since(log, size))[-3:]
-        except (ResourceFailed, OSError) as error:
-            if os.path.lexists(log):
-                lines.append("%s cannot be read: %s" % (log, error))
-        return list(dict.fromkeys(lines)) or ["it left no message; see: systemctl status %s" % self.unit]
-
-
-def written_since(log: str, size: int) -> str:
-    """The end of a log that was written since it had a size.
-
-    Args:
-        log: path.
-        size: in bytes; a log that is smaller now was replaced meanwhile.
-
-    Raises:
-        ResourceFailed, OSError: the log cannot be read.
-    """
-    now = os.path.getsize(log)
-    new = read_end(log, min(now - size if size <= now else now, LOG_BYTES))
-    return (new or b"").decode(errors="replace")
-
-
-def error_lines(log: str) -> List[str]:
-    """The lines of a Slurm daemon's log that report errors."""
-    return [line for line in log.splitlines() if "error" in line or "fatal" in line]
 
 
 def show(context: Context, unit: str) -> Dict[str, str]:
@@ -300,14 +351,13 @@ def is_active(context: Context, unit: str) -> bool:
     return show(context, unit).get("ActiveState") in RUNS
 
 
-def process_start(pid: int) -> float:
-    """When a process started, in seconds since 1970 by the present clock; 0 when there is no such process."""
-    # The command in parentheses can hold spaces and parentheses itself (proc(5)).
-    fields = read_text("/proc/%d/stat" % pid).rpartition(")")[2].split() if pid else []
-    if not fields:
-        return 0.0
-    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    return boot + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+def main_pid(shown: Dict[str, str]) -> int:
+    """The PID of a unit's main process; 0 if it has none.
+
+    Args:
+        shown: properties of the unit.
+    """
+    return int(shown.get("MainPID", "0") or 0)
 
 
 def changed_at(path: str) -> float:

@@ -10,7 +10,8 @@ from typing import ClassVar, Dict, Optional, Tuple
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.reading import read_bytes
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.services.service import RUNS, Service, changed_at, process_start, show
+from slurmfab.agent.services.process import process_start
+from slurmfab.agent.services.service import RUNS, Service, changed_at, show
 
 FETCHED_LINK = "/run/slurm/conf"
 """Link that slurmd sets to the files it has fetched, for Slurm's commands (slurm.schedmd.com, Configless Slurm)."""

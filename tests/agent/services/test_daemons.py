@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from slurmfab.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.agent.nodes import registered
 from slurmfab.agent.nodes.registered import SlurmNodes
 from slurmfab.agent.nodes.states import NodeState, states_from
-from slurmfab.agent.services import listening, service, systemctl
+from slurmfab.agent.services import daemon_log, listening, process, service, systemctl
 from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.services.timer import Timer
@@ -32,18 +33,18 @@ def test_systemctl_show_when_parsed_keeps_signs_in_values() -> None:
 
 def test_a_process_when_just_started_has_the_time_of_its_start() -> None:
     before = time.time()
-    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
-        start = service.process_start(process.pid)
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as child:
+        start = process.process_start(child.pid)
         assert before - service.TICK <= start <= time.time()
-    assert service.process_start(0) == 0
+    assert process.process_start(0) == 0
 
 
 def test_a_service_when_a_watched_file_is_newer_has_to_restart(root: Path, context: Context) -> None:
     (root / "etc/old").touch()
     unit = Service("x", watches=("/etc/old", "/etc/new", "/etc/missing"))
-    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
-        shown = {"MainPID": str(process.pid)}
-        start = service.process_start(process.pid)
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as child:
+        shown = {"MainPID": str(child.pid)}
+        start = process.process_start(child.pid)
         # The start is told in steps of 10 ms, so the new file has to be some steps away from it.
         while service.changed_at(str(root / "etc/new")) <= start + 2 * service.TICK:
             (root / "etc/new").touch()
@@ -68,13 +69,13 @@ def test_a_service_when_a_dry_run_would_change_its_file_would_restart(root: Path
 def test_a_service_when_only_this_dry_run_would_change_its_file_is_reported_differently_from_an_outdated_one(
     root: Path,
 ) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
-        shown = {"MainPID": str(process.pid)}
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as child:
+        shown = {"MainPID": str(child.pid)}
         unit = Service("x", watches=("/etc/absent", "/etc/conf"))
         context = Context(str(root), dry_run=True)
         context.touched.add("/etc/absent")
         assert unit.staleness(context, shown) == "absent before its change"
-        while service.changed_at(str(root / "etc/conf")) <= service.process_start(process.pid) + 2 * service.TICK:
+        while service.changed_at(str(root / "etc/conf")) <= process.process_start(child.pid) + 2 * service.TICK:
             (root / "etc/conf").touch()
         assert unit.staleness(context, shown) == "older conf, absent before its change"
 
@@ -96,11 +97,14 @@ class Systemd(Context):
         super().__init__(str(root))
         self.succeeding = succeeding
         self.asked: list[str] = []
+        self.when_started: Callable[[], object] = lambda: None
 
     def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
         if argv[0] not in ("systemctl", *self.succeeding):
             raise ResourceFailed(f"{argv[0]} is not installed")
         self.asked.append(" ".join(argv[:2]))
+        if argv[:2] == ["systemctl", "start"]:
+            self.when_started()
         return subprocess.CompletedProcess(argv, 0, b"ActiveState=active\n", b"")
 
 
@@ -110,13 +114,46 @@ def test_a_service_when_its_daemon_answers_counts_as_started(root: Path) -> None
     assert host.asked == ["systemctl reset-failed", "systemctl start", "systemctl show", "scontrol ping"]
 
 
-@pytest.mark.parametrize("answers", [(), ("scontrol", "ping")], ids=["nobody to ask", "no program to ask with"])
-def test_a_service_when_its_daemon_cannot_be_asked_has_to_stay_active_for_a_while(
-    root: Path, answers: tuple[str, ...]
-) -> None:
+def test_a_service_when_its_daemon_cannot_be_asked_has_to_stay_active_for_a_while(root: Path) -> None:
     begun = time.monotonic()
-    Service("slurmctld", answers=answers).start(Systemd(root, succeeding=()), "start")
+    Service("slurmdbd").start(Systemd(root, succeeding=()), "start")
     assert time.monotonic() - begun >= service.STAY_SECONDS
+
+
+class Dying(Systemd):
+    """A host on which a daemon is active, answers nothing, and has ended when systemd is asked again and again."""
+
+    def run(self, argv: Sequence[str], *words: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        done = super().run(argv, *words, **options)
+        if argv[0] == "scontrol":
+            return subprocess.CompletedProcess(argv, 1, b"", b"")
+        if self.asked.count("systemctl show") > 3:
+            return subprocess.CompletedProcess(argv, 0, b"ActiveState=failed\nResult=exit-code\n", b"")
+        shown = b"ActiveState=active\nMainPID=%d\n" % os.getpid()
+        return subprocess.CompletedProcess(argv, 0, shown, b"") if argv[1] == "show" else done
+
+
+@pytest.mark.parametrize(("unit", "answers"), [("slurmd", ("scontrol", "show")), ("slurmctld", ())])
+def test_a_service_that_is_active_and_silent_until_it_ends_has_not_started(
+    root: Path, unit: str, answers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "STAY_SECONDS", 0.0)
+    log = root / f"var/log/slurm/{unit}.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("[2026-01-01T00:00:00.000] error: of an earlier start\n")
+    host = Dying(root, succeeding=("scontrol",))
+    host.when_started = lambda: log.open("a").write(f"[2026-01-02T00:00:00.000] fatal: no name for this {unit}\n")
+    with pytest.raises(ResourceFailed, match=rf"{unit} does not stay active \(exit-code\): fatal: no name for this"):
+        Service(unit, answers=answers).start(host, "start")
+
+
+def test_a_service_that_never_answers_is_told_though_it_stays_active(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "START_SECONDS", 0.0)
+    host = Systemd(root, succeeding=("journalctl",))
+    with pytest.raises(ResourceFailed, match="slurmctld runs, but does not answer: ActiveState=active"):
+        Service("slurmctld", answers=("scontrol", "ping")).start(host, "start")
 
 
 class ChangedUnits(Context):
@@ -158,21 +195,114 @@ class Units(Context):
         return subprocess.CompletedProcess(argv, 0, self.shown.encode(), b"")
 
 
-@pytest.mark.parametrize(
-    ("shown", "problem"),
-    [
-        ({"LoadState": "masked"}, "slurmd is masked; if it may run: systemctl unmask slurmd"),
-        ({"LoadState": "loaded", "UnitFileState": "masked"}, "slurmd is masked"),
-        ({"LoadState": "not-found"}, "there is no unit slurmd on this host"),
-    ],
-)
-def test_a_service_that_cannot_start_is_told_and_nothing_is_run(
-    root: Path, shown: dict[str, str], problem: str
-) -> None:
-    host = Units(root, ActiveState="inactive", **shown)
-    with pytest.raises(ResourceFailed, match=problem):
+def test_a_service_that_does_not_exist_is_told_and_nothing_is_run(root: Path) -> None:
+    host = Units(root, ActiveState="inactive", LoadState="not-found")
+    with pytest.raises(ResourceFailed, match="there is no unit slurmd on this host"):
         Service("slurmd").converge(host, frozenset({"running"}))
     assert host.programs == []
+
+
+class Masked(Units):
+    """A host with masked units, which `systemctl unmask` unmasks as systemd does."""
+
+    def __init__(self, root: Path, *masks: str) -> None:
+        super().__init__(root)
+        self.masks = [*masks]
+
+    def run(self, argv: Sequence[str], *words: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        state = self.masks[0] if self.masks else "enabled"
+        self.shown = f"LoadState={'masked' if self.masks else 'loaded'}\nActiveState=active\nUnitFileState={state}\n"
+        if argv[1] == "unmask" and self.masks and ("--runtime" in argv) == (state == "masked-runtime"):
+            self.masks.pop(0)
+        return super().run(argv, *words, **options)
+
+
+@pytest.mark.parametrize(
+    ("masks", "programs"),
+    [
+        (["masked"], ["systemctl unmask slurmd"]),
+        (["masked-runtime"], ["systemctl unmask --runtime slurmd"]),
+        (["masked", "masked-runtime"], ["systemctl unmask slurmd", "systemctl unmask --runtime slurmd"]),
+    ],
+)
+def test_a_masked_service_is_unmasked_as_it_was_masked_and_enabled(
+    root: Path, masks: list[str], programs: list[str]
+) -> None:
+    host = Masked(root, *masks)
+    assert Service("slurmd").actual(host)["enabled"] == "masked"
+    Service("slurmd").converge(host, frozenset({"enabled"}))
+    assert host.programs == [*programs, "systemctl enable slurmd"]
+
+
+def test_a_service_that_is_masked_where_nobody_can_unmask_it_is_told(root: Path) -> None:
+    with pytest.raises(ResourceFailed, match="slurmd stays masked"):
+        Service("slurmd").converge(Masked(root, "masked", "masked", "masked"), frozenset({"enabled"}))
+
+
+class Thawing(Units):
+    """A host on which systemd goes on with the process of a unit that it restarts."""
+
+    def run(self, argv: Sequence[str], *words: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        if argv[1] == "restart":
+            os.kill(int(self.shown.partition("MainPID=")[2]), signal.SIGCONT)
+        return super().run(argv, *words, **options)
+
+
+def frozen_or_not(*, frozen: bool) -> tuple[dict[str, str], Callable[[], None]]:
+    """Properties of a unit whose main process runs or is stopped by a signal, and what ends that process."""
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    if frozen:
+        os.kill(child.pid, signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+
+    def end() -> None:
+        child.kill()
+        child.communicate()
+
+    return {"ActiveState": "active", "UnitFileState": "enabled", "MainPID": str(child.pid)}, end
+
+
+@pytest.mark.parametrize(("frozen", "answers"), [(True, "no"), (False, "yes")])
+def test_a_daemon_that_a_signal_has_stopped_does_not_answer_and_is_restarted(
+    root: Path, frozen: bool, answers: str
+) -> None:
+    shown, end = frozen_or_not(frozen=frozen)
+    try:
+        host = Thawing(root, **shown)
+        unit = Service("munge", followers=("slurmd",))
+        assert unit.actual(host)["answers"] == answers
+        assert host.programs == [], "a healthy host pays for no program"
+        if frozen:
+            unit.converge(host, frozenset({"answers"}))
+            assert "systemctl restart munge" in host.programs
+            assert "systemctl try-restart slurmd" in host.programs
+    finally:
+        end()
+
+
+def test_a_slurmd_that_does_not_listen_does_not_answer_and_gets_time_before_it_is_restarted(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, end = frozen_or_not(frozen=False)
+    try:
+        host = Units(root, **shown)
+        assert Service("slurmd").actual(host)["answers"] == "no"
+        Service("slurmd", answers=("scontrol", "ping")).converge(host, frozenset({"answers"}))
+        assert host.programs == ["scontrol ping"]
+        monkeypatch.setattr(service, "START_SECONDS", 0.0)
+        with pytest.raises(ResourceFailed, match="slurmd runs, but does not answer"):
+            Service("slurmd").converge(host, frozenset({"answers"}))
+        assert "systemctl restart slurmd" in host.programs
+    finally:
+        end()
+
+
+def test_a_process_listens_with_a_socket_of_its_own() -> None:
+    with socket.socket() as own:
+        assert not process.has_listening_socket(os.getpid())
+        own.bind(("127.0.0.1", 0))
+        own.listen()
+        assert process.has_listening_socket(os.getpid())
 
 
 @pytest.mark.parametrize(
@@ -225,7 +355,7 @@ def test_a_daemon_that_does_not_listen_in_time_is_told_though_it_runs(root: Path
 
 
 def test_a_log_when_searched_gives_its_errors() -> None:
-    assert service.error_lines("debug: a\n[x] error: b\nfatal: c\n") == ["[x] error: b", "fatal: c"]
+    assert daemon_log.error_lines("debug: a\n[x] error: b\nfatal: c\n") == ["[x] error: b", "fatal: c"]
 
 
 FILES = SlurmFiles("/etc/slurm", (("slurm.conf", "a\n"), ("gres.conf", "b\n")))

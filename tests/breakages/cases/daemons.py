@@ -58,4 +58,58 @@ ROWS = (
         deploy=("task/nonsense", "Slurm's earlier files are back on ctl,n[1-2], and slurmctld runs with them."),
         deploy_code=1,
     ),
+    Breakage(
+        name="slurmctld-ended-at-its-start",
+        what="somebody added a plugin to slurm.conf that slurmctld does not find, and restarted it",
+        host="ctl",
+        breaks=(
+            "sed -i 's,^SchedulerType=.*,SchedulerType=sched/nonsense,' /etc/slurm/slurm.conf; "
+            "systemctl restart slurmctld; until systemctl is-failed slurmctld; do sleep 0.1; done"
+        ),
+        check=("slurmctld.service is failed", "fatal: ", "sched"),
+        plan=("sched/nonsense", "service:slurmctld"),
+        deploy=Mended(),
+    ),
+    Breakage(
+        name="munged-refuses-its-key",
+        what="the munge key can be read by all users, and munged ended at its next start",
+        breaks="chmod 0644 /etc/munge/munge.key; systemctl restart munge || true",
+        check=("munge.service is failed", "Keyfile is insecure"),
+        plan=("munge.key", "service:munge"),
+        deploy=Mended(),
+    ),
+    *(
+        Breakage(
+            name=f"{daemon}-frozen",
+            what=f"{daemon} was stopped by a signal (SIGSTOP), and systemd calls it active",
+            host=host,
+            breaks=f"kill -STOP $(systemctl show -p MainPID --value {unit})",
+            check=(f"{unit}.service is active and does not answer", "SIGSTOP"),
+            plan=(f"service:{unit}", "answers: no -> yes"),
+            deploy=Mended(),
+            database=daemon == "slurmdbd",
+        )
+        for daemon, unit, host in (
+            ("slurmd", "slurmd", "n1"),
+            ("munged", "munge", "n1"),
+            ("slurmctld", "slurmctld", "ctl"),
+            ("slurmdbd", "slurmdbd", "ctl"),
+        )
+    ),
+    Breakage(
+        name="slurmd-masked",
+        what="slurmd is masked",
+        breaks="systemctl mask --now slurmd",
+        check=("slurmd.service is masked",),
+        plan=("enabled: masked -> yes",),
+        deploy=Mended(),
+    ),
+    Breakage(
+        name="munge-masked-until-boot",
+        what="munge is masked until the next boot, and still runs",
+        breaks="systemctl mask --runtime munge",
+        check=("munge will not start at the next boot",),
+        plan=("enabled: masked -> yes",),
+        deploy=Mended(),
+    ),
 )
