@@ -209,7 +209,7 @@ class Slurm:
         why = f" Slurm's reason: {reason}." if reason else ""
         if waiting.is_limit(reason):
             pytest.skip(f"a limit holds the job of {self.user}.{why}")
-        jobs = self.others_on(nodes) if waiting.is_for_nodes(reason) else []
+        jobs = self.others(nodes, reason) if waiting.is_for_nodes(reason) else []
         if jobs and (not refused or any(word in message for word in BUSY)):
             text = (
                 f"{fold(nodes)} had no room beside other jobs ({', '.join(jobs[:5])}) for {self.wait_seconds} s.{why}"
@@ -224,11 +224,23 @@ class Slurm:
         """Why the newest test job waits, or waited until it was cancelled; empty if it did not."""
         return waiting.real_reason(self.controller.run(line_of(commands.reasons_named(self.job_name))).stdout)
 
+    def others(self, nodes: Sequence[str], reason: str) -> list[str]:
+        """The IDs of the jobs that may be in the way of a test job.
+
+        Args:
+            nodes: of the test job.
+            reason: why it waits; with one, jobs that wait may come first, although they use no node yet.
+        """
+        return self.others_on(nodes) or (self.others_that("--states=PENDING") if reason else [])
+
     def others_on(self, nodes: Sequence[str]) -> list[str]:
         """The IDs of the jobs on these nodes, except for test jobs."""
-        there = ("--nodelist=" + fold(nodes),)
+        return self.others_that("--nodelist=" + fold(nodes))
+
+    def others_that(self, *options: str) -> list[str]:
+        """The IDs of the jobs that squeue finds with these options, except for test jobs."""
         found, ours = (
-            self.controller.ask(line_of(commands.ids_of_jobs(*there, *more))).split()
+            self.controller.ask(line_of(commands.ids_of_jobs(*options, *more))).split()
             for more in ((), ("--name=" + self.job_name,))
         )
         return [job for job in found if job not in ours]

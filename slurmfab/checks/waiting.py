@@ -5,8 +5,9 @@ from __future__ import annotations
 from slurmfab.agent.client.commands import PARTITION, update_partition
 from slurmfab.program_name import FAB
 
-FOR_NODES = ("Resources", "Priority")
-"""Reasons of jobs that start once other jobs have ended or started."""
+FOR_NODES = ("Resources", "Priority", "Nodes required for job are DOWN, DRAINED or reserved")
+"""How the reasons of jobs begin that start once other jobs have ended or started; the last one is also about nodes that
+the backfill scheduler keeps for jobs of partitions with a higher PriorityTier, which all others have."""
 
 _LIMITS = ("QOS", "Assoc")
 """How the reasons of jobs begin that a limit of accounting holds until other jobs have ended."""
@@ -20,13 +21,13 @@ LOGS = "see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`"
 
 def real_reason(shown: str) -> str:
     """The reason of the first job that squeue showed; empty for a job that Slurm has not considered, or that ran."""
-    first = shown.strip().partition("\n")[0].strip()
+    first = shown.strip().partition("\n")[0].strip().replace("_", " ")
     return "" if first in _NO_REASON else first
 
 
 def is_for_nodes(reason: str) -> bool:
     """Whether a job waits only because others use nodes; a job that Slurm has not considered yet may do so, too."""
-    return not reason or reason in FOR_NODES
+    return not reason or reason.startswith(FOR_NODES)
 
 
 def is_limit(reason: str) -> bool:

@@ -164,7 +164,7 @@ def raise_late(bench: Bench, number: str, node: str, one: Job) -> NoReturn:
     """
     reason = waiting.real_reason(bench.sender.run(line_of(commands.waiting_reason(number))).stdout)
     bench.slurm.cancel()
-    if one.state in WAITING and reason in waiting.FOR_NODES:
+    if one.state in WAITING and reason.startswith(waiting.FOR_NODES):
         pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: other jobs come first ({reason}).")
     if one.state in WAITING and waiting.is_limit(reason):
         pytest.skip(f"job {number} did not start within {bench.seconds:.0f} s: a limit holds it ({reason}).")

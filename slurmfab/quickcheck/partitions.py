@@ -248,7 +248,7 @@ def judged(bench: Bench, trial: Trial, job: JobState) -> Line | None:
         return line(NOT_RUN, f"waits for a limit. Slurm's reason: {job.reason}.")
     if waiting.is_for_nodes(job.reason) and is_late:
         why = job.reason or f"none, and the job is {job.state}"
-        busy = bool(bench.slurm.others_on(trial.nodes))
+        busy = bool(bench.slurm.others(trial.nodes, job.reason))
         return line(NOT_RUN if busy else FAILED, f"did not run within {passed:.0f} s. Slurm's reason: {why}.",
                     "" if busy else waiting.LOGS)  # fmt: skip
     if not waiting.is_for_nodes(job.reason) and passed > SETTLED_SECONDS:

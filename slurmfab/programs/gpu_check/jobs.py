@@ -34,6 +34,9 @@ GRACE_SECONDS = 90.0
 AGAIN_SECONDS = 600.0
 """Time that a second measurement may wait in any case."""
 
+KEPT_FOR_OTHERS = "Nodes required for job are DOWN, DRAINED or reserved"
+"""How the reason of a job begins whose nodes are kept for jobs of partitions with a higher PriorityTier."""
+
 PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/nccl-tests/build:/opt/nccl_tests/build:/usr/local/nccl-tests/build"
 """Directories on nodes in which the program is searched, in this order."""
 
@@ -263,7 +266,7 @@ class Runner:
 
 def why_not_started(planned: PlannedMeasurement, job: QueuedJob) -> str:
     """Why a job did not start in time: others used its nodes, or Slurm's own reason."""
-    if job.waits_for_nodes or job.reason == "None":
+    if job.waits_for_nodes or job.reason.replace("_", " ").startswith(("None", KEPT_FOR_OTHERS)):
         return "the nodes were busy" if len(planned.nodes) > 1 else "the node was busy"
     return "its job did not start; Slurm's reason: %s" % job.reason
 

@@ -348,6 +348,11 @@ def test_job_that_slurm_refuses_without_other_jobs_in_the_way_has_failed(bench: 
     ("reason", "outcome", "words"),
     [
         ("Resources", Skipped, r"n1 had no room beside other jobs \(41\) for 45 s\. Slurm's reason: Resources\."),
+        (
+            "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
+            Skipped,
+            r"n1 had no room beside other jobs \(41\) for 45 s\. Slurm's reason: Nodes required for job are",
+        ),
         ("None", Skipped, r"n1 had no room beside other jobs \(41\) for 45 s\."),
         ("QOSGrpCpuLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: QOSGrpCpuLimit\."),
         ("AssocGrpNodeLimit", Skipped, r"a limit holds the job of slurm\. Slurm's reason: AssocGrpNodeLimit\."),
@@ -371,6 +376,23 @@ def test_a_job_that_waited_is_told_with_slurms_own_reason(
         (shown for words, shown in answers.items() if words in command), "41\n"
     )
     with pytest.raises(outcome, match=words):
+        test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
+
+
+def test_a_job_that_waits_behind_jobs_that_have_no_node_yet_has_not_failed(bench: Bench) -> None:
+    bench.shells["ctl"].rules["srun .*uname -n"] = refusal(
+        "srun: job 7 queued and waiting for resources\n"
+        "srun: error: Unable to allocate resources: Requested nodes are busy"
+    )
+    answers = {"--format=%r": "Resources\n", "--name=": "", "--states=PENDING": "52\n"}
+    bench.shells["ctl"].rules["squeue"] = lambda command: next(
+        (shown for words, shown in answers.items() if words in command), ""
+    )
+    with pytest.raises(Skipped, match=r"n1 had no room beside other jobs \(52\)"):
+        test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
+    answers["--states=PENDING"] = ""
+    bench.slurm.busy.clear()
+    with pytest.raises(AssertionError, match="Slurm's reason: Resources"):
         test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 

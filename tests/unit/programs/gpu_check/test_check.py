@@ -286,6 +286,11 @@ def test_what_becomes_of_the_jobs_is_reported_when_it_changes() -> None:
         (("n1",), "Resources", "the node was busy"),
         (("n1", "n2"), "Priority", "the nodes were busy"),
         (("n1",), "None", "the node was busy"),
+        (
+            ("n1",),
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+            "the node was busy",
+        ),
         (("n1",), "PartitionDown", "its job did not start; Slurm's reason: PartitionDown"),
         (("n1",), "QOSGrpGRES", "its job did not start; Slurm's reason: QOSGrpGRES"),
     ],
