@@ -7,7 +7,6 @@ from breakage import Breakage, Mended, Told
 LOGS = "/var/log/slurm"
 SPOOL = "/var/lib/slurm/slurmd"
 STATE = "/var/lib/slurm/slurmctld"
-HALF = "sed -i '/^Package: {0}$/,/^$/s/^Status: .*/Status: install ok half-configured/' /var/lib/dpkg/status"
 
 
 def full(directory: str, limit: str = "size=2m") -> str:
@@ -104,14 +103,6 @@ ROWS = (
         breaks=f"rm -r {LOGS}",
         check=(f"there is no {LOGS}",),
         plan=(f"directory:{LOGS}",),
-        deploy=Mended(),
-    ),
-    Breakage(
-        name="package-half-configured",
-        what="dpkg has left a package half configured",
-        breaks=HALF.format("slurm-client"),
-        check=("slurm-client half-configured: no package can be installed or upgraded there",),
-        plan=("slurm-client: half-configured -> installed",),
         deploy=Mended(),
     ),
 )
