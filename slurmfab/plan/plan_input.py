@@ -14,7 +14,7 @@ from slurmfab.impact import gpu_changes
 from slurmfab.impact.slurm_diff import SETTING, Difference, differences
 from slurmfab.inventory import people_ids
 from slurmfab.inventory.lock import HostLock, Lock
-from slurmfab.ip_addresses import IPV4, IPV6
+from slurmfab.ip_addresses import IPV4, IPV6, canonical
 from slurmfab.plan.preflight import cgroups
 from slurmfab.slurm import render
 from slurmfab.slurm.conf_text import ConfText, parse
@@ -105,7 +105,7 @@ class PlanInput:
     def is_same_host(self, one: str, other: str) -> bool:
         """Whether two names or addresses are those of one host; `localhost` is the primary controller."""
         return one == other or bool(
-            self._aliases.get(one.lower(), NO_HOSTS) & self._aliases.get(other.lower(), NO_HOSTS)
+            self._aliases.get(canonical(one.lower()), NO_HOSTS) & self._aliases.get(canonical(other.lower()), NO_HOSTS)
         )
 
     @cached_property

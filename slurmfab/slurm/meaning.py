@@ -187,6 +187,10 @@ def is_same_setting(key: str, actual: str, wanted: str, is_same_host: SameHost) 
 
 
 def is_same_controller(one: str, other: str, is_same_host: SameHost) -> bool:
-    """Whether two controllers as in SlurmctldHost, such as `c1` and `c1(10.0.0.1)`, are one."""
+    """Whether two controllers as in SlurmctldHost, such as `c1` and `c1(10.0.0.1)`, are one.
+
+    An IPv6 address is another thing than an IPv4 address of the same host: steps that run may know IPv4 alone.
+    """
     (name, _, address), (other_name, _, other_address) = (text.rstrip(")").partition("(") for text in (one, other))
-    return name == other_name and is_same_host(address or name, other_address or other_name)
+    is_same_family = (":" in address) == (":" in other_address)
+    return name == other_name and is_same_family and is_same_host(address or name, other_address or other_name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from support import cluster, plan_input, prepared
@@ -122,3 +123,18 @@ def test_slurmdbd_uses_ipv6_where_slurm_does(address: str) -> None:
     assert made.conf_wanted.settings["accountingstoragehost"] == address
     text = slurmdbd_conf(made, Database(host="c1"), "localhost", 0)
     assert ("CommunicationParameters=EnableIPv6" in text) is (":" in address)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_difference"),
+    [("10.0.0.2", True), ("fd83:0::2", False), ("FD83::2", False), ("fd83::2", False), ("fd83::9", True)],
+)
+def test_a_controllers_ipv6_address_is_the_same_in_any_spelling_and_another_than_its_ipv4_address(
+    before: str, is_difference: bool
+) -> None:
+    own = {"c1": BOTH, "n1": BOTH, "n2": BOTH}
+    found = of("c1: fd83::2", own)
+    conf = dict(found.files)["slurm.conf"].replace("(fd83::2)", f"({before})")
+    facts = dict(found.facts) | {"c1": replace(found.facts["c1"], slurm_conf=conf)}
+    names = [one.name for one in replace(found, facts=facts).differences]
+    assert ("SlurmctldHost" in names) is is_difference
