@@ -12,6 +12,7 @@ from dataclasses import replace
 from slurmfab.agent.client.commands import SHOW_SLURMD
 from slurmfab.agent.core.resource import FAILED, Resource
 from slurmfab.agent.services.service import Service
+from slurmfab.agent.slurm.fetched_files import FetchedFiles
 from slurmfab.agent.undo.earlier_files import EarlierFiles
 from slurmfab.engine.report import apart
 from slurmfab.engine.requests import apply_step
@@ -75,13 +76,13 @@ def after_slurmd(run: Run, plan_input: PlanInput) -> None:
     failed = [
         host
         for host in starting_failed(run, "slurmd", "slurmd")
-        if host in replaced(run) and runs_slurmd(plan_input, host)
+        if runs_slurmd(plan_input, host) and (host in replaced(run) or plan_input.cluster.fetches(host))
     ]
     others = [host for host in run.remaining(plan_input.facts) if runs_slurmd(plan_input, host)]
     if failed and not others and daemons.runs_slurmctld(plan_input, run.controller):
         told = whole_cluster(run, plan_input)
         raise DeployFailed(f"slurmd starts on no node with the new files. {told}")
-    for host in failed:
+    for host in (one for one in failed if one in replaced(run)):
         wanted = {host: [before(run, *paths(plan_input)), *slurmd(plan_input, host)]}
         complete_reason(run, host, put_back(run, wanted), "slurmd")
 
@@ -115,6 +116,10 @@ def whole_cluster(run: Run, plan_input: PlanInput) -> str:
     starts = {host: daemons.controller_service(plan_input, host) for host in controllers}
     lines.append(put_back(run, {host: starts[host] for host in starts if host == run.controller}))
     lines.append(put_back(run, {host: starts[host] for host in starts if host != run.controller}))
+    fetching = [
+        host for host in plan_input.facts if can_work(run, plan_input, host) and plan_input.cluster.fetches(host)
+    ]
+    lines.append(put_back(run, {host: [Service("slurmd")] for host in fetching}))
     there = {host: fact for host, fact in plan_input.facts.items() if can_work(run, plan_input, host)}
     lines.append(put_back(run, {run.controller: daemons.nodes(replace(plan_input, facts=there), run.controller)}))
     failures = " ".join(filter(None, lines))
@@ -153,8 +158,14 @@ def starting_failed(run: Run, phase: str, unit: str) -> list[str]:
         for step in run.steps
         if step.phase == phase
         and isinstance(run.failed_hosts.get(step.host), HostFailed)
-        and any(one.id.partition(":")[2].partition(":")[0] == unit for one in step.with_status(FAILED))
+        and any(starts(one.id, unit) for one in step.with_status(FAILED))
     ]
+
+
+def starts(resource_id: str, unit: str) -> bool:
+    """Whether converging a resource starts this daemon, as a slurmd is started to fetch its files."""
+    kind, _, name = resource_id.partition(":")
+    return name.partition(":")[0] == unit or (kind == FetchedFiles.kind and unit == "slurmd")
 
 
 def replaced(run: Run) -> tuple[str, ...]:

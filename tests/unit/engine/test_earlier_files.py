@@ -112,3 +112,15 @@ def test_a_slurmdbd_beside_slurmctld_gets_its_file_back_too_and_slurmctld_goes_o
     with pytest.raises(DeployFailed, match=r"nothing else was started\.$"):
         deploy(run_over(hosts, with_database))
     assert put_back(hosts) == {"c1": ["apply earlier-files,service,listening"]}
+
+
+def test_slurmd_that_fetches_its_files_and_starts_on_no_node_is_started_once_slurmctld_has_the_earlier_ones() -> None:
+    configless = cluster(f"{THREE_HOSTS}configless: true\n")
+    failing = {host: {"fetched-files:/run/slurm/conf"} for host in ("n1", "n2")}
+    hosts = hosts_of(configless, failing)
+    hosts.wrong |= {host: set(failing[host]) for host in failing}
+    hosts.facts |= {host: dataclasses.replace(hosts.facts[host], fetches=True) for host in failing}
+    with pytest.raises(DeployFailed, match="slurmd starts on no node with the new files"):
+        deploy(run_over(hosts, configless))
+    assert put_back(hosts) == {"c1": ["apply earlier-files", "apply service", "apply slurm-nodes"]}
+    assert hosts.of("n1")[-1] == hosts.of("n2")[-1] == "apply service"
