@@ -71,7 +71,7 @@ ROWS = (
         what="somebody wrote more `RealMemory` than there is into the slurm.conf of all hosts",
         host="ctl",
         breaks="sed -i 's/RealMemory=[0-9]*/RealMemory=90000000/' /etc/slurm/slurm.conf && systemctl restart slurmctld",
-        shows="test $(sinfo -h -N -o %T | grep -c inval) = 2",
+        shows="test $(sinfo -h -N -o '%N %T' | sort -u | grep -c inval) = 2",
         check=("Low RealMemory",),
         plan=("RealMemory: 90000000 ->",),
         deploy=Mended(),
