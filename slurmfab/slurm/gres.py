@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from slurmfab.facts import Gpu
 from slurmfab.hostlist import expand_files, fold_in_order, natural
@@ -83,6 +84,37 @@ def devices(node: Node) -> tuple[Device, ...]:
 def gres_value(settings: Mapping[str, str]) -> str | None:
     """The user's own `Gres` of a node; `None` to use the discovered GPUs."""
     return next((str(value) for key, value in settings.items() if key.lower() == "gres"), None)
+
+
+def typed_shares(value: str) -> str:
+    """A `Gres` whose shares of GPUs (shards, MPS) have the types of these GPUs, if all GPUs have one.
+
+    slurmd reports shares by type. A slurmctld of Slurm 24.11 that takes over, and finds them configured without one,
+    refuses the node.
+
+    >>> typed_shares("gpu:pascal:2,shard:8"), typed_shares("gpu:2,shard:8")
+    ('gpu:pascal:2,shard:pascal:8', 'gpu:2,shard:8')
+    """
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    found = [one for one in map(parsed, entries) if one]
+    gpus = {one.type: int(re.sub(r"\D", "", one.count)) for one in found if one.name == "gpu"}
+    if not gpus or "" in gpus:
+        return value
+    return ",".join(chain.from_iterable(_shares(entry, gpus) for entry in entries))
+
+
+def _shares(entry: str, gpus: Mapping[str, int]) -> tuple[str, ...]:
+    """An entry of Gres, divided among the types of GPUs if it is a share of them without a type.
+
+    Args:
+        entry: such as `shard:8`.
+        gpus: number of GPUs by type.
+    """
+    name, _, count = entry.partition(":")
+    if name not in SHARED or not count.isdigit() or int(count) % sum(gpus.values()):
+        return (entry,)
+    each = int(count) // sum(gpus.values())
+    return tuple(f"{name}:{kind}:{each * number}" for kind, number in gpus.items())
 
 
 def autodetect(settings: Mapping[str, str]) -> str:

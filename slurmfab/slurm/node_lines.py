@@ -11,7 +11,7 @@ from slurmfab.errors import InputError
 from slurmfab.facts import Hardware
 from slurmfab.hostlist import fold_in_order, natural
 from slurmfab.slurm.formatting import assignment
-from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, discovered, written
+from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, discovered, typed_shares, written
 from slurmfab.slurm.node import Node, one_of_each
 
 SYSTEM_MEMORY = 256
@@ -72,6 +72,7 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
     kept = {key: value for key, value in found.items() if key.lower() not in replaced}
     state = {"State": kept.pop("State")} if "State" in kept else {}
     given = {key: str(value) for key, value in node.settings.items() if key.lower() not in _KEYS_OF_GRES_CONF}
+    given = {key: typed_shares(value) if key.lower() == "gres" else value for key, value in given.items()}
     return {**kept, **given, **state}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.facts import Gpu, Hardware
-from slurmfab.slurm.gres import gres_lines, gres_names, is_of_type, tracked_gres
+from slurmfab.slurm.gres import gres_lines, gres_names, is_of_type, tracked_gres, typed_shares
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_lines import node_lines, node_settings
 
@@ -121,6 +121,23 @@ def test_shards_are_counted_and_slurm_deals_them_over_the_gpus() -> None:
     assert gres_lines([shared])[1] == "NodeName=n1 Name=shard Count=8"
     assert gres_names([shared]) == ("gpu", "shard")
     assert tracked_gres([shared]) == ("gres/gpu", "gres/gpu:pascal", "gres/shard")
+
+
+@pytest.mark.parametrize(
+    ("value", "typed"),
+    [
+        ("gpu:pascal:2,shard:8", "gpu:pascal:2,shard:pascal:8"),
+        ("gpu:a100:1, gpu:l4:3, shard:8", "gpu:a100:1,gpu:l4:3,shard:a100:2,shard:l4:6"),
+        ("gpu:2,shard:8", "gpu:2,shard:8"),
+        ("gpu:a100:1,gpu:1,shard:8", "gpu:a100:1,gpu:1,shard:8"),
+        ("gpu:a100:2,shard:7", "gpu:a100:2,shard:7"),
+        ("gpu:a100:2,mps:200", "gpu:a100:2,mps:a100:200"),
+        ("shard:8", "shard:8"),
+        ("license:4", "license:4"),
+    ],
+)
+def test_shards_have_the_types_of_the_gpus_that_they_are_dealt_over(value: str, typed: str) -> None:
+    assert typed_shares(value) == typed
 
 
 def test_nodes_that_find_their_gpus_themselves_say_so_each_by_its_name_and_keep_their_gres() -> None:
