@@ -52,6 +52,7 @@ ORDER = (
     "mail",
     "backups",
     "performance",
+    "afterwards",
 )
 """The groups of checks in the order in which they run; each relies on those before it. Add new files here."""
 

@@ -96,6 +96,16 @@ class Slurm:
         shown = self.controller.as_found.ask(line_of(commands.show_nodes()))
         return {one["NodeName"]: one for one in records(shown)}
 
+    @cached_property
+    def nodes_at_end(self) -> Mapping[str, Mapping[str, str]]:
+        """Slurm's records of all nodes by name, from one query when the other checks have run."""
+        return {one["NodeName"]: one for one in records(self.controller.ask(line_of(commands.show_nodes())))}
+
+    def partition_states(self) -> dict[str, str]:
+        """The states of partitions in slurmctld, such as `up` and `down`, by name."""
+        lines = self.controller.ask(line_of(commands.PARTITION_STATES)).splitlines()
+        return {name: state for name, _, state in (line.strip().rpartition("|") for line in lines)}
+
     def configuration(self) -> dict[str, str]:
         """The configuration that slurmctld has loaded, by key in lower case, with the keys of cgroup.conf."""
         lines = self.controller.as_found.ask(line_of(commands.SHOW_CONFIG)).splitlines()

@@ -7,15 +7,16 @@ import hashlib
 import pytest
 
 from slurmfab.agent.client import commands
+from slurmfab.agent.client.commands import update_partition
 from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.agent.slurm.fetched_files import FETCHED_LINK
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost, line_of
-from slurmfab.checks.slurm import need_answer
+from slurmfab.checks.slurm import Slurm, need_answer
 from slurmfab.checks.wanted import FILES, deploy, files
 from slurmfab.facts import MADE_BY_SLURMFAB
 from slurmfab.impact.drift_kinds import CHANGED_FILE, OLDER_FILE
-from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.cluster import Cluster, Partition
 from slurmfab.inventory.lock import Lock
 from slurmfab.paths import SLURM_DIRECTORY
 from slurmfab.program_name import FAB
@@ -37,6 +38,24 @@ LINKS = (
     '[ ! -L $name ] || echo "$name is a symbolic link to $(readlink $name)"; done; :'
 )
 """Prints which of Slurm's files are links, and where these lead."""
+
+
+def test_partitions_are_as_wanted(cluster: Cluster, slurm: Slurm) -> None:
+    """every partition is in the state of the cluster file"""
+    states = slurm.partition_states()
+    other = {
+        one.name: wanted
+        for one in cluster.partitions
+        if not (wanted := wanted_state(one)).startswith(states.get(one.name, wanted).upper())
+    }
+    found = "; ".join(f"partition {name} is {states[name].upper()} in slurmctld" for name in other)
+    repair = "; ".join(" ".join(update_partition(name, f"State={state}")) for name, state in other.items())
+    assert not other, f"{found}, and not in the cluster file: somebody changed it. Repair: {repair}"
+
+
+def wanted_state(partition: Partition) -> str:
+    """The State of a partition in the cluster file, in capitals."""
+    return next((str(value).upper() for key, value in partition.settings.items() if key.lower() == "state"), "UP")
 
 
 def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:

@@ -160,6 +160,15 @@ def test_damage_is_found_with_its_cause_and_the_repair_repairs_it(
     assert checked(whole_again, "--only", group).having("failed") == set()
 
 
+def test_a_partition_that_somebody_has_set_down_is_named(deployed_lab: DeployedLab) -> None:
+    deployed_lab.on("ctl", "scontrol update PartitionName=main State=DOWN")
+    found = checked(deployed_lab, "--only", "configuration")
+    told = found.one("ctl", "configuration.partitions_are_as_wanted")
+    deployed_lab.on("ctl", told["repair"])
+    assert (found.code, "partition main is DOWN in slurmctld" in told["cause"]) == (1, True)
+    assert checked(deployed_lab, "--only", "configuration").having("failed") == set()
+
+
 FIREWALL = (
     "command -v nft >/dev/null || "
     "{ apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install nftables; } >/dev/null 2>&1; "

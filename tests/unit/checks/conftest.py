@@ -77,6 +77,7 @@ def sound(name: str) -> dict[str, Rule]:
         "scontrol ping": "Slurmctld(primary) at ctl is UP\n",
         "scontrol show config": CONFIGURATION,
         "scontrol .*show node$": "".join(RECORD.format(name=node) + "\n" for node in ("n1", "n2")),
+        "^sinfo --all --noheader .--format=%R": "main|up\n",
         "scontrol .*show node ": lambda command: RECORD.format(name=command.split()[-1]),
         "scontrol --version": "slurm-wlm 24.11.5\n",
         "^date ": lambda _: "1700000000.5\n",

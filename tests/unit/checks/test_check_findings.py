@@ -9,6 +9,7 @@ import pytest
 from ruled_shells import daemons_of
 
 from slurmfab.checks import (
+    test_afterwards,
     test_clock,
     test_configuration,
     test_daemons,
@@ -24,6 +25,7 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import CommandResult
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpu_count, gpus_of, port
+from slurmfab.inventory.cluster import Partition
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 
@@ -77,6 +79,43 @@ def test_daemon_is_stale_when_a_file_changed_after_its_start(bench: Bench, chang
         test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
     assert all(name in str(caught.value) for name in stale)
     assert "gres.conf" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "state", "words"),
+    [
+        ({}, "up", ""),
+        ({}, "down", "partition main is DOWN in slurmctld, and not in the cluster file: somebody changed it. "),
+        ({}, "drain", "Repair: scontrol update PartitionName=main State=UP"),
+        ({"State": "DOWN"}, "down", ""),
+        ({"State": "Inactive"}, "inact", ""),
+        ({"State": "DOWN"}, "up", "State=DOWN"),
+    ],
+)
+def test_a_partition_in_another_state_than_in_the_cluster_file_is_named(
+    bench: Bench, settings: dict[str, str], state: str, words: str
+) -> None:
+    bench.shells["ctl"].rules["^sinfo --all --noheader .--format=%R"] = f"main|{state}\n_own|up\n"
+    partition = Partition(PartitionName="main", Nodes="ALL", settings=settings)
+    changed = bench.known.cluster.model_copy(update={"partitions": (partition,)})
+    if not words:
+        test_configuration.test_partitions_are_as_wanted(changed, bench.slurm)
+        return
+    with pytest.raises(AssertionError) as caught:
+        test_configuration.test_partitions_are_as_wanted(changed, bench.slurm)
+    assert words in str(caught.value)
+
+
+def test_a_node_that_the_checks_found_in_service_and_that_is_drained_at_their_end_fails(bench: Bench) -> None:
+    slurm, cluster, node = bench.slurm, bench.known.cluster, bench.hosts["n1"]
+    test_afterwards.test_node_still_takes_jobs(node, cluster, bench.slurm)
+    assert slurm.node_as_found("n1")
+    shown = "NodeName=n1 State=IDLE+DRAIN Reason=slurmd spool is full [root@2026-11-22T10:00:00]\n"
+    bench.shells["ctl"].rules["scontrol .*show node$"] = shown
+    with pytest.raises(AssertionError, match=r"out of service during the checks: its state in Slurm is IDLE\+DRAIN"):
+        test_afterwards.test_node_still_takes_jobs(node, cluster, slurm)
+    with pytest.raises(Skipped, match="was out of service before"):
+        test_afterwards.test_node_still_takes_jobs(node, cluster, bench.slurm)
 
 
 def test_daemon_that_does_not_run_is_not_called_stale(bench: Bench) -> None:
