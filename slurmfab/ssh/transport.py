@@ -48,9 +48,9 @@ INSTALL_PYTHON = (
     # An empty line every 5 s serves as a heartbeat.
     "(while sleep 5 >/dev/null 2>&1 && echo; do :; done) & trap 'kill $!' EXIT; "
     "get() { apt-get -qq install --no-install-recommends --yes \"$@\"; }; runs() { python3 -c '' 2>/dev/null; }; "
-    # dpkg takes the packages for installed if only their files are gone.
+    # dpkg takes the packages for installed if only their files are gone, and apt-get may refuse if one of them is.
     "again() { get --reinstall python3 python3-minimal $(dpkg-query -W -f '${Package} ' 'python3.*-minimal'); }; "
-    "install() { get python3 && { runs || again; } && runs; }; "
+    "install() { get python3; runs || again; runs; }; "
     "install >/dev/null 2>&1 || { apt-get -qq update && install; } 2>&1"
 )
 NO_APT = 69
