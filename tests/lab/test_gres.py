@@ -167,3 +167,5 @@ def test_a_node_whose_gpus_are_shared_when_the_backup_controller_takes_over_stay
         assert cluster.on("n2", "sinfo -h -N -n n1 -o %T | sort -u") in ("idle", "mixed", "completing")
     finally:
         cluster.on("ctl", "systemctl restart slurmctld")
+        cluster.until("ctl", "scontrol ping | grep -c 'primary.* UP'", "1")
+        cluster.until("ctl", "sinfo -h -N -n n1 -o %T | sort -u", "idle", 120)
