@@ -103,6 +103,7 @@ class Report:
         timeline: what was begun on all hosts, and when, in seconds from the beginning of the run.
         finds_work: whether it was a dry run that found something to do.
         error_code: exit code of the error that ended the run early; 0 where none did.
+        not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
     """
 
     command: str
@@ -119,6 +120,7 @@ class Report:
     timeline: tuple[tuple[float, str], ...] = ()
     finds_work: bool = False
     error_code: int = DONE
+    not_met: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, status: str) -> int:
         """The number of resources with this status."""
@@ -140,7 +142,7 @@ class Report:
             return FAILURE
         if self.is_refused or (self.jobs and self.jobs.is_broken):
             return FAILURE
-        if self.failed_hosts or failed:
+        if self.failed_hosts or failed or self.not_met:
             return LEFT_OUT
         return SOMETHING_TO_DO if self.finds_work else DONE
 
@@ -159,6 +161,7 @@ class Report:
             "jobs": self.jobs.as_json() if self.jobs else None,
             "left_drained": list(self.left_drained),
             "other_hardware": list(self.other_hardware),
+            "not_met": dict(self.not_met),
             "timeline": [{"at": round(at, 3), "doing": doing} for at, doing in self.timeline],
         }
 

@@ -37,6 +37,7 @@ class RunOptions:
         undoes: id of the run that a rollback undoes; empty for all other commands.
         digest_key: key for the digests of differences in a saved plan; empty for no digests.
         installs_python: whether a host without python3 gets it; otherwise such a host is excluded.
+        not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
     """
 
     command: str
@@ -44,6 +45,7 @@ class RunOptions:
     undoes: str = ""
     digest_key: str = field(default="", repr=False)
     installs_python: bool = True
+    not_met: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,7 @@ class Run:
             timeline=tuple((at - self._begun, doing) for at, doing in self.progress.timeline),
             forecast=impact.forecast,
             error_code=self._error_code,
+            not_met=self.options.not_met,
         )
 
     def record_steps(self, *steps: Step) -> None:

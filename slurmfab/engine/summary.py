@@ -26,7 +26,7 @@ def summary(report: Report) -> str:
     hosts = f"{len(report.hosts)} host{'s' if len(report.hosts) != 1 else ''}"
     changes = f"{changed} change{'s' if changed != 1 else ''}" if changed else "nothing changed"
     result = f"{changes} on {hosts}"
-    failed = {*report.failed_hosts, *(step.host for step in report.steps if step.has_failed)}
+    failed = {*report.failed_hosts, *report.not_met, *(step.host for step in report.steps if step.has_failed)}
     if failed:
         result += f"; not done: {fold(failed)}"
         cut_off = dict.fromkeys(step.host for step in report.steps if step.with_status(UNKNOWN))

@@ -87,18 +87,20 @@ def found_and_deploy(
         The exit code.
     """
     known, path = write_files(met, output), met.known.path
-    run_options, accept_new = RunOptions("deploy", options.approvals), connection_options.accept_new
+    not_met = {host: error.reason for host, error in met.discovered.failed_hosts.items()}
+    run_options = RunOptions("deploy", options.approvals, not_met=not_met)
+    accept_new = connection_options.accept_new
     run = session.start(known, "", output, run_options, password=met.discovered.password, accept_new=accept_new)
     code = session.perform(run, output, commands.deploy_and_accept)
-    if met.discovered.failed_hosts:
-        names = fold(met.discovered.failed_hosts)
+    if not_met:
+        names = fold(not_met)
         write(
             f"Not in {path}, because they did not answer: {names}. Later: {FAB} add-node {shlex.quote(names)}.",
             sys.stderr,
         )
-    if code == DONE:
+    if code == DONE or (code == LEFT_OUT and not_met):
         write(after_new_nodes(path), output.stream)
-    return code or (LEFT_OUT if met.discovered.failed_hosts else DONE)
+    return code
 
 
 def preview(

@@ -49,7 +49,7 @@ def connection_options(
     """The command of first contact, with addresses alone."""
     addresses = ",".join(hosts.lab.host(name).address for name in names)
     words = ["deploy", "--hosts", addresses, "--user", "root", "--key", str(hosts.lab.ssh_key)]
-    return person.slurmfab(*words, *(["--accept-new-host-keys"] if accept else []))
+    return person.slurmfab(*words, "--json", "first.json", *(["--accept-new-host-keys"] if accept else []))
 
 
 def shown_key(hosts: DeployedLab, name: str) -> str:
@@ -134,6 +134,8 @@ def test_a_host_that_does_not_answer_when_met_then_it_is_named_and_left_out_and_
     assert done.returncode == 3, words_of(done)
     assert f"{address}: " in words_of(done)
     assert f"fab add-node {address}" in done.stderr
+    report = json.loads((founder.directory / "first.json").read_text())
+    assert (report["exit_code"], list(report["not_met"])) == (3, [address])
     assert address not in founder.cluster_file.read_text()
 
 

@@ -103,6 +103,7 @@ def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
         "jobs": None,
         "left_drained": [],
         "other_hardware": [],
+        "not_met": {},
         "timeline": [],
     }
 
