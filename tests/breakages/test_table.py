@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 
-from breakage import HOSTS, Breakage, Told
-from table import SHARES, rows, share
+from breakage import HOSTS, Breakage, Oddity, Setting, Told
+from table import PAGE, SHARES, page, rows, share
+
+
+def test_the_table_has_a_hundred_breakages_and_twenty_oddities() -> None:
+    assert len([row for row in rows() if isinstance(row, Breakage | Setting)]) >= 100
+    assert len([row for row in rows() if isinstance(row, Oddity)]) >= 20
 
 
 def test_a_name_is_used_once_and_is_a_name_of_a_test() -> None:
@@ -32,3 +37,7 @@ def test_the_shares_of_three_runs_are_all_rows() -> None:
     shares = [share(rows(), str(seed)) for seed in range(SHARES)]
     assert sorted(row.name for rows_of in shares for row in rows_of) == sorted(row.name for row in rows())
     assert share(rows(), "all") == rows()
+
+
+def test_the_page_shows_the_table() -> None:
+    assert PAGE.read_text() == page(), "run: python tests/breakages/table.py"
