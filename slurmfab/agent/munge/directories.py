@@ -52,6 +52,8 @@ class MungeDirectories(Resource):
             try:
                 folder = open_folder(context.path(directory))
             except FileNotFoundError:
+                if directory == SOCKETS and not self.is_running(context):
+                    state[directory] = SAFE
                 continue
             except NotADirectoryError:
                 raise ResourceFailed("%s is not a directory; move it away" % directory) from None
@@ -61,6 +63,10 @@ class MungeDirectories(Resource):
                 if directory in FILES:
                     state[self.file(directory)] = self.file_access(context, folder, FILES[directory][0])
         return state
+
+    def is_running(self, context: Context) -> bool:
+        """Whether munged runs; systemd makes the directory of its socket at each start, and removes it at the end."""
+        return context.root != "/" or context.run(["systemctl", "is-active", "--quiet", UNIT]).returncode == 0
 
     def file_access(self, context: Context, folder: Folder, name: str) -> str:
         """The access of a file in a directory; a missing one is safe."""

@@ -78,3 +78,12 @@ def test_a_place_that_is_a_file_is_refused(places: Path, context: Context) -> No
     outcome = apply(MUNGE, context)
     assert outcome.status == "failed"
     assert "/run/munge" in outcome.message
+
+
+@pytest.mark.parametrize(("is_running", "status"), [(False, "ok"), (True, "would change")])
+def test_a_missing_directory_of_the_socket_differs_only_while_munged_runs(
+    places: Path, context: Context, monkeypatch: pytest.MonkeyPatch, is_running: bool, status: str
+) -> None:
+    (places / "run/munge").rmdir()
+    monkeypatch.setattr(MungeDirectories, "is_running", lambda *_: is_running)
+    assert apply(MUNGE, Context(context.root, dry_run=True)).status == status
