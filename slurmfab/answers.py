@@ -162,6 +162,8 @@ _SECONDS = core_schema.float_schema(ge=0, allow_inf_nan=False)
 _LINES, _TABLE = core_schema.list_schema(_LINE), core_schema.dict_schema(_LINE, _TEXT)
 _ROWS = core_schema.list_schema(core_schema.list_schema(_TEXT))
 _RUN = core_schema.str_schema(pattern=RUN, max_length=100)
+_PATH = core_schema.str_schema(pattern=r"^/[^\pC\p{Zl}\p{Zp}]*\z", max_length=4096)
+_ADDRESS = core_schema.str_schema(pattern=r"^[0-9A-Fa-f.:]{2,45}\z", max_length=45)
 
 
 @cache
@@ -171,10 +173,12 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
     present = {"next_job_id": _COUNT, "state_files": _COUNT, "is_running": _FLAG, "newest_job": _COUNT}
     return {
         "accounts": _accounts(),
+        "addresses": core_schema.dict_schema(_LINE, core_schema.list_schema(_ADDRESS)),
         "backup": strict_object({"is_done": _FLAG}, present),
         "bundle": strict_object({}, {"lacking": _LINES}),
         "collected": strict_object({"index": _TEXT}, {}),
         "file": _LINE,
+        "found_files": _found_files(),
         "job_processes": strict_object({"steps": _LINES, "hung": _LINES}, {}),
         "kept": _kept(),
         "lock": strict_object({"idle": core_schema.nullable_schema(_SECONDS)}, {}),
@@ -191,7 +195,8 @@ def _kept() -> core_schema.CoreSchema:
     content = {"content": core_schema.nullable_schema(_TEXT)}
     file = {"path": _LINE, "run": _RUN, "existed": _FLAG, "secret": _FLAG, "same": _FLAG, **content}
     service = {"unit": _LINE, "run": _RUN, "enabled": _FLAG, "running": _FLAG}
-    files = core_schema.list_schema(strict_object(file, dict.fromkeys(("owner", "group", "mode", "other"), _LINE)))
+    more = {**dict.fromkeys(("owner", "group", "mode", "other"), _LINE), "whole": _TEXT}
+    files = core_schema.list_schema(strict_object(file, more))
     services = core_schema.list_schema(strict_object(service, {}))
     runs = {"runs": core_schema.list_schema(_RUN), "dropped": _LINE}
     return strict_object({**runs, "files": files, "services": services}, {"last": _LINE})
@@ -204,3 +209,27 @@ def _accounts() -> core_schema.CoreSchema:
     places = {"accounts": core_schema.list_schema(account), "associations": core_schema.list_schema(association)}
     qos = {"clusters": _LINES, "qos": core_schema.dict_schema(_LINE, _TABLE)}
     return strict_object({**qos, **places, "defaults": _TABLE, "levels": _TABLE, "partitioned": _ROWS}, {})
+
+
+def _found_files() -> core_schema.CoreSchema:
+    """Slurm's files on a host, and where it is (`slurmfab.agent.slurm.found_files.read`)."""
+    path = core_schema.union_schema([_PATH, core_schema.literal_schema([""])])
+    places = {
+        "conf": path,
+        "program": path,
+        "version": _LINE,
+        "configless": _FLAG,
+        "running": _LINES,
+        "slurmdbd_conf": path,
+    }
+    mode = core_schema.int_schema(ge=0, le=0o7777)
+    files = core_schema.list_schema(core_schema.tuple_schema([_PATH, _TEXT, mode, path], strict=False))
+    pairs = core_schema.list_schema(core_schema.tuple_schema([_PATH, _LINE], strict=False))
+    return strict_object(
+        {
+            "places": strict_object({**places, "drop_ins": core_schema.list_schema(_PATH)}, {}),
+            "slurm_conf": _TEXT,
+            **{"files": files, "drop_ins": files, "left": pairs, "hidden": pairs, "federation": _LINE},
+        },
+        {},
+    )

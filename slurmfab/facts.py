@@ -41,6 +41,7 @@ LATEST = float(1 << 40)
 Cpus = Annotated[int, Field(ge=1, le=1 << 20)]
 Bus = Annotated[str, pattern(r"(?:[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F])?", 16)]
 Cores = Annotated[str, pattern(r"(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?", 4096)]
+SiteFileName = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)?", 201)]
 GpuType = Annotated[str, pattern(r"[A-Za-z0-9_.-]*", 128)]
 
 
@@ -202,13 +203,20 @@ class HostFacts:
         ssh_host_keys: public host keys, base64 by type.
         public_key: the slurm user's SSH public key; empty if it has none.
         munge_key: the munge key in base64, read only from the primary controller, and never shown; empty otherwise.
-        slurm_conf: the text of the slurm.conf that its daemons use, empty for none, read only from controllers;
-            `gres_conf`, `cgroup_conf` and `job_container_conf` likewise.
+        slurm_conf: the text of the slurm.conf that its daemons use, with all that it includes, empty for none, read
+            only from controllers; `gres_conf` and `cgroup_conf` likewise, and from other hosts where they were made by
+            hand; `job_container_conf` from all.
+        slurm_conf_digest: SHA-256 of a slurm.conf that slurmfab did not write, with all that it includes; otherwise
+            empty.
+        slurm_conf_parts: where `slurm_conf` includes files of its directory, the text of each by name, its own too.
         services: systemd's ActiveState by unit name, for the daemons that exist.
         fetches: whether its slurmd is configured to fetch Slurm's files from slurmctld (configless).
+        conf_server: the `--conf-server` that somebody else has given to its slurmd; empty where it has a slurm.conf.
         boot: identifies the current boot of the host.
         mail_program: program that sends mail; empty if there is none.
         programs: names of the programs that slurmfab has installed on it.
+        site_files: SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about.
+        written_site_files: the names of those that slurmfab has written.
         slurm_use: what it has of clusters.
     """
 
@@ -241,11 +249,16 @@ class HostFacts:
     gres_conf: Text = field(default="", repr=False)
     cgroup_conf: Text = field(default="", repr=False)
     job_container_conf: Text = field(default="", repr=False)
+    slurm_conf_digest: Digest = ""
+    slurm_conf_parts: Mapping[Word, Text] = field(default_factory=dict, repr=False)
     services: Mapping[Word, Word] = field(default_factory=dict)
     boot: Phrase = ""
     fetches: bool = False
+    conf_server: Phrase = ""
     mail_program: Program = ""
     programs: Annotated[tuple[Phrase, ...], Field(max_length=1024)] = ()
+    site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)
+    written_site_files: Annotated[tuple[SiteFileName, ...], Field(max_length=1024)] = ()
     slurm_use: SlurmUse = SlurmUse()
 
     @property

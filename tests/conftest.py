@@ -41,11 +41,14 @@ LONGEST = {
     for place, name in enumerate(
         (
             "breakages",
-            "check_cluster",
-            "accounts",
+            "import",
             "accounting_proof",
+            "check_cluster",
+            "gres",
+            "accounts",
             "bad_hosts",
             "database",
+            "guides",
             "come_and_go",
             "cut_off",
             "bundle",

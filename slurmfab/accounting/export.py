@@ -17,7 +17,7 @@ from slurmfab.inventory.accounting import ROOT, User
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.rules.people import OF_THE_HOSTS
 from slurmfab.plan.phases.accounts import SLURM, private_conf_text
-from slurmfab.slurm import limits
+from slurmfab.slurm import accounting, limits
 from slurmfab.slurm.limits import NORMAL, QOS_LIST
 from slurmfab.slurm.versions import SlurmVersion
 from slurmfab.ssh.session import answer_value
@@ -78,23 +78,39 @@ def ask(known: Inventory, transport: Transport) -> Mapping[str, Any]:
     facts = ask_facts(transport, host, with_secrets=False)
     if not facts.slurm_version:
         raise HostFailed(host, "Slurm is not installed there, so there are no accounts.")
-    version = SlurmVersion.parse(facts.slurm_version)
+    values = (known.cluster.name, facts.hostname, facts.addresses, accounting.port(known.cluster.slurmdbd_conf))
+    conf = private_conf_text(*values) if known.cluster.database else ""
+    return ask_host(transport, host, known.cluster.name, SlurmVersion.parse(facts.slurm_version), conf)
+
+
+def ask_host(transport: Transport, host: str, cluster: str, version: SlurmVersion, conf: str = "") -> Mapping[str, Any]:
+    """Ask slurmdbd by sacctmgr on a host.
+
+    Args:
+        transport: connects to the host.
+        host: the host's name.
+        cluster: the ClusterName, in lower case.
+        version: of the Slurm that is installed there.
+        conf: text of a slurm.conf for sacctmgr; empty for the host's own.
+
+    Returns:
+        As `ask`.
+
+    Raises:
+        HostError: as for `ask`.
+    """
     request = {
         "op": "accounts",
-        "cluster": known.cluster.name,
-        "conf": private_conf_text(known.cluster.name, facts.hostname, facts.addresses)
-        if known.cluster.database
-        else "",
+        "cluster": cluster,
+        "conf": conf,
         "qos_keys": [list(key) for key in limits.keys(limits.QOS, (version.major, version.minor))],
         "keys": [list(key) for key in limits.keys(limits.ASSOCIATION, (version.major, version.minor))],
     }
     lines = transport.call(host, request)
     found = answer_value(host, lines, "accounts")
-    if known.cluster.name not in found["clusters"]:
+    if cluster not in found["clusters"]:
         clusters = ", ".join(found["clusters"])
-        raise HostFailed(
-            host, f"its slurmdbd does not know the cluster {known.cluster.name} (known: {clusters or 'none'})."
-        )
+        raise HostFailed(host, f"its slurmdbd does not know the cluster {cluster} (known: {clusters or 'none'}).")
     return dict(found)
 
 

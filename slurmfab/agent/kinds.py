@@ -48,6 +48,7 @@ KINDS = {
     "restored-state": "backup.restored_state:RestoredState",
     "scripts": "files.scripts:Scripts",
     "service": "services.service:Service",
+    "site-files": "slurm.site_files:SiteFiles",
     "slurm-files": "slurm.files:SlurmFiles",
     "slurm-nodes": "nodes.registered:SlurmNodes",
     "slurm-state": "slurm.state:SlurmState",

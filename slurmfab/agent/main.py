@@ -11,6 +11,8 @@
     {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
     {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
     {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
+    {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
+    {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
     {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
@@ -260,6 +262,8 @@ READINGS = {
     "munge": "munge.credentials",
     "backup": "backup.reading",
     "accounts": "accounting.reading",
+    "found-files": "slurm.found_files",
+    "addresses": "slurm.member_addresses",
 }
 """Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
 

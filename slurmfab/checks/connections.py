@@ -72,7 +72,7 @@ def targets_of(cluster: Cluster, start: str, ring: Mapping[str, str]) -> tuple[T
     return (
         *(Target(name, port(cluster, "SlurmctldPort")) for name in others),
         *((Target(cluster.controller, ports[0]),) if ports and cluster.controller != start else ()),
-        *(Target(goal, port(cluster, "SlurmdPort")) for goal, one in ring.items() if one == start),
+        *(Target(goal, port(cluster, "SlurmdPort", goal)) for goal, one in ring.items() if one == start),
     )
 
 

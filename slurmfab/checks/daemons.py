@@ -28,16 +28,17 @@ WATCHED = {
 GAP = "----"
 QUESTION = (
     f"units=$(systemctl show --property=Id,LoadState,ActiveState,Result,UnitFileState,MainPID {' '.join(WATCHED)}); "
-    f'echo "$units"; echo {GAP}; date +%s.%N; cat /proc/uptime; getconf CLK_TCK; '
+    f'echo "$units"; echo {GAP}; cat /proc/uptime; date +%s.%N; getconf CLK_TCK; '
     'for pid in $(echo "$units" | sed -n s/^MainPID=//p); do cat /proc/$pid/stat 2>/dev/null; done; '
     f"echo {GAP}; stat --format='%.9Z %n' {' '.join(sorted({path for paths in WATCHED.values() for path in paths}))} "
     f"2>/dev/null; echo {GAP}; stat --dereference --format='%U %G %a' {MUNGE_KEY} 2>/dev/null; "
     f"echo {GAP}; if test -S {MUNGE_SOCKET}; then echo there; fi; "
     f"echo {GAP}; awk '$4 == \"0A\" {{ print $2 }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null;"
 )
-"""A shell command whose output has six parts, separated by `GAP`: the units; the clock, the time since boot, the ticks
+"""A shell command whose output has six parts, separated by `GAP`: the units; the time since boot, the clock, the ticks
 per second and the stat lines of the daemons in /proc; the change times of their files; user, group and mode of the
-munge key; whether munged's socket exists; the listening sockets (state 0A in /proc/net/tcp, proc(5))."""
+munge key; whether munged's socket exists; the listening sockets (state 0A in /proc/net/tcp, proc(5)). The clock comes
+after the time since boot, so that no daemon seems to have started before it did."""
 
 NEXT = "===="
 """Separates the daemons from the system in the output of both questions."""
@@ -124,6 +125,10 @@ class Daemons:
         """A daemon's unit; `not-found` if systemd does not know it."""
         return self.units.get(name, Unit())
 
+    def is_frozen(self, name: str) -> bool:
+        """Whether a signal has stopped a daemon, so that whoever asks it waits in vain."""
+        return self.unit(name).pid in self.frozen
+
     def start(self, name: str) -> float | None:
         """The start time of a daemon, in seconds since 1970; `None` if it does not run."""
         return self.starts.get(self.unit(name).pid)
@@ -158,7 +163,7 @@ def answer(host: CheckedHost) -> tuple[str, str]:
 def parse(text: str) -> Daemons:
     """The daemons in the output of `QUESTION`."""
     shown, times, changed, key, socket, listening = (part.strip() for part in text.split(GAP))
-    clock, uptime, hertz, *processes = times.splitlines()
+    uptime, clock, hertz, *processes = times.splitlines()
     return Daemons(
         units=dict(unit(block) for block in shown.split("\n\n") if block),
         clock=float(clock),

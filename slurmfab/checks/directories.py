@@ -25,15 +25,21 @@ _WRITABLE = (5, 8)
 """Indices in a mode such as `drwxr-xr-x` that tell whether the group and others may write."""
 
 
-def owners(cluster: Cluster, host: str) -> dict[str, str]:
-    """The directories of a host's daemons, each with the user that it belongs to."""
+def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, str]:
+    """The directories of a host's daemons, each with the user that it belongs to; those of the site have any owner.
+
+    Args:
+        cluster: the cluster file.
+        host: the host.
+        spool: slurmd's directory there, if it is a compute node.
+    """
     roles = cluster.roles(host)
     return {
         SLURM_LOGS: "slurm",
         SLURM_HOME: "slurm",
         **dict.fromkeys(MUNGE_DIRECTORIES, "munge"),
         **({cluster.state_directory: "slurm"} if "controller" in roles else {}),
-        **({SLURM_SPOOL: "root"} if "compute" in roles else {}),
+        **({SLURM_SPOOL: "root"} if "compute" in roles and spool == SLURM_SPOOL else {}),
     }
 
 

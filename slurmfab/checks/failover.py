@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from slurmfab.agent.client import commands
-from slurmfab.agent.client.commands import PARTITION
 from slurmfab.checks import waiting
 from slurmfab.checks.controllers import ENDED, RUNNING, Job, answering, is_served, job, ready_nodes
 from slurmfab.checks.hosts import CheckedHost, Shells, line_of
@@ -24,6 +23,7 @@ from slurmfab.checks.wanted import setting
 from slurmfab.errors import HostError, InputError, SlurmfabError, Unreachable
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.program_name import FAB
 
 GROUP = "failover"
@@ -232,7 +232,7 @@ class Proof:
         return host.ask(
             f"cd /tmp && timeout {JOB_SECONDS:.0f} runuser -u slurm -- sbatch --parsable --job-name={self.job_name} "
             "--time=15 --chdir=/tmp --output=/dev/null --ntasks=1 --mem=50M --partition=%s --wrap=%s",
-            PARTITION,
+            partition_of_own_jobs(self.cluster, ()),
             script,
             seconds=JOB_SECONDS * 2,
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from slurmfab.checks.daemons import daemons
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.wanted import deploy
 from slurmfab.paths import MUNGE_KEY
@@ -13,6 +16,12 @@ def has_same_key(one: CheckedHost, other: CheckedHost) -> bool:
     """Whether two hosts have the same munge key on disk; only SHA-256 sums leave the hosts, and they are not shown."""
     fingerprints = {host.as_found.ask("sha256sum %s", MUNGE_KEY) for host in (one, other)}
     return len(fingerprints) == 1
+
+
+def need_munged(host: CheckedHost) -> None:
+    """Skip the check if a signal has stopped munged, for which Slurm would wait; another check reports it."""
+    if daemons(host).is_frozen("munge"):
+        pytest.skip(f"munged does not answer on {host.name}.")
 
 
 def status_of_credential(maker: CheckedHost, reader: CheckedHost) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slurmfab.agent.client.commands import PARTITION
 from slurmfab.checks.wanted import setting
 from slurmfab.inventory.cluster import Cluster, Partition
+from slurmfab.inventory.own_jobs import partition_of_own_jobs
 
 PRIVILEGED = ("slurm", "root")
 """The users who may use slurmfab's own partition."""
@@ -33,12 +33,13 @@ class Place:
 def place_for(cluster: Cluster, user: str, nodes: tuple[str, ...]) -> Place | None:
     """Where a user's job on all of these nodes runs; `None` if no partition has them all.
 
-    The slurm user's jobs run in slurmfab's own partition, so that no limit and no list of accounts of a partition
-    concerns them. Other users' jobs run in the first partition that has the nodes and that the user may use by the
-    cluster file; if there is none, in the first that has them, and Slurm says why it refuses.
+    The slurm user's jobs run in slurmfab's own partition, if there is one, so that no limit and no list of accounts of
+    a partition concerns them. Other users' jobs run in the first partition that has the nodes and that the user may use
+    by the cluster file; if there is none, in the first that has them, and Slurm says why it refuses.
     """
     if user in PRIVILEGED:
-        return Place(PARTITION)
+        own = partition_of_own_jobs(cluster, nodes)
+        return Place(own) if own else None
     having = [one for one in cluster.partitions if one.nodes == "ALL" or set(nodes) <= set(one.nodes)]
     places = [place for one in having for place in places_of(cluster, user, one)]
     return next(iter((*places, *(Place(one.name) for one in having))), None)

@@ -51,7 +51,7 @@ from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.release import OtherRelease
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus
+from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus, with_logs
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
@@ -115,6 +115,7 @@ class Checks:
             "others": {},
             "cluster": cluster,
             "lock": lock,
+            "inventory": inventory,
         }
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -254,7 +255,8 @@ class Checks:
             self.other_release.add(host)
         if is_foundation(item.obj):
             self.unsound.setdefault(host, title_of(item))
-        cause, repair = explained(error, host)
+        known = self.shared["cluster"], self.shared["lock"]
+        cause, repair = (with_logs(text, *known, host) for text in explained(error, host))
         is_unreachable, drift = isinstance(error, Unreachable), kind_of(error)
         return replace(found, outcome=FAILED, cause=cause, repair=repair, is_unreachable=is_unreachable, drift=drift)
 

@@ -157,7 +157,7 @@ class Slurm:
         self.has_run_jobs = True
         count = len(nodes)
         there = [*place.options, f"--nodelist={fold(nodes)}", f"--nodes={count}", f"--ntasks={count}"]
-        size = [*SMALL, f"--mem={memory}M", *options]
+        size = [*SMALL, self.memory_option(nodes, memory), *options]
         bounds = (f"--immediate={self.wait_seconds}", f"--time={max(2, math.ceil(self.seconds / 60))}")
         command_line = ["srun", *ALWAYS, *bounds, f"--job-name={self.job_name}", *there, *size, "sh", "-c", command]
         line = f"cd /tmp && exec timeout --kill-after=5 {self.seconds:.0f} "
@@ -165,6 +165,18 @@ class Slurm:
         done = self.controller.run(line, seconds=self.seconds + 10)
         self.explain(nodes, done)
         return done
+
+    def memory_option(self, nodes: Sequence[str], memory: int = SMALL_MEMORY) -> str:
+        """The option of srun and sbatch for a job's memory on each of these nodes, at most what Slurm knows of.
+
+        A node without RealMemory in slurm.conf has 1 MiB for Slurm, as in clusters where memory is not counted.
+
+        Args:
+            nodes: names of the nodes.
+            memory: MiB that the job wants on each.
+        """
+        known = (self.node_as_found(name).get("RealMemory", "") for name in nodes)
+        return f"--mem={min([memory, *(int(one) for one in known if one.isdigit())])}M"
 
     def place(self, nodes: Sequence[str]) -> Place | None:
         """The partition and account of a job on these nodes; `None` if no partition has them all."""

@@ -21,17 +21,18 @@ AS_USER = (
 """What every user's command of Slurm does first: read slurm.conf, and let munge make a credential."""
 
 PLACES = ("/run", "/etc/slurm", SLURM_LOGS, SLURM_SPOOL)
-"""Directories in which daemons write on every host; slurmctld's state is a further one."""
+"""Directories in which daemons write on every host; slurm.conf names slurmctld's state, and slurmd's elsewhere."""
 
 FINISHED = "installed|not-installed|config-files|triggers-[a-z]*"
 UNFINISHED = f"/^Package: /{{name=$2}} /^Status: /&&$NF!~/^({FINISHED})$/{{print name, $NF}}"
 """awk: packages in /var/lib/dpkg/status that are half installed, unpacked or half configured (dpkg(1))."""
 
 QUESTION = (
-    f"conf={SLURM_DIRECTORY}/slurm.conf; if [ -e {CONFIGLESS_DROP_IN} ]; then conf={FETCHED_LINK}/slurm.conf; fi; "
+    f"conf={SLURM_DIRECTORY}/slurm.conf; "
+    f"if [ -e {CONFIGLESS_DROP_IN} ] || [ ! -e $conf ]; then conf={FETCHED_LINK}/slurm.conf; fi; "
     f"munged=; if [ -S {MUNGE_SOCKET} ]; then munged=there; fi; "
     f"timeout 10 {NOBODY} sh -c '{AS_USER}' $conf $munged 2>&1; echo {GAP}; "
-    "state=$(sed -n 's/^StateSaveLocation=//p' $conf 2>/dev/null); "
+    "state=$(sed -nE 's/^(StateSaveLocation|SlurmdSpoolDir)=//p' $conf 2>/dev/null); "
     f"timeout 10 df --block-size=1 --output=avail,itotal,iavail,target,file -- {' '.join(PLACES)} $state 2>/dev/null; "
     f"echo {GAP}; awk '{UNFINISHED}' /var/lib/dpkg/status 2>/dev/null; "
     f"echo {GAP}; ls /var/lib/dpkg/updates 2>/dev/null; echo {GAP}; command -v python3; :"

@@ -8,34 +8,32 @@ import pytest
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.client.commands import update_partition
-from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
-from slurmfab.agent.slurm.fetched_files import FETCHED_LINK
 from slurmfab.checks.drifted import Drifted
+from slurmfab.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade
 from slurmfab.checks.hosts import CheckedHost, line_of
+from slurmfab.checks.munge import need_munged
 from slurmfab.checks.slurm import Slurm, need_answer
-from slurmfab.checks.wanted import FILES, deploy, files
+from slurmfab.checks.wanted import FILES, deploy, files, site_files
 from slurmfab.facts import MADE_BY_SLURMFAB
 from slurmfab.impact.drift_kinds import CHANGED_FILE, OLDER_FILE
 from slurmfab.inventory.cluster import Cluster, Partition
+from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.paths import SLURM_DIRECTORY
 from slurmfab.program_name import FAB
 
-MAIN = "slurm.conf"
-PRIVATE = "job_container.conf"
-OWN = f"{SLURM_DIRECTORY}/{MAIN}"
+INCLUDED = f"$(sed -n 's/^[[:space:]]*include[[:space:]]\\+\\([^[:space:]#]*\\).*/\\1/Ip' {MAIN} 2>/dev/null)"
 HASHES = (
-    f"if [ -e {CONFIGLESS_DROP_IN} ]; then cd {FETCHED_LINK} && own={OWN}; else cd {SLURM_DIRECTORY}; fi && "
-    f"sha256sum {' '.join(FILES)} $own $(grep -ls '^{MADE_BY_SLURMFAB}' {PRIVATE}) 2>/dev/null || :"
+    f"{THERE}sha256sum {' '.join(FILES)} $own $(grep -ls '^{MADE_BY_SLURMFAB}' {PRIVATE}) {INCLUDED} 2>/dev/null || :"
 )
-"""Prints the hashes of Slurm's files; a job_container.conf that slurmfab did not write is ignored.
+"""Prints the hashes of Slurm's files and those that slurm.conf includes; in configless mode, `OWN` must not exist.
 
-In configless mode, slurmd stores the fetched files in another directory, and `OWN` must not exist.
+A job_container.conf that slurmfab did not write is ignored.
 """
 
 LINKS = (
     f"cd {SLURM_DIRECTORY} 2>/dev/null && for name in {' '.join(FILES)}; do "
-    '[ ! -L $name ] || echo "$name is a symbolic link to $(readlink $name)"; done; :'
+    '[ ! -L $name ] || echo "$name $(readlink $name)"; done; :'
 )
 """Prints which of Slurm's files are links, and where these lead."""
 
@@ -67,15 +65,20 @@ def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost)
     )
 
 
-def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
+def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """Slurm's files are the same as the controller's"""
     theirs, reference = hashes(other), hashes(controller)
+    right = HandMade(cluster, lock, other, controller)
+    if not theirs and cluster.roles(other.name) == ("database",) and right.wanted is not None:
+        pytest.skip("slurmdbd needs no slurm.conf, and the cluster was made by hand without one there.")
+    names = (name for name in (*reference, *theirs) if name != OWN and theirs.get(name) != reference.get(name))
+    differing = [name for name in dict.fromkeys(names) if not right.stays(name)]
     wrong = [
         f"{name} {'differs from' if name in theirs else 'is missing, unlike'} {controller.name}'s"
-        for name in (*FILES, PRIVATE)
-        if name in reference and theirs.get(name) != reference[name]
+        for name in differing
+        if name in reference
     ]
-    wrong += [f"{name} exists here but not on {controller.name}" for name in theirs if name not in {*reference, OWN}]
+    wrong += [f"{name} exists here but not on {controller.name}" for name in differing if name not in reference]
     wrong += (
         [f"{OWN} exists, so Slurm's commands read it instead of the files that slurmd fetched"] if OWN in theirs else []
     )
@@ -83,10 +86,12 @@ def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost) 
         raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {deploy(other.name)}")
 
 
-def test_files_are_no_links(host: CheckedHost) -> None:
+def test_files_are_no_links(host: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """Slurm's files are files, and no links to others"""
-    links = host.as_found.ask(LINKS).splitlines()
-    assert not links, f"{'; '.join(links)}; a change there is not slurmfab's. Repair: {deploy(host.name)}"
+    right = HandMade(cluster, lock, host, controller)
+    links = dict(line.split(" ", 1) for line in host.as_found.ask(LINKS).splitlines())
+    wrong = [f"{name} is a symbolic link to {place}" for name, place in links.items() if not right.is_kept(name)]
+    assert not wrong, f"{'; '.join(wrong)}; a change there is not slurmfab's. Repair: {deploy(host.name)}"
 
 
 def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
@@ -95,12 +100,16 @@ def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cl
     if not wanted:
         pytest.skip("nothing has been deployed yet.")
     actual = hashes(controller)
+    right = HandMade(cluster, lock, controller, controller)
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in wanted.items()}
+    names = (name for name in (*wanted, *actual) if actual.get(name) != digests.get(name))
+    differing = [name for name in dict.fromkeys(names) if not right.stays(name)]
     wrong = [
         f"{name} differs from the cluster file" if name in actual else f"{name} is missing"
-        for name, text in wanted.items()
-        if actual.get(name) != hashlib.sha256(text.encode()).hexdigest()
+        for name in differing
+        if name in wanted
     ]
-    wrong += [f"{name} exists, but the cluster file does not call for it" for name in actual if name not in wanted]
+    wrong += [f"{name} exists, but the cluster file does not call for it" for name in differing if name not in wanted]
     if wrong:
         raise Drifted(
             CHANGED_FILE,
@@ -109,8 +118,25 @@ def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cl
         )
 
 
+def test_site_files_are_as_the_cluster_file_says(host: CheckedHost, inventory: Inventory) -> None:
+    """the site's own files in Slurm's directory match the cluster file"""
+    files = site_files(inventory, host.name)
+    if not files:
+        return
+    answer = host.as_found.ask(f"cd {SLURM_DIRECTORY} 2>/dev/null && sha256sum {' '.join(files)} 2>/dev/null; :")
+    actual = {name: value for value, name in (line.split() for line in answer.splitlines())}
+    wrong = [
+        f"{name} {'differs from' if name in actual else 'is missing, unlike in'} the cluster file"
+        for name, wanted in files.items()
+        if actual.get(name) != wanted
+    ]
+    if wrong:
+        raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {FAB} plan shows the difference, {FAB} deploy")
+
+
 def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHost) -> None:
     """slurm.conf is the one that slurmctld has loaded"""
+    need_munged(host)
     need_answer(host)
     shown = host.as_found.ask(line_of(commands.SHOW_CONFIG))
     value = next((line.partition("=")[2] for line in shown.splitlines() if line.startswith("HASH_VAL")), "missing")

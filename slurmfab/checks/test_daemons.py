@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Sequence
+
 import pytest
 
 from slurmfab.checks.daemons import WATCHED, daemons, last_words
 from slurmfab.checks.directories import LINK, owners, wrong_directories
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
+from slurmfab.checks.hand_made import HandMade
 from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.munge import has_same_key, status_of_credential
+from slurmfab.checks.munge import has_same_key, need_munged, status_of_credential
 from slurmfab.checks.slurm import ping
 from slurmfab.checks.slurmctld_state import refused_state, unread_state, unusable_state
-from slurmfab.checks.wanted import deploy, port, units_of
+from slurmfab.checks.wanted import deploy, port, spool_directory, units_of
 from slurmfab.impact.drift_kinds import KEY_NOT_LOADED, OLDER_FILE
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
 from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET
 from slurmfab.program_name import FAB
+from slurmfab.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 
 TICK = 0.02
 """Largest error in seconds of a process's start time (/proc counts in 10 ms) and a file's change time (timer ticks)."""
@@ -64,9 +70,9 @@ def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
     assert not off, f"{' and '.join(off)} will not start at the next boot. Repair: {deploy(host.name)}"
 
 
-def test_directories_are_theirs(host: CheckedHost, cluster: Cluster) -> None:
+def test_directories_are_theirs(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the directories of Slurm's daemons belong to them, and no link of another user leads elsewhere"""
-    wrong = wrong_directories(host, owners(cluster, host.name))
+    wrong = wrong_directories(host, owners(cluster, host.name, spool_directory(cluster, lock, host.name)))
     has_link = any(LINK in one for one in wrong)
     attack = "see who made that and why, it may be an attack; remove a link with rm, move the directory back; then "
     assert not wrong, f"{'; '.join(wrong)}. Repair: {attack if has_link else ''}{deploy(host.name)}"
@@ -113,12 +119,13 @@ def test_slurmctld_listens(controller: CheckedHost, cluster: Cluster) -> None:
 @foundation
 def test_slurmd_listens(node: CheckedHost, cluster: Cluster) -> None:
     """slurmd listens on its port"""
-    assert_listens(node, "slurmd", port(cluster, "SlurmdPort"))
+    assert_listens(node, "slurmd", port(cluster, "SlurmdPort", node.name))
 
 
 @foundation
 def test_controller_answers(host: CheckedHost) -> None:
     """slurmctld answers Slurm's commands"""
+    need_munged(host)
     says = ping(host)
     assert says.endswith("is UP"), (
         f"`scontrol ping` says: {says}. Repair: {FAB} deploy; if slurmctld runs already, check for a firewall, "
@@ -149,19 +156,36 @@ def test_munged_has_its_key(host: CheckedHost, controller: CheckedHost) -> None:
     )
 
 
-def test_slurmctld_has_its_files(controller: CheckedHost) -> None:
+def test_slurmctld_has_its_files(controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """slurmctld has loaded the files on disk"""
-    assert_is_current(controller, "slurmctld", "slurmctld was started before the last change of")
+    assert_has_files("slurmctld", HandMade(cluster, lock, controller, controller))
 
 
-def test_backup_has_its_files(backup: CheckedHost) -> None:
+def test_backup_has_its_files(backup: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the backup controller has loaded the files on disk"""
-    assert_is_current(backup, "slurmctld", "slurmctld was started before the last change of")
+    assert_has_files("slurmctld", HandMade(cluster, lock, backup, controller))
 
 
-def test_slurmd_has_its_files(node: CheckedHost) -> None:
+def test_slurmd_has_its_files(node: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """slurmd has loaded the files on disk"""
-    assert_is_current(node, "slurmd", "slurmd was started before the last change of")
+    assert_has_files("slurmd", HandMade(cluster, lock, node, controller))
+
+
+def assert_has_files(unit: str, hand_made: HandMade) -> None:
+    """Fail if a file of Slurm's was changed after the start of a daemon that reads it.
+
+    Before Slurm 23.11 a reconfigure by hand leaves no trace in the daemon's process, so nothing is told by a file that
+    was made by hand and is right.
+
+    Args:
+        unit: the daemon's unit.
+        hand_made: the files of its host.
+    """
+    newer = newer_files(hand_made.host, unit)
+    leaves_trace = not hand_made.lock.slurm or reconfigure_renews_daemons(SlurmVersion.parse(hand_made.lock.slurm))
+    if newer and not leaves_trace:
+        newer = [path for path in newer if not hand_made.is_kept(posixpath.basename(path))]
+    complain(hand_made.host, f"{unit} was started before the last change of", newer)
 
 
 def assert_can_use_state(host: CheckedHost, cluster: Cluster) -> None:
@@ -182,7 +206,7 @@ def need_running(host: CheckedHost, unit: str) -> None:
 def assert_runs(host: CheckedHost, unit: str) -> None:
     """Fail with the unit's state and the daemon's last words if it does not run."""
     found = daemons(host).unit(unit)
-    assert found.pid not in daemons(host).frozen, (
+    assert not daemons(host).is_frozen(unit), (
         f"{unit}.service is active and does not answer: a signal (SIGSTOP) has stopped its process {found.pid}. "
         f"Repair: {deploy(host.name)}"
     )
@@ -219,7 +243,20 @@ def assert_is_current(host: CheckedHost, unit: str, complaint: str) -> None:
     Raises:
         Drifted: the daemon runs with older files.
     """
-    newer = newer_files(host, unit)
+    complain(host, complaint, newer_files(host, unit))
+
+
+def complain(host: CheckedHost, complaint: str, newer: Sequence[str]) -> None:
+    """Fail if there are files that are newer than a daemon.
+
+    Args:
+        host: the daemon's host.
+        complaint: the message, before the names of the files.
+        newer: the files.
+
+    Raises:
+        Drifted: there are some.
+    """
     if newer:
         raise Drifted(OLDER_FILE, f"{complaint} {' and '.join(newer)}. Repair: {deploy(host.name)}")
 

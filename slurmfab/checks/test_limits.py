@@ -20,8 +20,8 @@ from slurmfab.inventory.lock import Lock
 ASKED, EATEN = 200, 400
 """MiB of memory that the test job requests, and that it tries to use."""
 
-EAT = f"head -c {EATEN}M /dev/zero | tail | wc -c"
-"""Uses memory, because tail keeps the last line in memory; prints the size if nothing stops it."""
+EAT = f"dd if=/dev/zero bs={EATEN}M count=1 status=none | wc -c"
+"""Uses memory, because dd reads the whole block before it writes; prints the size if nothing stops it."""
 
 ENDED = re.compile(r"out.of.memory|oom.kill|memory limit", re.IGNORECASE)
 """Slurm's messages about a job that exceeded its memory, such as `Out Of Memory` or `Detected 1 oom_kill event`."""

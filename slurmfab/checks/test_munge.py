@@ -8,7 +8,7 @@ from slurmfab.checks.daemons import daemons
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
-from slurmfab.checks.munge import has_same_key, status_of_credential
+from slurmfab.checks.munge import has_same_key, need_munged, status_of_credential
 from slurmfab.checks.wanted import deploy
 from slurmfab.impact.drift_kinds import CHANGED_FILE, KEY_NOT_LOADED
 from slurmfab.paths import MUNGE_KEY
@@ -63,6 +63,7 @@ def assert_believed(maker: CheckedHost, reader: CheckedHost, other: CheckedHost)
     for host in (maker, reader):
         if not daemons(host).has_munge_socket:
             pytest.skip(f"munge does not run on {host.name}.")
+        need_munged(host)
     status = status_of_credential(maker, reader)
     if status.startswith("Success"):
         return

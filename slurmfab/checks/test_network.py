@@ -33,7 +33,7 @@ def test_node_reaches_slurmctld(node: CheckedHost, cluster: Cluster, others: Map
 def test_node_is_reached_by_others(node: CheckedHost, cluster: Cluster, others: Mapping[str, CheckedHost]) -> None:
     """another host can connect to slurmd on the node"""
     starts = ring_of(cluster, others)
-    target = Target(node.name, port(cluster, "SlurmdPort"))
+    target = Target(node.name, port(cluster, "SlurmdPort", node.name))
     if node.name not in starts or starts[node.name] not in others:
         pytest.skip("no other host is there to try it.")
     if not is_open(others, target, "slurmd"):

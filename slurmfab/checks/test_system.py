@@ -8,8 +8,9 @@ from slurmfab.checks.daemons import system
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.system import Room
-from slurmfab.checks.wanted import deploy
+from slurmfab.checks.wanted import deploy, spool_directory
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
 from slurmfab.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
 
 MODES = "namei -m -- %s"
@@ -46,15 +47,17 @@ def test_users_get_credentials(host: CheckedHost) -> None:
 
 
 @foundation
-def test_file_systems_have_room(host: CheckedHost, cluster: Cluster) -> None:
+def test_file_systems_have_room(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the file systems of Slurm's directories have room"""
     roles = cluster.roles(host.name)
-    unused = set() if "compute" in roles else {SLURM_SPOOL}
+    spool = spool_directory(cluster, lock, host.name)
+    unused = {SLURM_SPOOL, spool} - ({spool} if "compute" in roles else set())
+    needs = {**NEEDS, spool: NEEDS[SLURM_SPOOL]}
     unused |= set() if "controller" in roles else {cluster.state_directory}
     full = {directory: room for directory, room in system(host).rooms if room.is_full and directory not in unused}
     state = "slurmctld writes its jobs and nodes there, and stops if it cannot"
     wrong = [
-        f"{room.mount} is full ({amount(room)}): {NEEDS.get(directory, state)}"
+        f"{room.mount} is full ({amount(room)}): {needs.get(directory, state)}"
         f"{'' if directory == room.mount else f' ({directory})'}"
         for directory, room in full.items()
     ]

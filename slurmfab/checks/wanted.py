@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from slurmfab.facts import Hardware, HostFacts
+from slurmfab.inventory import slurm_files
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.paths import SLURM_LOGS, SLURM_SPOOL
+from slurmfab.plan.phases import site_files as phase
+from slurmfab.plan.plan_input import PlanInput, digest
 from slurmfab.program_name import FAB
+from slurmfab.slurm import accounting, places
 from slurmfab.slurm.conf_text import parse
 
 FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
@@ -30,6 +36,47 @@ def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
     return dict(PlanInput(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
 
 
+def files_of(cluster: Cluster, lock: Lock, host: str, present: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The wanted texts of Slurm's files on a host, by file name; hand-made ones stay where they say the same to Slurm.
+
+    Args:
+        cluster: the cluster file.
+        lock: its lock.
+        host: the host.
+        present: the texts that it has and that the controller has, by host and file name, with all that they include.
+    """
+    facts = {name: with_texts(HostFacts(name, "", "", ""), texts) for name, texts in present.items()}
+    facts[cluster.controller] = replace(facts[cluster.controller], packages={"slurm-client": lock.slurm})
+    return dict(PlanInput(cluster, lock, facts).files_of(host))
+
+
+def with_texts(facts: HostFacts, texts: Mapping[str, str]) -> HostFacts:
+    """Facts with the texts of a host's files."""
+    return replace(
+        facts,
+        slurm_conf=texts.get("slurm.conf", ""),
+        gres_conf=texts.get("gres.conf", ""),
+        cgroup_conf=texts.get("cgroup.conf", ""),
+        job_container_conf=texts.get("job_container.conf", ""),
+    )
+
+
+def site_files(inventory: Inventory, host: str) -> dict[str, str]:
+    """SHA-256 (hexadecimal) by name of the site's own files that a host has in Slurm's directory.
+
+    Raises:
+        InputError: one of them cannot be read here.
+    """
+    cluster, lock = inventory.cluster, inventory.lock
+    if not cluster.site_file_names or not lock.slurm:
+        return {}
+    files = slurm_files.read(cluster.slurm_files, inventory.path.parent)
+    facts = HostFacts(cluster.controller, "", "", "", packages={"slurm-client": lock.slurm})
+    plan_input = PlanInput(cluster, lock, {cluster.controller: facts}, slurm_files=files)
+    there = phase.wanted(plan_input, not cluster.fetches(host))
+    return {file.name: digest(file.text) for file in there}
+
+
 def sends_mail(cluster: Cluster, lock: Lock) -> bool:
     """Whether slurm.conf sets a program that sends mail, other than `NO_MAIL`."""
     return conf(cluster, lock).get("mailprog", NO_MAIL) != NO_MAIL
@@ -44,6 +91,32 @@ def explains_refusals(cluster: Cluster, lock: Lock) -> bool:
 def conf(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
     """The wanted settings of slurm.conf, by key in lower case; empty before the first deployment."""
     return parse(files(cluster, lock).get("slurm.conf", "")).settings
+
+
+def spool_directory(cluster: Cluster, lock: Lock, node: str) -> str:
+    """SlurmdSpoolDir of a compute node; slurmfab's own before the first deployment."""
+    known = lock.hosts.get(node)
+    settings = {"slurmdspooldir": SLURM_SPOOL} if not lock.slurm else conf(cluster, lock)
+    return places.spool_directory(settings, node, known.hostname if known else "")
+
+
+def with_logs(text: str, cluster: Cluster, lock: Lock, host: str = "") -> str:
+    """A message that names the logs of Slurm's daemons where slurm_conf and slurmdbd_conf have them.
+
+    Args:
+        text: the message, with the logs where slurmfab has them.
+        cluster: the cluster file.
+        lock: its lock.
+        host: the host that the message is about; empty for several.
+    """
+    if SLURM_LOGS not in text or not lock.slurm:
+        return text
+    settings, known = conf(cluster, lock), lock.hosts.get(host)
+    hostname = known.hostname if known else ""
+    logs = {name: places.log_file(settings, name, host or "NODE", hostname) for name in places.LOGS}
+    for daemon, log in {**logs, "slurmdbd": accounting.log_file(cluster.slurmdbd_conf)}.items():
+        text = text.replace(f"{SLURM_LOGS}/{daemon}.log", log or f"`journalctl -u {daemon}`")
+    return text
 
 
 def deploy(*hosts: str) -> str:
@@ -64,9 +137,16 @@ def units_of(cluster: Cluster, host: str) -> tuple[str, ...]:
     )
 
 
-def port(cluster: Cluster, key: str) -> int:
-    """The port of a daemon: from the cluster file (the first of a range) or Slurm's default; `key` is in `PORTS`."""
-    value = setting(cluster.slurm_conf, key) or PORTS[key]
+def port(cluster: Cluster, key: str, node: str = "") -> int:
+    """The port of a daemon: from the cluster file (the first of a range) or Slurm's default.
+
+    Args:
+        cluster: the cluster file.
+        key: one of `PORTS`.
+        node: the compute node of a slurmd, which may have a port of its own (`Port`).
+    """
+    own = setting(cluster.settings_of(node), "Port") if node else ""
+    value = own or setting(cluster.slurm_conf, key) or PORTS[key]
     return int(re.split(r"\D", value)[0])
 
 

@@ -13,6 +13,7 @@ from slurmfab.engine.requests import request_apply
 from slurmfab.engine.run import Run
 from slurmfab.errors import HostError
 from slurmfab.inventory.lock import Lock, with_host
+from slurmfab.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.program_name import FAB
 
 TRIAL = "trial"
@@ -35,7 +36,9 @@ def accept_new_nodes(run: Run) -> None:
         return
     run.progress.begin(TRIAL, trying)
     begun = time.monotonic()
-    request_apply(run, run.controller, [NodeAcceptance(trying, stamp())], dry_run=False)
+    cluster = run.inventory.cluster
+    partitions = () if cluster.own_partition else tuple(partition_of_own_jobs(cluster, (node,)) for node in trying)
+    request_apply(run, run.controller, [NodeAcceptance(trying, stamp(), partitions=partitions)], dry_run=False)
     # Each node is compared by itself, so that the outcome of one does not depend on the others.
     questions = [NodeAcceptance((node,), stamp()) for node in trying]
     verdicts = request_apply(run, run.controller, questions, dry_run=True)

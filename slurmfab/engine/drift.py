@@ -49,9 +49,9 @@ def drift_kind(outcome: Outcome) -> str:
 def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
     """Add the kind of drift to the outcomes of a survey, and a step for each node with other hardware.
 
-    Some differences are not drift: all differences on a host that lacks packages, since the host is new; a munged that
-    has not loaded its key where the key file itself differs; and a file that differs on the controller in the same way,
-    since the cluster file has changed there and not the host.
+    Some differences are not drift: all differences on a host that is new; a munged that has not loaded its key where
+    the key file itself differs; and a file that differs on the controller in the same way, since the cluster file has
+    changed there and not the host.
 
     Args:
         plan_input: the plan's input.
@@ -60,7 +60,7 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
     Returns:
         The steps in their order, then those of the hardware.
     """
-    new = hosts_where(steps, "packages:")
+    new = new_hosts(plan_input, steps)
     other_key = hosts_where(steps, f"file:{MUNGE_KEY}")
     from_cluster_file = cluster_file_changes(steps, plan_input.cluster.controller)
 
@@ -74,6 +74,17 @@ def with_drift(plan_input: PlanInput, steps: Sequence[Step]) -> list[Step]:
         *(step if step.host in new or not step.differs else with_kinds(step, kind_on) for step in steps),
         *other_hardware(plan_input, {step.host for step in steps}),
     ]
+
+
+def new_hosts(plan_input: PlanInput, steps: Sequence[Step]) -> frozenset[str]:
+    """The hosts that no deployment has finished yet: they lack packages, or the first key pair of the slurm user.
+
+    Args:
+        plan_input: the plan's input.
+        steps: all outcomes of the survey.
+    """
+    without_key = hosts_where(steps, "ssh-key:")
+    return hosts_where(steps, "packages:") | {host for host in without_key if not plan_input.host(host).public_key}
 
 
 def cluster_file_changes(

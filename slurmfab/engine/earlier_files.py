@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from slurmfab.agent.client.commands import SHOW_SLURMD
+from slurmfab.agent.core.host_paths import SITE_FILES
 from slurmfab.agent.core.resource import FAILED, Resource
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm.fetched_files import FetchedFiles
@@ -176,8 +177,11 @@ def replaced(run: Run) -> tuple[str, ...]:
 def paths(plan_input: PlanInput) -> tuple[str, ...]:
     """Absolute paths of the files that the phase `slurm.conf` may replace, slurm.conf last."""
     names = {name for name, _ in plan_input.files} | {GRES, JOB_CONTAINER, SCRIPT}
+    names |= {one.name for one in plan_input.site_files}
+    names |= {name for facts in plan_input.facts.values() for name in facts.written_site_files}
     ordered = sorted(names, key=lambda name: (name == "slurm.conf", name))
-    return f"{plan_input.cluster.state_directory}/{NAME_MARK}", *(f"{SLURM_DIRECTORY}/{name}" for name in ordered)
+    mark = f"{plan_input.cluster.state_directory}/{NAME_MARK}"
+    return mark, SITE_FILES, *(f"{SLURM_DIRECTORY}/{name}" for name in ordered)
 
 
 def before(run: Run, *files: str) -> EarlierFiles:

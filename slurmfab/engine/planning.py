@@ -12,9 +12,10 @@ from slurmfab.errors import HostFailed
 from slurmfab.facts import HostFacts
 from slurmfab.impact.approvals import Approvals
 from slurmfab.impact.disruptive_changes import LOST_LIMITS
-from slurmfab.inventory import job_scripts, people_ids, system_ids
+from slurmfab.inventory import job_scripts, people_ids, slurm_files, system_ids
 from slurmfab.inventory.job_scripts import Scripts
 from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.plan.database_order import require_slurmdbd
 from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.plan.preflight import judging, other_clusters
@@ -28,11 +29,13 @@ class LocalInput:
         database_password: password of an external accounting database; empty where there is none.
         scripts: the scripts that nodes run before and after jobs.
         stamp: who runs the deployment and when, for the reasons of drained nodes.
+        slurm_files: the site's own files in Slurm's directory.
     """
 
     database_password: str
     scripts: Scripts
     stamp: str
+    slurm_files: tuple[SiteFile, ...] = ()
 
 
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
@@ -40,15 +43,16 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
 
     Args:
         inventory: the cluster.
-        with_scripts: whether the scripts that nodes run around jobs are read too.
+        with_scripts: whether the scripts that nodes run around jobs, and the site's files of Slurm, are read too.
 
     Raises:
         InputError: a file is missing or not fit for use.
     """
     cluster = inventory.cluster
     password = database_password.read(cluster.database)
-    scripts = job_scripts.read(cluster, inventory.path.parent) if with_scripts else {}
-    return LocalInput(password, scripts, stamp())
+    beside = inventory.path.parent
+    scripts = job_scripts.read(cluster, beside) if with_scripts else {}
+    return LocalInput(password, scripts, stamp(), slurm_files.read(cluster.slurm_files, beside) if with_scripts else ())
 
 
 def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
@@ -105,6 +109,7 @@ def make_plan_input(
         prune=approvals.prune,
         database_password=local.database_password,
         scripts=local.scripts,
+        slurm_files=local.slurm_files,
     )
 
 

@@ -188,7 +188,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         node: the host, or for a new host a compute node with the same settings, which may name device files of GPUs.
 
     Returns:
-        Names by kind: `users`, `groups`, `packages`, `services`, `gpu_files` and `state_directories`.
+        Names by kind: `users`, `groups`, `packages`, `services`, `gpu_files`, `site_files` and `state_directories`.
     """
     users, groups = names_of(known.cluster, known.lock.ids)
     is_node = "compute" in known.cluster.roles(node)
@@ -198,6 +198,7 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
         "users": (*FACT_SELECTION["users"], *users),
         "groups": groups,
         "gpu_files": files,
+        "site_files": known.cluster.site_file_names,
         "state_directories": (known.cluster.state_directory,),
     }
 

@@ -21,7 +21,7 @@ from slurmfab.inventory import loading
 from slurmfab.inventory.loading import Inventory
 from slurmfab.nodes.drain import compute_nodes
 from slurmfab.paths import GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS
-from slurmfab.plan.phases.gpu_checks import BESIDES_WAITING, settings
+from slurmfab.plan.phases.gpu_checks import BESIDES_WAITING, own_partition, settings
 from slurmfab.program_name import FAB
 from slurmfab.programs.gpu_check import history
 from slurmfab.programs.gpu_check.check import ALL_PASSED, SOME_FALL_SHORT, SOME_NOT_MEASURED
@@ -148,7 +148,8 @@ def asker(known: Inventory, output: session.Output) -> Iterator[Ask]:
         there = shell.run(f"test -e {GPU_CHECK_PROGRAM}/run.py && cat {GPU_CHECK_SETTINGS}")
         checks = known.cluster.gpu_checks
         assert checks is not None, "loaded() refuses that"
-        if there.code != 0 or there.output.decode(errors="replace") != settings(checks):
+        wanted = settings(checks, own_partition(known.cluster, known.lock))
+        if there.code != 0 or there.output.decode(errors="replace") != wanted:
             raise InputError(f"{controller} does not check GPUs as {known.path} says. First: {FAB} deploy.")
         yield shell.follow
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
-from slurmfab.impact.slurm_diff import DEVICES, NODE_LINE, PARTITION_LINE, SETTING, TEXT, Difference
+from slurmfab.impact.slurm_diff import DEVICES, FILE, NODE_LINE, PARTITION_LINE, SETTING, TEXT, Difference
 from slurmfab.slurm.meaning import SETTINGS
 from slurmfab.slurm.versions import SlurmVersion
 
@@ -166,6 +166,7 @@ RULES = (
     ),
     RequirementRule(Requirement.RESTART_SLURMD, SETTING, ("CoreSpecPlugin",), until=REEXEC),
     RequirementRule(Requirement.RESTART, SETTING, ("GresTypes", "PluginDir"), until=REEXEC),
+    RequirementRule(Requirement.RESTART, FILE, file="", until=NODES_BY_RECONFIGURE),
     RequirementRule(Requirement.RESTART, DEVICES, file="gres.conf", until=NODES_BY_RECONFIGURE),
     # “Changes in node configuration … require restarting both the slurmctld daemon and the slurmd daemons”.
     RequirementRule(Requirement.RESTART, NODE_LINE, until=NODES_BY_RECONFIGURE),

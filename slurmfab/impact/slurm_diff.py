@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from slurmfab.errors import HostlistError
 from slurmfab.hostlist import expand, fold, fold_in_order
 from slurmfab.slurm.conf_text import ONE_EACH, ConfText, NodeLine, Settings, parse
+from slurmfab.slurm.gres_text import gres_by_node, is_same_gres
 from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF
-from slurmfab.slurm.meaning import SameHost, is_same_setting, node_meanings, partition_meanings
+from slurmfab.slurm.meaning import DEFAULTS, SameHost, is_same_setting, node_meanings, partition_meanings
 
 SETTING, NODE_LINE, PARTITION_LINE, DEVICES, TEXT = "setting", "node", "partition", "devices", "text"
-"""The kinds of differences; `text` is comments, blanks and order only."""
+FILE = "file"
+"""The kinds of differences; `text` is comments, blanks and order only, `file` a whole file of the site's own."""
+
+THERE = "there"
+"""The value of a node, partition or file that exists, where the other value is empty."""
 
 TABLES = {"slurm.conf": SLURM_CONF, "cgroup.conf": CGROUP_CONF}
 """The known keys with their spelling, by file."""
@@ -61,7 +66,7 @@ class Difference:
     @property
     def title(self) -> str:
         """What differs, in a few words: `SlurmdTimeout`, `nodes n[3-4]`, `node n1: RealMemory`, `partition debug`."""
-        if self.kind in (SETTING, TEXT):
+        if self.kind in (SETTING, TEXT, FILE):
             return self.name
         kind = {NODE_LINE: "node", PARTITION_LINE: "partition", DEVICES: "devices of"}[self.kind]
         title = f"{kind}s {self.name}" if self.kind == NODE_LINE and len(self.nodes) > 1 else f"{kind} {self.name}"
@@ -72,6 +77,8 @@ class Difference:
         """The change: `300 -> 400`, `added`, `removed`, `changed`; `(default)` for a value that no file sets."""
         if self.kind == TEXT:
             return "changed"
+        if self.kind == FILE:
+            return "changed" if self.actual and self.wanted else "added" if self.wanted else "removed"
         if self.is_added:
             return "added"
         if self.is_removed:
@@ -102,16 +109,35 @@ def differences(
     """
     if not before.get("slurm.conf"):
         return ()
-    return tuple(one for file, text in before.items() for one in of_file(file, text, after.get(file, ""), is_same_host))
+    return tuple(
+        one
+        for file, text in before.items()
+        for one in of_file(file, text, after.get(file, ""), is_same_host, after.get("slurm.conf", ""))
+    )
 
 
-def of_file(file: str, before: str, after: str, is_same_host: SameHost = operator.eq) -> Iterator[Difference]:
-    """The differences between two texts of one file."""
+def says_the_same(file: str, before: str, after: str, is_same_host: SameHost = operator.eq) -> bool:
+    """Whether two texts of one file say the same to Slurm."""
+    return all(one.kind == TEXT for one in of_file(file, before, after, is_same_host))
+
+
+def of_file(
+    file: str, before: str, after: str, is_same_host: SameHost = operator.eq, slurm_conf: str = ""
+) -> Iterator[Difference]:
+    """The differences between two texts of one file.
+
+    Args:
+        file: its name.
+        before: its actual text.
+        after: its wanted text.
+        is_same_host: whether two names or addresses are those of one host.
+        slurm_conf: the wanted slurm.conf, whose nodes lines of gres.conf without NodeName are about.
+    """
     if before == after:
         return
     old, new = parse(before), parse(after)
     if file == "gres.conf":
-        found = tuple(of_devices(old, new))
+        found = tuple(of_devices(old, new, slurm_conf))
     else:
         found = (
             *of_settings(file, old, new, is_same_host),
@@ -126,8 +152,7 @@ def of_settings(file: str, old: ConfText, new: ConfText, is_same_host: SameHost)
     table = TABLES.get(file, {})
     for key in dict.fromkeys((*new.settings, *old.settings)):
         actual, wanted = old.settings.get(key, ""), new.settings.get(key, "")
-        is_same = is_same_setting(key, actual, wanted, is_same_host) if file == "slurm.conf" else actual == wanted
-        if not is_same:
+        if not is_same_setting(key, actual, wanted, is_same_host, DEFAULTS.get(file, {})):
             name = table[key].name if key in table else new.spelled.get(key) or old.spelled[key]
             yield Difference(file, SETTING, name, actual=actual, wanted=wanted)
 
@@ -196,38 +221,37 @@ def unlike(old: Settings, new: Settings, meanings: Callable[[Settings], Settings
 
 def of_partitions(old: ConfText, new: ConfText) -> Iterator[Difference]:
     """Partitions that are added, removed or changed."""
-    every = tuple(old.nodes)
     for name in dict.fromkeys((*old.partitions, *new.partitions)):
         was, will = old.partitions.get(name), new.partitions.get(name)
         if was is None or will is None:
             actual, wanted = ("", "there") if was is None else ("there", "")
-            nodes = members(was or will or {}, every)
+            nodes = old.partition_nodes(was or will or {})
             yield Difference("slurm.conf", PARTITION_LINE, name, actual=actual, wanted=wanted, nodes=nodes)
             continue
         for key, actual, wanted in unlike(was, will, partition_meanings):
-            if key != "nodes" or members(was, every) != members(will, tuple(new.nodes)):
-                yield Difference(
-                    "slurm.conf", PARTITION_LINE, name, spelled(PARTITION, key), actual, wanted, members(was, every)
-                )
+            nodes = old.partition_nodes(was)
+            if key != "nodes" or {*nodes} != {*new.partition_nodes(will)}:
+                yield Difference("slurm.conf", PARTITION_LINE, name, spelled(PARTITION, key), actual, wanted, nodes)
 
 
-def members(partition: Settings, every: tuple[str, ...]) -> tuple[str, ...]:
-    """The nodes of a partition by its hostlist; a node set counts as one name."""
-    nodes = partition.get("nodes", "")
-    if nodes.upper() == "ALL":
-        return every
-    try:
-        return expand(nodes) if nodes else ()
-    except HostlistError:
-        return (nodes,)
+def of_devices(old: ConfText, new: ConfText, slurm_conf: str = "") -> Iterator[Difference]:
+    """Nodes whose devices change in gres.conf; what changes for nodes without a line of their own is for `all nodes`.
 
-
-def of_devices(old: ConfText, new: ConfText) -> Iterator[Difference]:
-    """Nodes whose devices change in gres.conf; lines without NodeName are about `all nodes`."""
+    Args:
+        old: the actual file.
+        new: the wanted one.
+        slurm_conf: as for `of_file`.
+    """
     before, after = devices(old), devices(new)
+    named = dict.fromkeys((*before, *after))
+    if "" in named:
+        nodes = parse(slurm_conf).nodes
+        if nodes and all(name in named for name in nodes):
+            del named[""]
+    was, will = gres_by_node(old, named), gres_by_node(new, named)
     groups: dict[tuple[str, str], list[str]] = {}
-    for name in dict.fromkeys((*before, *after)):
-        if before.get(name) != after.get(name):
+    for name in named:
+        if before.get(name) != after.get(name) and not is_same_gres(was[name], will[name]):
             groups.setdefault((before.get(name, ""), after.get(name, "")), []).append(name)
     for (actual, wanted), names in groups.items():
         everywhere = "" in names

@@ -81,6 +81,8 @@ class Database(Model):
         user: the database user of slurmdbd.
         name: name of the database (StorageLoc).
         password_file: file on the deployer with the password for an external database.
+        keep_password: whether the password for an external database is the one in the host's slurmdbd.conf.
+        settings: whether slurmfab writes MariaDB's settings; otherwise they stay as they are.
     """
 
     host: Annotated[
@@ -96,6 +98,10 @@ class Database(Model):
     password_file: Annotated[
         str | None, Field(min_length=1, description="File on the deployer with the external database's password.")
     ] = None
+    keep_password: Annotated[
+        bool, Field(description="Whether to keep the external database's password in the host's slurmdbd.conf.")
+    ] = False
+    settings: Annotated[bool, Field(description="Whether slurmfab writes MariaDB's settings for slurmdbd.")] = True
 
     @property
     def server(self) -> tuple[str, int]:

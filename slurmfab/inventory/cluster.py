@@ -20,10 +20,19 @@ from slurmfab.inventory.backups import Backup
 from slurmfab.inventory.gpu_checks import GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
-from slurmfab.inventory.slurm_settings import CgroupConf, NodeSettings, PartitionSettings, SlurmConf
+from slurmfab.inventory.slurm_files import SlurmFiles
+from slurmfab.inventory.slurm_settings import (
+    CgroupConf,
+    NodeSettings,
+    PartitionSettings,
+    SlurmConf,
+    SlurmdbdConf,
+)
 from slurmfab.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins
+from slurmfab.inventory.topology import Switch
 from slurmfab.inventory.values import Bundles, Licenses, Model, check_amount, check_directory
 from slurmfab.ip_addresses import canonical
+from slurmfab.slurm.site_files import TOPOLOGY
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -166,6 +175,9 @@ class Cluster(Model):
         partitions: at least one; by default one called `main` with all nodes.
         slurm_conf: further keys of slurm.conf; `None` leaves out the line that slurmfab would write.
         cgroup_conf: the same for cgroup.conf.
+        slurmdbd_conf: the same for slurmdbd.conf.
+        slurm_files: further files of Slurm's directory: path of each by its name, relative to the cluster file.
+        topology: the switches of the network, for topology.conf; empty for none.
         ids: UID of `slurm` and `munge`, also used as GID; slurmfab chooses missing ones.
         memory_margin: memory of a node that is not in its RealMemory, such as `3%` or `2048M`.
         hosts_file: whether slurmfab maintains a block in /etc/hosts.
@@ -183,6 +195,7 @@ class Cluster(Model):
         epilog: directory of the scripts that compute nodes run after each job; `None` for none.
         health: the health check of the compute nodes; `None` for none.
         configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
+        own_partition: whether slurm.conf has a hidden partition for slurmfab's own jobs.
         bundle: files with packages for hosts without access to a package mirror.
         slurm_ssh: SSH logins of the slurm user between the hosts.
     """
@@ -206,6 +219,11 @@ class Cluster(Model):
     ] = (Partition(name="main", nodes="ALL", settings={"Default": "YES"}),)
     slurm_conf: Annotated[SlurmConf, Field(description="Further keys of slurm.conf; null drops slurmfab's own.")] = {}
     cgroup_conf: Annotated[CgroupConf, Field(description="Further keys of cgroup.conf; null drops slurmfab's.")] = {}
+    slurmdbd_conf: Annotated[
+        SlurmdbdConf, Field(description="Further keys of slurmdbd.conf; null drops slurmfab's.")
+    ] = {}
+    slurm_files: SlurmFiles = {}
+    topology: Annotated[tuple[Switch, ...], Field(description="Switches of the network, for topology.conf.")] = ()
     ids: Annotated[dict[str, int], Field(description="UID, and GID, of slurm and munge.")] = {}
     memory_margin: Annotated[
         str, AfterValidator(check_amount("2048M")), Field(description="Memory left to the system: 3% or 2048M.")
@@ -235,6 +253,9 @@ class Cluster(Model):
     epilog: ScriptsAfter = None
     health: HealthOrNot = None
     configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
+    own_partition: Annotated[
+        bool, Field(description="Whether slurm.conf has a hidden partition for slurmfab's own jobs.")
+    ] = True
     bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror, from fab bundle.")] = ()
     slurm_ssh: SlurmSshOrLogins = SlurmSsh()
 
@@ -257,6 +278,11 @@ class Cluster(Model):
     def backup_hosts(self) -> tuple[str, ...]:
         """The hosts with scheduled backups: the primary controller and the host of slurmdbd."""
         return tuple(dict.fromkeys((self.controller, *self.database_hosts))) if self.backup else ()
+
+    @property
+    def site_file_names(self) -> tuple[str, ...]:
+        """The names of the site's own files in Slurm's directory, with topology.conf for `topology`."""
+        return (*self.slurm_files, *((TOPOLOGY,) if self.topology else ()))
 
     @property
     def has_accounts(self) -> bool:

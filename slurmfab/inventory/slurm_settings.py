@@ -44,6 +44,19 @@ SLURM_CONF_KEYS_OF_SLURMFAB: Mapping[str, str] = {
     "CredType": "it is always cred/munge",
 }
 
+_STORAGE = "it comes from the key database at the top"
+SLURMDBD_CONF_KEYS_OF_SLURMFAB: Mapping[str, str] = {
+    **dict.fromkeys(("DbdHost", "StorageHost", "StorageLoc", "StoragePort", "StorageUser"), _STORAGE),
+    "DbdBackupHost": "slurmfab knows one slurmdbd",
+    "StorageBackupHost": "slurmfab knows one database server",
+    "StorageType": "it is always accounting_storage/mysql",
+    "StoragePass": "a password does not belong in the cluster file; see database.password_file",
+    "StoragePassScript": "the password is in slurmdbd.conf; see database.password_file",
+    "SlurmUser": SLURM_CONF_KEYS_OF_SLURMFAB["SlurmUser"],
+    "AuthType": SLURM_CONF_KEYS_OF_SLURMFAB["AuthType"],
+    "Include": "slurmdbd.conf is one file; write its keys here",
+}
+
 
 def slurm_text(value: Any) -> str:
     """Convert a value to text for Slurm's files, without quotes; the writer of the file adds them if needed.
@@ -125,6 +138,11 @@ def _check_slurm_conf_keys(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _check_slurmdbd_conf_keys(settings: dict[str, Any]) -> dict[str, Any]:
+    mistakes("slurmdbd_conf", _key_mistakes(settings, SLURMDBD_CONF_KEYS_OF_SLURMFAB))
+    return settings
+
+
 def _text_or_none(value: Any) -> str | None:
     return None if value is None else slurm_text(value)
 
@@ -142,3 +160,4 @@ PartitionSettings = Annotated[dict[str, Setting], AfterValidator(_check_nothing_
 NodeSettings = Annotated[dict[str, Setting], AfterValidator(_check_node_keys)]
 SlurmConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_slurm_conf_keys)]
 CgroupConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_nothing_owned)]
+SlurmdbdConf = Annotated[dict[str, SettingOrNone], AfterValidator(_check_slurmdbd_conf_keys)]

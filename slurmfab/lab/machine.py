@@ -13,13 +13,17 @@ MEMORY = LABS.parent / "machine.json"
 NAMESPACES = Path("/run/netns")
 """Directory of iproute2's named network namespaces; iproute2 mounts it onto itself on first use."""
 
+SETTINGS = Path("/proc/sys")
+
 WANTED = {
     # Hosts reach the package mirror through this machine.
     "net/ipv4/ip_forward": 1,
     # Each systemd uses a large part of the default 128, so the fourth or fifth host would fail to boot.
     "fs/inotify/max_user_instances": 8192,
+    # Each reading of a host's /proc/net/tcp would walk the machine's table of connections, which has 260,000 places.
+    "net/ipv4/tcp_child_ehash_entries": 4096,
 }
-"""Minimum values that labs need, by path below /proc/sys."""
+"""Minimum values that labs need, by path below /proc/sys; a setting that this kernel does not have is left out."""
 
 
 def prepare() -> None:
@@ -27,10 +31,10 @@ def prepare() -> None:
     before = state.read_json(MEMORY)
     if before is None:
         before = {"netns": NAMESPACES in mounts.mount_points()}
-        before |= {name: value for name, least in WANTED.items() if (value := _read(name)) < least}
+        before |= {name: value for name, least in _wanted().items() if (value := _read(name)) < least}
         MEMORY.parent.mkdir(parents=True, exist_ok=True)
         state.write_json(MEMORY, before)
-    for name, least in WANTED.items():
+    for name, least in _wanted().items():
         if _read(name) < least:
             _write(name, least)
 
@@ -40,19 +44,25 @@ def restore() -> None:
     before = state.read_json(MEMORY)
     if before is None:
         return
+    wanted = _wanted()
     for name, value in before.items():
-        if name in WANTED and _read(name) == WANTED[name]:
+        if name in wanted and _read(name) == wanted[name]:
             _write(name, value)
     if not before["netns"] and NAMESPACES.is_dir() and not any(NAMESPACES.iterdir()):
         mounts.unmount_all(NAMESPACES)
     MEMORY.unlink()
 
 
+def _wanted() -> dict[str, int]:
+    """Those of `WANTED` that this kernel has."""
+    return {name: least for name, least in WANTED.items() if (SETTINGS / name).exists()}
+
+
 def _read(name: str) -> int:
     """Read one kernel setting."""
-    return int((Path("/proc/sys") / name).read_text())
+    return int((SETTINGS / name).read_text())
 
 
 def _write(name: str, value: int) -> None:
     """Write one kernel setting."""
-    (Path("/proc/sys") / name).write_text(f"{value}\n")
+    (SETTINGS / name).write_text(f"{value}\n")

@@ -105,8 +105,27 @@ def plug_in(host: HostLayout, addresses: Sequence[str], network: IPv4Network, of
         *(f"address add {one}/{'64 dev eth0 nodad' if ':' in one else '24 dev eth0'}" for one in addresses),
         "link set eth0 up",
         *(() if host.name in offline or not has_ipv4 else (f"route add default via {gateway(network)}",)),
+        *(route for one in addresses if ":" not in one for route in _prompt_routes(one, network)),
     )
     call(["ip", "-n", host.namespace, "-batch", "-"], "\n".join(inside))
+
+
+def _prompt_routes(address: str, network: IPv4Network) -> tuple[str, ...]:
+    """Commands for ip(8) that make a host acknowledge each TCP segment at once.
+
+    Slurm sends the length of a message and its text in two segments, so that on connections that last, as to slurmdbd,
+    each message waits for the peer's delayed acknowledgement (40 ms); a sacctmgr would take 0.5 s instead of 0.02 s.
+
+    Args:
+        address: the host's IPv4 address.
+        network: the lab's network.
+    """
+    own = [(address, "eth0", address), ("127.0.0.1", "lo", "127.0.0.1"), ("127.0.0.0/8", "lo", "127.0.0.1")]
+    return (
+        *(f"route replace local {to} dev {by} table local proto kernel scope host src {source} quickack 1"
+          for to, by, source in own),
+        f"route replace {network} dev eth0 proto kernel scope link src {address} quickack 1",
+    )  # fmt: skip
 
 
 def unplug(host: HostLayout) -> None:

@@ -28,6 +28,16 @@ PURGE_PYTHON = (
 """Shell command that removes Python with dpkg, so that the package manager can install it again."""
 
 
+NO_GENERATORS = (
+    "systemd-cryptsetup systemd-debug systemd-getty systemd-gpt-auto systemd-hibernate-resume systemd-integritysetup "
+    "systemd-rc-local systemd-run systemd-ssh systemd-system-update systemd-tpm2 systemd-veritysetup"
+)
+"""Generators of systemd that find nothing on a lab host; masked, because each runs at every boot and daemon-reload."""
+
+MESSAGE_SCRIPTS = "etc/update-motd.d"
+"""Scripts that make the message of the day; left out, because each SSH login would start five programs for them."""
+
+
 def make_keys(lab: LabLayout, hosts: tuple[str, ...]) -> None:
     """Make the lab's login key, and directories for the hosts' SSH keys; existing ones stay."""
     if not lab.ssh_key.exists():
@@ -66,6 +76,8 @@ def prepare(state: LabState, name: str, addresses: Iterable[str]) -> None:
     if fresh:
         # A copy keeps the names, SSH keys and users of the host that its disk was kept from.
         if not disks.is_copy(host):
+            _mask_generators(host)
+            shutil.rmtree(host.root / MESSAGE_SCRIPTS)
             _identify(state.spec, host, addresses)
             _let_in(state, host)
         _equip(state.spec, host)
@@ -80,6 +92,14 @@ def _mount(layers: Iterable[str], host: HostLayout) -> None:
     if host.root not in mounts.mount_points():
         options = f"lowerdir={':'.join(layers)},upperdir={upper},workdir={work}"
         call(["mount", "-t", "overlay", f"slurmfab-{host.machine}", "-o", options, str(host.root)])
+
+
+def _mask_generators(host: HostLayout) -> None:
+    """Mask systemd's generators that find nothing on a lab host (systemd.generator(7))."""
+    place = host.root / "etc/systemd/system-generators"
+    place.mkdir(exist_ok=True)
+    for name in NO_GENERATORS.split():
+        (place / f"{name}-generator").symlink_to("/dev/null")
 
 
 def _identify(spec: LabSpec, host: HostLayout, addresses: Iterable[str]) -> None:

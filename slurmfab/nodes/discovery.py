@@ -13,6 +13,7 @@ from slurmfab.engine.requests import FACT_SELECTION, ask_facts
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, PythonMissing, SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import Endpoint, expand_endpoints, fold
+from slurmfab.inventory.hostnames import RESERVED
 from slurmfab.ip_addresses import NO_ADDRESS, canonical, family, in_url, is_link_local
 from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey, known_host
@@ -265,7 +266,7 @@ def refuse_unknown_keys(failed_hosts: Mapping[str, HostError]) -> None:
 
 
 def name_all(met: Mapping[str, tuple[Endpoint, HostFacts]]) -> dict[str, str]:
-    """The name of each host in the cluster: as the user typed it, or the host's own hostname for an address.
+    """The name of each host in the cluster: as the user typed it, or the host's own for an address or `localhost`.
 
     Args:
         met: endpoint and facts of each host, by host as the user typed it.
@@ -277,7 +278,7 @@ def name_all(met: Mapping[str, tuple[Endpoint, HostFacts]]) -> dict[str, str]:
         InputError: two hosts have the same name, or the hostname is a default such as `localhost`.
     """
     names = {
-        text: fact.hostname if is_address(endpoint.address) else endpoint.address.split(".")[0]
+        text: fact.hostname if tells_no_name(endpoint.address) else endpoint.address.split(".")[0]
         for text, (endpoint, fact) in met.items()
     }
     unusable = [text for text, name in names.items() if name in DEFAULT_HOSTNAMES]
@@ -294,6 +295,11 @@ def name_all(met: Mapping[str, tuple[Endpoint, HostFacts]]) -> dict[str, str]:
             "hostnamectl set-hostname NAME."
         )
     return names
+
+
+def tells_no_name(text: str) -> bool:
+    """Whether what the user typed is no name of the host: an IP address, or a name that every host has for itself."""
+    return is_address(text) or text.partition(".")[0] in RESERVED
 
 
 def is_address(text: str) -> bool:

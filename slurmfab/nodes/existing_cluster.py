@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from slurmfab.agent.client.commands import PARTITION
 from slurmfab.errors import InputError
-from slurmfab.facts import ClusterMark, HostFacts
+from slurmfab.facts import MADE_BY_SLURMFAB, ClusterMark, HostFacts
 from slurmfab.hostlist import fold
 from slurmfab.nodes.discovery import DEFAULT_HOSTNAMES
 from slurmfab.plan.preflight.other_clusters import Identity, identity_of, is_unset, short, split_controller
+from slurmfab.program_name import FAB
 from slurmfab.slurm.conf_text import parse
 
 LONGEST_NAME = 40
@@ -117,7 +118,8 @@ def refuse_losing(founding: Founding, facts: Mapping[str, HostFacts]) -> None:
         raise InputError(
             f"These hosts form the cluster {founding.name}, with the controller {founding.controller}. It has what a "
             f"new cluster file would not have: {'; '.join(lost)}. Deploy with the cluster file of {founding.name}. "
-            "If that is lost, write one with all of this, or name all nodes in --hosts. Nothing was changed."
+            f"If there is none, write one with all of this: {FAB} import --hosts {founding.controller} (with the same "
+            "options of SSH), then deploy with it. Nothing was changed."
         )
 
 
@@ -129,6 +131,7 @@ def lost_parts(slurm_conf: str, facts: Mapping[str, HostFacts]) -> list[str]:
         facts: the facts of the hosts, by name.
     """
     conf = parse(slurm_conf)
+    is_ours = slurm_conf.startswith(MADE_BY_SLURMFAB)
     nodes = [node for node in conf.nodes if node not in facts]
     partitions = [partition for partition in conf.partitions if partition not in NEW_PARTITIONS]
     _, *others = conf.settings.get("slurmctldhost", "").split(",")
@@ -138,6 +141,7 @@ def lost_parts(slurm_conf: str, facts: Mapping[str, HostFacts]) -> list[str]:
         *listed("partition", ", ".join(partitions), len(partitions)),
         *listed("backup controller", ", ".join(others), len(others)),
         *([f"the accounting database of {database}"] if database else []),
+        *([] if is_ours else ["the settings of its slurm.conf, which slurmfab did not make"]),
     ]
 
 

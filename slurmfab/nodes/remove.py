@@ -148,7 +148,8 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
     smaller = replace(run.inventory, cluster=loading.parse(text, str(known.path)), lock=lock)
     run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
     deployment.deploy(run)
-    change_each(run, "leaving", run.remaining(ours), *decommission.cleaned(purge=options.purge))
+    former = decommission.cleaned(purge=options.purge, site_files=known.cluster.site_file_names)
+    change_each(run, "leaving", run.remaining(ours), *former)
     broken = [
         host for host in leaving if host in run.failed_hosts and not isinstance(run.failed_hosts[host], Unreachable)
     ]

@@ -5,8 +5,12 @@ An existing directory without such files, as one that a cluster file names by mi
 
 from __future__ import annotations
 
+import posixpath
+
 from slurmfab.agent.files.directory import Directory
-from slurmfab.paths import SLURM_DIRECTORY, SLURM_LOGS
+from slurmfab.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm import accounting, places
 
 LOG_MARKS = ("slurm*.log*", "slurm_job*")
 """Logs of Slurm's daemons, and of ended jobs (JobCompLoc)."""
@@ -29,6 +33,35 @@ def slurm_directory() -> Directory:
 def log_directory() -> Directory:
     """The directory of the logs of Slurm's daemons."""
     return Directory(SLURM_LOGS, "slurm", "slurm", 0o755, LOG_MARKS)
+
+
+def spool_directory(plan_input: PlanInput, node: str) -> str:
+    """SlurmdSpoolDir of a compute node."""
+    return places.spool_directory(plan_input.conf_wanted.settings, node, plan_input.host(node).hostname)
+
+
+def log_files(plan_input: PlanInput, host: str) -> tuple[tuple[str, str], ...]:
+    """Path and user of each log that a host's daemons write."""
+    cluster, settings = plan_input.cluster, plan_input.conf_wanted.settings
+    hostname, roles = plan_input.host(host).hostname, cluster.roles(host)
+    found = (
+        *(((places.log_file(settings, "slurmctld", host, hostname), "slurm"),) if "controller" in roles else ()),
+        *(((places.log_file(settings, "slurmd", host, hostname), "root"),) if "compute" in roles else ()),
+        *(((accounting.log_file(cluster.slurmdbd_conf), "slurm"),) if "database" in roles else ()),
+    )
+    return tuple((path, user) for path, user in found if path.startswith("/"))
+
+
+def site_directories(plan_input: PlanInput, host: str) -> tuple[Directory, ...]:
+    """The directories of a host's daemons that slurm_conf and slurmdbd_conf name: made if missing, else as they are."""
+    found = {posixpath.dirname(path): user for path, user in log_files(plan_input, host)}
+    if plan_input.is_compute_node(host):
+        found[spool_directory(plan_input, host)] = "root"
+    return tuple(
+        Directory(path, user, user, 0o755, kept=True)
+        for path, user in found.items()
+        if path not in (SLURM_LOGS, SLURM_SPOOL)
+    )
 
 
 def state_directory(path: str) -> Directory:

@@ -67,7 +67,7 @@ PHASES = (
     Phase("accounts", accounts.resources, needs=(DATABASE,)),
     Phase("former people", people.forgotten, needs=(CONTROLLERS,)),
     Phase("scripts", scripts.resources, needs=OWN),
-    Phase("state", slurm_conf.state, needs=OWN),
+    Phase("directories", slurm_conf.directories, needs=OWN),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True, needs=(CONTROLLERS, DATABASE)),
     Phase("local files", configless.given_up, needs=OWN),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
@@ -11,15 +12,19 @@ from typing import TYPE_CHECKING
 from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.hostlist import fold
 from slurmfab.impact import gpu_changes
-from slurmfab.impact.slurm_diff import SETTING, Difference, differences
+from slurmfab.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
 from slurmfab.inventory import people_ids
 from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.ip_addresses import IPV4, IPV6, canonical
+from slurmfab.plan.hand_made_files import GRES, MAIN, alike, gres_of_nodes, is_hand_made, is_same_for, of_host, texts_of
 from slurmfab.plan.preflight import cgroups
-from slurmfab.slurm import render
+from slurmfab.slurm import accounting, render
 from slurmfab.slurm.conf_text import ConfText, parse
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
+from slurmfab.slurm.site_files import TOPOLOGY, readers
+from slurmfab.slurm.topology import topology_conf
 from slurmfab.slurm.versions import SlurmVersion, distribution_version
 
 if TYPE_CHECKING:
@@ -44,6 +49,7 @@ class PlanInput:
         prune: whether accounts, users and QOS that the cluster file does not name are removed.
         database_password: password for an external database server; empty if slurmfab manages MariaDB, because that
             password is generated on the database's host and stays there.
+        slurm_files: the site's own files in Slurm's directory.
         scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
     """
 
@@ -55,6 +61,7 @@ class PlanInput:
     prune: bool = False
     database_password: str = field(default="", repr=False)
     scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
+    slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -92,15 +99,59 @@ class PlanInput:
     @cached_property
     def conf_wanted(self) -> ConfText:
         """The parsed wanted slurm.conf, the same for all hosts."""
-        return parse(dict(self.files)["slurm.conf"])
+        return parse(self.whole_files["slurm.conf"])
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
         """The differences between the primary controller's actual files and the wanted ones, as Slurm reads them.
 
-        Empty if the controller has no slurm.conf, because nothing is in effect then.
+        Empty if the controller has no slurm.conf, because nothing is in effect then. Of devices, what each node has
+        by a gres.conf of its own counts.
         """
-        return differences(self.controller_facts.slurm_files, dict(self.files), self.is_same_host)
+        before = {**self.controller_facts.slurm_files, GRES: self.gres_before}
+        after = {**self.whole_files, GRES: self.gres_after}
+        right = {name for name, text in before.items() if not text and name in self.hand_made}
+        if self.hand_made and is_same_for(GRES, self.compute_nodes, before[GRES], after[GRES]):
+            right |= {GRES}
+        found = differences({name: before[name] for name in before if name not in right}, after, self.is_same_host)
+        return (*found, *self.site_differences) if self.controller_facts.slurm_conf else found
+
+    @cached_property
+    def gres_before(self) -> str:
+        """One gres.conf that says for each node what it has now; where files are hand-made, they differ between nodes.
+
+        A node that does not answer counts as right then.
+        """
+        present, rendered = self.controller_facts.slurm_files, self.rendered.get(GRES, "")
+        if self.cluster.configless or not is_hand_made(present["slurm.conf"]):
+            return present[GRES]
+        texts = {node: self.facts[node].gres_conf if node in self.facts else rendered for node in self.compute_nodes}
+        return gres_of_nodes(texts)
+
+    @property
+    def gres_after(self) -> str:
+        """One gres.conf that says for each node what it will have."""
+        return self.rendered.get(GRES, "")
+
+    @cached_property
+    def site_differences(self) -> tuple[Difference, ...]:
+        """The site's own files that differ on the primary controller, of those that daemons read when they start."""
+        facts = self.controller_facts
+        wanted = {one.name: digest(one.text) for one in self.site_files}
+        names = sorted({*wanted, *facts.written_site_files})
+        actual = {name: facts.site_files.get(name, "") for name in names if readers(name)}
+        return tuple(
+            Difference(name, FILE, name, actual=THERE if there else "", wanted=THERE if name in wanted else "")
+            for name, there in actual.items()
+            if there != wanted.get(name, "")
+        )
+
+    @cached_property
+    def site_files(self) -> tuple[SiteFile, ...]:
+        """The site's own files in Slurm's directory, with topology.conf for the switches of the cluster file."""
+        switches = self.cluster.topology
+        text = topology_conf(switches, self._compute_nodes) if switches else ""
+        return (*self.slurm_files, *((SiteFile(TOPOLOGY, text),) if switches else ()))
 
     def is_same_host(self, one: str, other: str) -> bool:
         """Whether two names or addresses are those of one host; `localhost` is the primary controller."""
@@ -164,8 +215,8 @@ class PlanInput:
 
     @property
     def renames_cluster(self) -> bool:
-        """Whether the actual slurm.conf has another ClusterName than the cluster file."""
-        return self.setting_before("ClusterName") not in ("", self.cluster.name)
+        """Whether the actual slurm.conf has another ClusterName than the cluster file; Slurm ignores its case."""
+        return self.setting_before("ClusterName").lower() not in ("", self.cluster.name)
 
     def host(self, name: str) -> HostLock:
         """The lock's entry for a host.
@@ -205,9 +256,55 @@ class PlanInput:
         return self.facts[name].public_key if name in self.facts else self.host(name).public_key
 
     @cached_property
+    def rendered(self) -> Mapping[str, str]:
+        """The text of each of Slurm's files by its name, as slurmfab writes them."""
+        return render.render(self.slurm_conf)
+
+    @cached_property
+    def hand_made(self) -> Mapping[str, str]:
+        """Texts of files by their name that slurmfab did not write, and that say the same to Slurm as its own would.
+
+        They are the primary controller's, and they stay until the cluster file changes what they say. If its slurm.conf
+        does not say the same, there are none.
+        """
+        return alike(texts_of(self.controller_facts), self.rendered, self.is_same_host)
+
+    @cached_property
     def files(self) -> tuple[tuple[str, str], ...]:
-        """Name and text of each of Slurm's files; they are the same on all hosts."""
-        return tuple(render.render(self.slurm_conf).items())
+        """Name and text of each of Slurm's files as the primary controller has them; other hosts': see `files_of`."""
+        texts = {**self.rendered, **self.hand_made}
+        return tuple((name, texts[name]) for name in self.rendered if texts[name])
+
+    @property
+    def whole_files(self) -> Mapping[str, str]:
+        """The texts of `files` by name, with all that they include."""
+        return dict(self.files)
+
+    def files_of(self, host: str) -> tuple[tuple[str, str], ...]:
+        """Name and text of each of Slurm's files on a host that has local files.
+
+        They are the same on all hosts, but for hand-made ones.
+        """
+        if not self.hand_made or self.cluster.configless:
+            return self.files
+        present = texts_of(self.facts[host]) if host in self.facts else {}
+        node = host if self.is_compute_node(host) else ""
+        texts = of_host(present, node, self.rendered, self.hand_made)
+        # slurmctld compares the bytes of slurm.conf and of what it includes, so a host with others gets all of them.
+        parts = {} if self.is_as_found(host, MAIN) else self.controller_facts.slurm_conf_parts
+        return tuple({**parts, **{name: parts.get(name, text) for name, text in texts.items()}}.items())
+
+    def is_as_found(self, host: str, name: str) -> bool:
+        """Whether a host keeps the hand-made file of this name that it has."""
+        if host in self.facts and (site := {one.name: one for one in self.site_files}.get(name)):
+            facts = self.facts[host]
+            return name not in facts.written_site_files and facts.site_files.get(name) == digest(site.text)
+        if not self.hand_made or host not in self.facts:
+            return False
+        if name == MAIN:
+            return self.facts[host].slurm_conf_digest == hashlib.sha256(self.hand_made[name].encode()).hexdigest()
+        own = texts_of(self.facts[host]).get(name, "")
+        return is_hand_made(own) and dict(self.files_of(host)).get(name) == own
 
     @cached_property
     def slurm_conf(self) -> render.SlurmConf:
@@ -230,14 +327,23 @@ class PlanInput:
             qos=tuple(qos.settings for qos in self.cluster.qos),
             mail_programs=tuple(self.host(name).mail_program for name in controllers),
             accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
+            accounting_port=self.accounting_port,
             enforces_limits=self.cluster.has_accounts,
             private_tmp=self.cluster.private_tmp,
+            has_switches=bool(self.cluster.topology),
             configless=self.cluster.configless,
             licenses=self.cluster.licenses,
             programs=node_programs(self.cluster),
+            own_partition=self.cluster.own_partition,
             longest_check=self.cluster.gpu_checks.minutes if self.cluster.gpu_checks else 0,
             ipv6=self.uses_ipv6,
         )
+
+    @property
+    def accounting_port(self) -> int:
+        """The port of slurmdbd if the cluster file sets another one than Slurm's default; otherwise 0."""
+        port = accounting.port(self.cluster.slurmdbd_conf)
+        return 0 if port == accounting.DBD_PORT else port
 
     def node(self, name: str) -> Node:
         """The values of a compute node's line in slurm.conf; the host must be in `compute_nodes`."""
@@ -256,6 +362,11 @@ def node_programs(cluster: Cluster) -> NodePrograms:
     """The programs that slurmd runs on compute nodes: prolog, epilog and health check."""
     interval = cluster.health.interval if cluster.health else 0
     return NodePrograms(cluster.prolog is not None, cluster.epilog is not None, interval)
+
+
+def digest(text: str) -> str:
+    """The SHA-256 (hexadecimal) of a file with this text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def families_of(addresses: Iterable[str]) -> Set[int]:

@@ -12,7 +12,6 @@ from slurmfab.agent.client import commands
 from slurmfab.checks import waiting
 from slurmfab.checks.controllers import ENDED, Job, job
 from slurmfab.checks.hosts import CheckedHost, last_words, line_of
-from slurmfab.checks.slurm import SMALL_MEMORY
 from slurmfab.errors import HostError
 from slurmfab.program_name import FAB
 from slurmfab.quickcheck.bench import Bench
@@ -89,7 +88,7 @@ def submitted(bench: Bench, node: str, output: str) -> str:
     """
     slurm = bench.slurm
     slurm.has_run_jobs = True
-    options = ("--time=5", f"--chdir={bench.who.home}", f"--output={output}", "--ntasks=1", f"--mem={SMALL_MEMORY}M")
+    options = ("--time=5", f"--chdir={bench.who.home}", f"--output={output}", "--ntasks=1")
     place = slurm.place((node,))
     assert place is not None, f"{node} is in no partition. Repair: add it to one in the cluster file, then {FAB} deploy"
     line = bench.as_person(
@@ -100,6 +99,7 @@ def submitted(bench: Bench, node: str, output: str) -> str:
         f"--job-name={slurm.job_name}",
         *options,
         *place.options,
+        slurm.memory_option((node,)),
         f"--nodelist={node}",
         f"--wrap={SCRIPT}",
     )

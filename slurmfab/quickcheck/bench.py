@@ -179,7 +179,8 @@ class Bench:
 def has_room(record: Mapping[str, str]) -> bool:
     """Whether a node has a free CPU and enough free memory for a small job."""
     total, used = number(record, "CPUTot"), number(record, "CPUAlloc")
-    return used < total and number(record, "RealMemory") - number(record, "AllocMem") >= SMALL_MEMORY
+    memory = number(record, "RealMemory")
+    return used < total and memory - number(record, "AllocMem") >= min(SMALL_MEMORY, memory)
 
 
 def number(record: Mapping[str, str], key: str) -> int:

@@ -15,7 +15,7 @@ from slurmfab.checks.hosts import last_words, line_of
 from slurmfab.checks.places import PRIVILEGED, Place, names, places_of
 from slurmfab.checks.plugin import explained
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Outcome
-from slurmfab.checks.slurm import SMALL_MEMORY, WAIT_SECONDS
+from slurmfab.checks.slurm import WAIT_SECONDS
 from slurmfab.checks.wanted import setting
 from slurmfab.errors import HostError, InputError
 from slurmfab.inventory.cluster import Partition
@@ -116,7 +116,8 @@ def submitted(bench: Bench, partition: Partition, nodes: tuple[str, ...]) -> Tri
     for who, place in users_of(bench, partition):
         for options in ways(bench, partition, nodes):
             begun = time.monotonic()
-            number, refusal = submit(bench, who, (*place.options, *options))
+            memory = bench.slurm.memory_option(nodes)
+            number, refusal = submit(bench, who, (*place.options, *options, memory))
             if number:
                 return Trial(partition, nodes, who.name, number, begun)
             refusals.append((who.name, refusal))
@@ -184,7 +185,7 @@ def ways(bench: Bench, partition: Partition, nodes: Sequence[str]) -> Iterator[t
 def submit(bench: Bench, who: Person, options: Sequence[str]) -> tuple[str, str]:
     """Submit a job that does nothing; returns its ID, or else an empty ID and Slurm's error."""
     bench.slurm.has_run_jobs = True
-    always = ("--parsable", "--time=1", "--chdir=/tmp", "--output=/dev/null", f"--mem={SMALL_MEMORY}M", "--wrap=true")
+    always = ("--parsable", "--time=1", "--chdir=/tmp", "--output=/dev/null", "--wrap=true")
     command = ("timeout", str(SUBMIT_SECONDS), "sbatch", f"--job-name={bench.slurm.job_name}", *options, *always)
     done = bench.sender.run(bench.as_person(*command, who=who), seconds=SUBMIT_SECONDS + 10)
     number = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])

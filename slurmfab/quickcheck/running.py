@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.plugin import explained
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.checks.shell import Shell
+from slurmfab.checks.wanted import with_logs
 from slurmfab.engine import session
 from slurmfab.errors import HostError, InputError, SlurmfabError
 from slurmfab.hostlist import fold
@@ -145,7 +146,8 @@ def quickcheck(
     with opener(known, senders(known)) as shells:
         bench = ready_bench(known, options, sender_of(known, shells), nodes, opener)
         try:
-            for line in chain(silent_logins(known, shells), tried(bench, checks)):
+            for found in chain(silent_logins(known, shells), tried(bench, checks)):
+                line = replace(found, words=named(known, found.words), repair=named(known, found.repair))
                 lines.append(line)
                 heard(line)
         finally:
@@ -153,6 +155,11 @@ def quickcheck(
                 bench.slurm.cancel()
     seconds = time.monotonic() - begun
     return Summary(known.cluster.name, bench.who.name, bench.sender.name, tuple(lines), seconds)
+
+
+def named(known: Inventory, text: str) -> str:
+    """A message that names the logs of Slurm's daemons where the cluster has them."""
+    return with_logs(text, known.cluster, known.lock)
 
 
 def ready_bench(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from slurmfab.slurm.render import fill
+from slurmfab.slurm.render import Settings, fill
 from slurmfab.slurm.versions import SlurmVersion, pid_files
 
 DBD_PORT = 6819
@@ -38,6 +38,7 @@ class SlurmdbdConf:
         storage_user: the database user of slurmdbd.
         database: the database's name.
         ipv6: whether slurmdbd uses IPv6 addresses too.
+        own: the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out.
     """
 
     hostname: str
@@ -47,11 +48,26 @@ class SlurmdbdConf:
     storage_user: str
     database: str
     ipv6: bool = False
+    own: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def slurmdbd_conf(conf: SlurmdbdConf) -> str:
     """The text of slurmdbd.conf; the agent adds the line with the password."""
-    return fill("slurmdbd.conf", {"conf": conf, "port": DBD_PORT, "log": LOG, "pid_files": pid_files(conf.version)})
+    settings = Settings(conf.own)
+    context = {"conf": conf, "port": DBD_PORT, "log": LOG, "pid_files": pid_files(conf.version)}
+    lines = {"slurmdbd": settings.line, "ipv6": settings.line_with, "slurmdbd_rest": settings.rest}
+    return fill("slurmdbd.conf", {**context, **lines})
+
+
+def port(own: Mapping[str, str | None]) -> int:
+    """The port of slurmdbd, by the user's keys of slurmdbd.conf."""
+    value = {key.lower(): value for key, value in own.items()}.get("dbdport") or ""
+    return int(value) if value.isdecimal() else DBD_PORT
+
+
+def log_file(own: Mapping[str, str | None]) -> str:
+    """The path of slurmdbd's log, by the user's keys of slurmdbd.conf; empty if it writes to syslog alone."""
+    return {"logfile": LOG, **{key.lower(): value or "" for key, value in own.items()}}["logfile"]
 
 
 def mariadb_settings(memory: int, roles: Sequence[str]) -> str:

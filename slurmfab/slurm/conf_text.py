@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from slurmfab.errors import HostlistError
 from slurmfab.hostlist import expand, zip_hostlists
@@ -18,10 +19,17 @@ Settings = Mapping[str, str]
 
 ASSIGNMENT = re.compile(r"([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"|(\S+))")
 COMMENT = re.compile(r"(?<!\\)#.*")
+CONTINUED = re.compile(r"(?<!\\)\\\s*$")
 INCLUDE = re.compile(r"\s*include\s+(\S.*)", re.IGNORECASE)
 
-REPEATED = ("slurmctldhost", "include", "prolog", "epilog", "nodeset", "downnodes")
+REPEATED = ("slurmctldhost", "include", "prolog", "epilog", "downnodes")
 """Keys that may be repeated, where each value counts (slurm.conf(5))."""
+
+WHOLE_LINES = ("downnodes",)
+"""Keys of `REPEATED` whose line has further keys that belong to them."""
+
+FORMER_CONTROLLERS = (("controlmachine", "controladdr"), ("backupcontroller", "backupaddr"))
+"""Name and address of the primary controller and of the backup before SlurmctldHost, which Slurm still reads."""
 
 ONE_EACH = ("nodeaddr", "nodehostname", "bcastaddr", "port")
 """Keys of a node line whose hostlist Slurm assigns to its nodes by position (slurm.conf(5), NodeAddr)."""
@@ -59,6 +67,7 @@ class ConfText:
         node_lines: the node lines, in the file's order.
         partitions: the settings of each partition, by its name.
         lines: keys and values of each line, for files such as gres.conf that consist of lines.
+        node_set_lines: `nodes` and `feature` of each NodeSet; only partitions may name one (slurm.conf(5), NodeSet).
     """
 
     settings: Settings
@@ -66,11 +75,37 @@ class ConfText:
     node_lines: tuple[NodeLine, ...]
     partitions: Mapping[str, Settings]
     lines: tuple[Settings, ...] = field(default=(), repr=False)
+    node_set_lines: Mapping[str, Settings] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def nodes(self) -> Mapping[str, NodeLine]:
         """The line of each compute node."""
         return {name: line for line in self.node_lines for name in line.names}
+
+    def partition_nodes(self, partition: Settings) -> tuple[str, ...]:
+        """The nodes of a partition, with node sets resolved; a text that is no hostlist counts as one name.
+
+        Args:
+            partition: the settings of its line.
+        """
+        value = partition.get("nodes", "")
+        if value.upper() == "ALL":
+            return tuple(self.nodes)
+        names = names_in(value)
+        return tuple(dict.fromkeys(one for name in names for one in self.node_sets.get(name, (name,))))
+
+    @cached_property
+    def node_sets(self) -> Mapping[str, tuple[str, ...]]:
+        """The nodes of each NodeSet: those that it lists, and those with one of its features."""
+        return {name: tuple(self.nodes_of_set(settings)) for name, settings in self.node_set_lines.items()}
+
+    def nodes_of_set(self, settings: Settings) -> Iterator[str]:
+        """Yield the nodes of a NodeSet line, some perhaps twice."""
+        yield from self.nodes if settings.get("nodes", "").upper() == "ALL" else names_in(settings.get("nodes", ""))
+        features = words(settings.get("feature", ""))
+        for line in self.node_lines:
+            if features & words(line.settings.get("feature", "")):
+                yield from line.names
 
 
 def parse(text: str) -> ConfText:
@@ -79,13 +114,16 @@ def parse(text: str) -> ConfText:
     spelled: dict[str, str] = {}
     node_lines: list[NodeLine] = []
     partitions: dict[str, Settings] = {}
+    node_sets: dict[str, Settings] = {}
     defaults: dict[str, Settings] = {"nodename": {}, "partitionname": {}}
     lines = tuple(logical_lines(text))
     for line in lines:
         spelled.update({key.lower(): key for key, _ in line})
         fields = {SYNONYMS.get(key.lower(), key.lower()): value for key, value in line}
         kind = line[0][0].lower()
-        if kind not in defaults:
+        if kind == "nodeset":
+            node_sets[fields[kind]] = without(fields, kind)
+        elif kind not in defaults:
             take(settings, line)
         elif fields[kind].upper() == "DEFAULT":
             defaults[kind] = without({**defaults[kind], **fields}, kind)
@@ -94,13 +132,13 @@ def parse(text: str) -> ConfText:
         else:
             partitions[fields[kind]] = {**defaults[kind], **without(fields, kind)}
     plain = tuple({key.lower(): value for key, value in line} for line in lines)
-    return ConfText(settings, spelled, tuple(node_lines), partitions, plain)
+    return ConfText(with_controllers(settings), spelled, tuple(node_lines), partitions, plain, node_sets)
 
 
 def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
     """Yield the keys and values of each line that has any."""
-    for line in text.replace("\\\n", "").splitlines():
-        bare = COMMENT.sub("", line).replace("\\#", "#")
+    for line in joined_lines(text):
+        bare = line.replace("\\#", "#")
         included = INCLUDE.match(bare)
         if included:
             yield (("Include", included[1].strip()),)
@@ -110,14 +148,53 @@ def logical_lines(text: str) -> Iterator[Sequence[tuple[str, str]]]:
             yield found
 
 
+def joined_lines(text: str) -> Iterator[str]:
+    """Yield the lines without comments, each with those that continue it; a comment is never continued."""
+    beginning = ""
+    for line in text.splitlines():
+        bare = beginning + COMMENT.sub("", line)
+        continued = CONTINUED.search(bare)
+        beginning = bare[: continued.start()] if continued else ""
+        if not continued:
+            yield bare
+    if beginning:
+        yield beginning
+
+
 def take(settings: dict[str, str], line: Sequence[tuple[str, str]]) -> None:
-    """Add a line to settings; for a key in `REPEATED` the whole line is one value."""
+    """Add a line to settings; a key in `REPEATED` collects its values."""
     first = line[0][0].lower()
-    if first in REPEATED:
-        value = line[0][1] + "".join(f" {key}={value}" for key, value in line[1:])
-        settings[first] = f"{settings[first]},{value}" if first in settings else value
-        return
-    settings.update({key.lower(): value for key, value in line})
+    if first in WHOLE_LINES:
+        line = ((first, line[0][1] + "".join(f" {key}={value}" for key, value in line[1:])),)
+    for key, value in line:
+        name = key.lower()
+        settings[name] = f"{settings[name]},{value}" if name in REPEATED and name in settings else value
+
+
+def with_controllers(settings: Settings) -> Settings:
+    """Settings with SlurmctldHost instead of the keys that it replaced."""
+    found = [
+        f"{settings[name]}({settings[address]})" if address in settings else settings[name]
+        for name, address in FORMER_CONTROLLERS
+        if name in settings
+    ]
+    if not found or "slurmctldhost" in settings:
+        return settings
+    former = {key for pair in FORMER_CONTROLLERS for key in pair}
+    return {**{key: value for key, value in settings.items() if key not in former}, "slurmctldhost": ",".join(found)}
+
+
+def names_in(hostlist: str) -> tuple[str, ...]:
+    """The names of a hostlist; none for an empty text, and a text that is no hostlist as one name."""
+    try:
+        return expand(hostlist) if hostlist else ()
+    except HostlistError:
+        return (hostlist,)
+
+
+def words(value: str) -> frozenset[str]:
+    """The words of a value, between its commas."""
+    return frozenset(filter(None, map(str.strip, value.split(","))))
 
 
 def without(settings: Settings, key: str) -> Settings:
@@ -127,10 +204,7 @@ def without(settings: Settings, key: str) -> Settings:
 
 def node_line(hostlist: str, settings: Settings) -> NodeLine:
     """A line about the nodes of a hostlist; an invalid hostlist counts as one name."""
-    try:
-        names = expand(hostlist)
-    except HostlistError:
-        return NodeLine((hostlist,), settings)
+    names = names_in(hostlist)
     lists = {key: settings[key] for key in ONE_EACH if len(names) > 1 and key in settings}
     own = {key: dealt for key, value in lists.items() if (dealt := dealt_out(hostlist, value))}
     return NodeLine(names, {key: value for key, value in settings.items() if key not in own}, own)

@@ -1,9 +1,11 @@
-"""Every key that Slurm 22.05 to 26.05 knows in slurm.conf, in its node and partition lines, and in cgroup.conf.
+"""Every key that Slurm 22.05 to 26.05 knows in slurm.conf with its node and partition lines, and in two more files.
+
+These are cgroup.conf and slurmdbd.conf.
 
 A key that the installed Slurm does not know is fatal for the daemons and for every client command. So slurmfab has a
 table of all keys and their versions. Source: the parser tables of Slurm's branches 22.05 to 26.05
-(src/common/read_config.c, src/interfaces/cgroup.c), which are what the daemons themselves compare with; the manual
-pages leave some of them out. tests/golden/test_accepted.py compares with the real programs.
+(src/common/read_config.c, src/interfaces/cgroup.c, src/slurmdbd/read_config.c), which are what the daemons themselves
+compare with; the manual pages leave some of them out. tests/golden/test_accepted.py compares with the real programs.
 """
 
 from __future__ import annotations
@@ -152,6 +154,30 @@ _CGROUP_CONF_CHANGED = (
     Key("SignalChildrenProcesses", since=(23, 11)),
     Key("SystemdTimeout", since=(24, 5)),
 )
+_SLURMDBD_CONF_ALWAYS = """
+    AllowNoDefAcct ArchiveDir ArchiveEvents ArchiveJobs ArchiveResvs ArchiveScript ArchiveSteps ArchiveSuspend
+    ArchiveTXN ArchiveUsage AuthAltParameters AuthAltTypes AuthInfo AuthType CommitDelay CommunicationParameters
+    DbdAddr DbdBackupHost DbdHost DbdPort DebugFlags DebugLevel DebugLevelSyslog DefaultQOS JobPurge LogFile
+    LogTimeFormat MaxQueryTimeRange MessageTimeout Parameters PidFile PluginDir PrivateData PurgeEventAfter
+    PurgeEventMonths PurgeJobAfter PurgeJobMonths PurgeResvAfter PurgeStepAfter PurgeStepMonths PurgeSuspendAfter
+    PurgeSuspendMonths PurgeTXNAfter PurgeTXNMonths PurgeUsageAfter PurgeUsageMonths SlurmUser StepPurge
+    StorageBackupHost StorageHost StorageLoc StorageParameters StoragePass StoragePort StorageType StorageUser
+    TCPTimeout TrackSlurmctldDown TrackWCKey
+"""
+_SLURMDBD_CONF_CHANGED = (
+    Key("AllResourcesAbsolute", since=(23, 2)),
+    Key("ArchiveJobEnv", since=(26, 5)),
+    Key("ArchiveJobScript", since=(26, 5)),
+    Key("DisableArchiveCommands", since=(25, 11)),
+    Key("DisableCoordDBD", since=(24, 5)),
+    Key("HashPlugin", since=(24, 5)),
+    Key("MaxPurgeLimit", since=(25, 11)),
+    Key("PurgeJobEnvAfter", since=(26, 5)),
+    Key("PurgeJobScriptAfter", since=(26, 5)),
+    Key("StoragePassScript", since=(25, 11)),
+    Key("TLSParameters", since=(24, 5)),
+    Key("TLSType", since=(24, 5)),
+)
 
 
 def _table(always: str, changed: Iterable[Key]) -> Mapping[str, Key]:
@@ -164,3 +190,4 @@ SLURM_CONF = _table(_SLURM_CONF_ALWAYS, _SLURM_CONF_CHANGED)
 NODE = _table(_NODE_ALWAYS, _NODE_CHANGED)
 PARTITION = _table(_PARTITION_ALWAYS, _PARTITION_CHANGED)
 CGROUP_CONF = _table(_CGROUP_CONF_ALWAYS, _CGROUP_CONF_CHANGED)
+SLURMDBD_CONF = _table(_SLURMDBD_CONF_ALWAYS, _SLURMDBD_CONF_CHANGED)

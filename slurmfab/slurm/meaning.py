@@ -5,6 +5,7 @@ Only defaults that are the same in Slurm 22.05 to 26.05 are here (slurm.conf(5);
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -19,12 +20,20 @@ SETTINGS: Mapping[str, str] = {
     "batchstarttimeout": "10",
     "completewait": "0",
     "credtype": "cred/munge",
+    "cryptotype": "crypto/munge",
+    "defmempercpu": "0",
+    "defmempernode": "0",
     "disablerootjobs": "no",
+    "eiotimeout": "60",
     "enforcepartlimits": "no",
+    "epilogmsgtime": "2000",
+    "fairsharedampeningfactor": "1",
     "firstjobid": "1",
+    "getenvtimeout": "2",
     "groupupdateforce": "1",
     "groupupdatetime": "600",
     "healthcheckinterval": "0",
+    "healthchecknodestate": "any",
     "inactivelimit": "0",
     "jobacctgatherfrequency": "30",
     "jobacctgathertype": "jobacct_gather/none",
@@ -34,33 +43,84 @@ SETTINGS: Mapping[str, str] = {
     "jobrequeue": "1",
     "killonbadexit": "0",
     "killwait": "30",
+    "launchtype": "launch/slurm",
+    "logtimeformat": "iso8601_ms",
     "maxarraysize": "1001",
     "maxjobcount": "10000",
+    "maxmempercpu": "0",
+    "maxmempernode": "0",
     "maxstepcount": "40000",
     "maxtaskspernode": "512",
     "messagetimeout": "10",
     "minjobage": "300",
+    "mpidefault": "none",
     "overtimelimit": "0",
     "preemptmode": "off",
     "preempttype": "preempt/none",
+    "prioritycalcperiod": "5",
+    "prioritydecayhalflife": "7-0",
+    "priorityfavorsmall": "no",
+    "prioritymaxage": "7-0",
+    "priorityusageresetperiod": "none",
+    "priorityweightage": "0",
+    "priorityweightassoc": "0",
+    "priorityweightfairshare": "0",
+    "priorityweightjobsize": "0",
+    "priorityweightpartition": "0",
+    "priorityweightqos": "0",
     "proctracktype": "proctrack/cgroup",
+    "propagateprioprocess": "0",
     "propagateresourcelimits": "all",
+    "resumerate": "300",
     "resumetimeout": "60",
+    "resvoverrun": "0",
     "returntoservice": "0",
+    "routeplugin": "route/default",
+    "schedulertimeslice": "30",
     "schedulertype": "sched/backfill",
+    "slurmctlddebug": "info",
     "slurmctldport": "6817",
     "slurmctldtimeout": "120",
+    "slurmddebug": "info",
     "slurmdport": "6818",
     "slurmdspooldir": "/var/spool/slurmd",
     "slurmdtimeout": "300",
     "slurmduser": "root",
+    "slurmschedloglevel": "0",
     "slurmuser": "root",
+    "suspendrate": "60",
+    "suspendtime": "unlimited",
     "suspendtimeout": "30",
     "switchtype": "switch/none",
+    "tcptimeout": "2",
     "tlstype": "tls/none",
+    "topologyplugin": "topology/none",
+    "trackwckey": "no",
+    "usepam": "no",
+    "vsizefactor": "0",
     "waittime": "0",
 }
 """Defaults of settings, by key in lower case."""
+
+CGROUP: Mapping[str, str] = {
+    "allowedramspace": "100",
+    "allowedswapspace": "0",
+    "cgroupmountpoint": "/sys/fs/cgroup",
+    "cgroupplugin": "autodetect",
+    "constraincores": "no",
+    "constraindevices": "no",
+    "constrainramspace": "no",
+    "constrainswapspace": "no",
+    "ignoresystemd": "no",
+    "ignoresystemdonfailure": "no",
+    "maxrampercent": "100",
+    "maxswappercent": "100",
+    "minramspace": "30",
+}
+"""Defaults of cgroup.conf (cgroup.conf(5); read_config of cgroup.c), by key in lower case."""
+
+DEFAULTS: Mapping[str, Mapping[str, str]] = {"slurm.conf": SETTINGS, "cgroup.conf": CGROUP}
+"""The defaults of settings by file."""
 
 NODE: Mapping[str, str] = {
     "realmemory": "1",
@@ -72,6 +132,7 @@ NODE: Mapping[str, str] = {
 
 PARTITION: Mapping[str, str] = {
     "allowaccounts": "all",
+    "allowallocnodes": "all",
     "allowgroups": "all",
     "allowqos": "all",
     "default": "no",
@@ -80,6 +141,7 @@ PARTITION: Mapping[str, str] = {
     "gracetime": "0",
     "hidden": "no",
     "lln": "no",
+    "maxcpuspernode": "unlimited",
     "maxnodes": "unlimited",
     "maxtime": "unlimited",
     "minnodes": "0",
@@ -93,14 +155,46 @@ PARTITION: Mapping[str, str] = {
 """Defaults of partition lines."""
 
 ONE, TWO = ("yes", "true", "up", "1"), ("no", "false", "down", "0")
-TRUTHS = frozenset(("default", "disablerootjobs", "exclusiveuser", "hidden", "lln", "reqresv", "rootonly"))
+TRUTHS = frozenset(
+    (
+        *("default", "disablerootjobs", "exclusiveuser", "hidden", "lln", "reqresv", "rootonly"),
+        *("priorityfavorsmall", "trackwckey", "usepam"),
+        *("cgroupautomount", "constraincores", "constraindevices", "constrainramspace", "constrainswapspace"),
+        *("enablecontrollers", "ignoresystemd", "ignoresystemdonfailure"),
+        *("autobasepath", "shared"),
+    )
+)
 """Keys that are true or false, in the spellings of `ONE` and `TWO` (parse_config.c)."""
 
-TIMES = frozenset(("maxtime", "defaulttime"))
+TIMES = frozenset(("maxtime", "defaulttime", "prioritycalcperiod", "prioritydecayhalflife", "prioritymaxage"))
 """Keys with a time in one of the formats of slurm.conf(5), MaxTime."""
 
-WORDS = frozenset(("enforcepartlimits", "oversubscribe", "preemptmode", "propagateresourcelimits", "state"))
+WORDS = frozenset(
+    (
+        *("clustername", "enforcepartlimits", "healthchecknodestate", "logtimeformat", "oversubscribe", "preemptmode"),
+        *("priorityusageresetperiod", "propagateresourcelimits", "state"),
+        *("accountingstorageenforce", "debugflags", "priorityflags", "prologflags", "selecttypeparameters"),
+    )
+)
 """Keys whose values Slurm compares without case."""
+
+OPTIONS = frozenset(
+    (
+        *("accountingstorageenforce", "accountingstorageflags", "accountingstoreflags", "accountingstoragetres"),
+        *("communicationparameters", "debugflags", "grestypes", "healthchecknodestate", "launchparameters"),
+        *("preemptmode", "priorityflags", "prologflags", "propagateresourcelimits", "propagateresourcelimitsexcept"),
+        *("schedulerparameters", "selecttypeparameters", "slurmctldparameters", "slurmdparameters"),
+        *("allowaccounts", "allowallocnodes", "allowgroups", "allowqos", "denyaccounts", "denyqos", "feature"),
+    )
+)
+"""Keys with a list whose order says nothing."""
+
+LEVELS = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2", "debug3", "debug4", "debug5")
+LOG_LEVELS = frozenset(("slurmctlddebug", "slurmddebug"))
+"""Keys with a level of the log, as a word or by its number in `LEVELS` (log.c)."""
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+"""The suffixes of counts of generic resources."""
 
 ENDLESS = ("unlimited", "infinite", "-1")
 
@@ -124,9 +218,19 @@ def meaning(key: str, value: str, defaults: Mapping[str, str]) -> str:
         return ENDLESS[0]
     if key in TIMES:
         return seconds(low)
-    if key in WORDS or low == defaults.get(key):
-        return low
-    return text
+    if key in LOG_LEVELS:
+        return LEVELS[int(low)] if low.isdigit() and int(low) < len(LEVELS) else low
+    if key == "gres":
+        return ",".join(sorted(map(gres_entry, filter(None, low.split(",")))))
+    text = low if key in WORDS or low == defaults.get(key) else text
+    return ",".join(sorted(one.strip() for one in text.split(","))) if key in OPTIONS else text
+
+
+def gres_entry(entry: str) -> str:
+    """An entry of a node's Gres with its count as a number: `name[:type][:no_consume]:count` (slurm.conf(5))."""
+    name, _, last = entry.strip().rpartition(":")
+    count = re.fullmatch(r"(\d+)([KMGTP]?)", last.upper())
+    return f"{name}:{int(count[1]) * UNITS[count[2]]}" if name and count else f"{entry.strip()}:1"
 
 
 def seconds(text: str) -> str:
@@ -167,7 +271,9 @@ def partition_meanings(line: Mapping[str, str]) -> Mapping[str, str]:
     return {key: meaning(key, value, PARTITION) for key, value in {**PARTITION, **line}.items()}
 
 
-def is_same_setting(key: str, actual: str, wanted: str, is_same_host: SameHost) -> bool:
+def is_same_setting(
+    key: str, actual: str, wanted: str, is_same_host: SameHost, defaults: Mapping[str, str] = SETTINGS
+) -> bool:
     """Whether two values of a setting mean the same.
 
     Args:
@@ -175,8 +281,9 @@ def is_same_setting(key: str, actual: str, wanted: str, is_same_host: SameHost) 
         actual: one value; empty if the file does not set it.
         wanted: the other one.
         is_same_host: knows which names and addresses are one host's.
+        defaults: of the file.
     """
-    one, other = (meaning(key, value, SETTINGS) for value in (actual, wanted))
+    one, other = (meaning(key, value, defaults) for value in (actual, wanted))
     if key == "accountingstoragehost":
         return is_same_host(one, other)
     if key == "slurmctldhost" and one.count(",") == other.count(","):
@@ -189,8 +296,10 @@ def is_same_setting(key: str, actual: str, wanted: str, is_same_host: SameHost) 
 def is_same_controller(one: str, other: str, is_same_host: SameHost) -> bool:
     """Whether two controllers as in SlurmctldHost, such as `c1` and `c1(10.0.0.1)`, are one.
 
-    An IPv6 address is another thing than an IPv4 address of the same host: steps that run may know IPv4 alone.
+    slurmctld knows its host by the short name as well as by the long one. An IPv6 address is another thing than an IPv4
+    address of the same host: steps that run may know IPv4 alone.
     """
     (name, _, address), (other_name, _, other_address) = (text.rstrip(")").partition("(") for text in (one, other))
     is_same_family = (":" in address) == (":" in other_address)
-    return name == other_name and is_same_family and is_same_host(address or name, other_address or other_name)
+    is_same_name = name == other_name or name.partition(".")[0] == other_name.partition(".")[0]
+    return is_same_name and is_same_family and is_same_host(address or name, other_address or other_name)

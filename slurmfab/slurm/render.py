@@ -80,11 +80,14 @@ class SlurmConf:
         qos: keys and values of each QOS, in the order of the cluster file.
         mail_programs: program that sends mail on each controller; empty for none.
         accounting_host: address of slurmdbd's host; empty for a cluster without accounting.
+        accounting_port: slurmdbd's port; 0 for Slurm's default.
         enforces_limits: whether slurm.conf makes jobs need accounts and obey limits.
         private_tmp: directories that are private to each job; `None` for none.
+        has_switches: whether topology.conf has switches.
         configless: whether slurmctld serves these files to compute nodes.
         licenses: number of licences by name of the software.
         programs: programs of slurmfab that nodes run.
+        own_partition: whether there is a hidden partition for slurmfab's own jobs.
         longest_check: minutes of slurmfab's longest job, which its own partition allows.
         ipv6: whether Slurm uses IPv6 addresses too.
     """
@@ -102,11 +105,14 @@ class SlurmConf:
     qos: tuple[Mapping[str, str], ...] = ()
     mail_programs: tuple[str, ...] = ()
     accounting_host: str = ""
+    accounting_port: int = 0
     enforces_limits: bool = False
     private_tmp: PrivateDirectories | None = None
+    has_switches: bool = False
     configless: bool = False
     licenses: Mapping[str, int] = field(default_factory=dict)
     programs: NodePrograms = field(default_factory=NodePrograms)
+    own_partition: bool = True
     longest_check: int = SHORTEST_LIMIT
     ipv6: bool = False
 
@@ -137,7 +143,7 @@ def render(conf: SlurmConf) -> dict[str, str]:
 def _context(conf: SlurmConf) -> dict[str, object]:
     """The values for the templates, by the names that these use."""
     version = SlurmVersion.parse(conf.version)
-    slurm, cgroups = _Settings(conf.slurm_conf), _Settings(conf.cgroup_conf)
+    slurm, cgroups = Settings(conf.slurm_conf), Settings(conf.cgroup_conf)
     kinds = one_of_each(conf.nodes)
     yielding = preemption([settings for _, _, settings in conf.partitions], conf.qos, conf.slurm_conf)
     return {
@@ -151,14 +157,16 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "memory_per_cpu": _memory_per_cpu(kinds, conf.memory_margin),
         "gres_types": ",".join(gres_names(kinds)),
         "accounting_host": conf.accounting_host,
+        "accounting_port": conf.accounting_port,
         "enforces_limits": conf.enforces_limits,
         "private_tmp": conf.private_tmp,
+        "has_switches": conf.has_switches,
         "licenses": ",".join(f"{name}:{count}" for name, count in conf.licenses.items()),
         "programs": conf.programs,
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
         "partition_lines": _partition_lines(conf, yielding),
-        "own_partition": _own_partition(conf.longest_check),
+        "own_partition": _own_partition(conf.longest_check) if conf.own_partition else "",
         "preemption": yielding,
         "mail_program": conf.mail_program,
         "explains_refusals": conf.explains_refusals,
@@ -188,7 +196,7 @@ def fill(name: str, context: Mapping[str, object]) -> str:
     return _environment().get_template(f"{name}.j2").render(context)
 
 
-class _Settings:
+class Settings:
     """The user's keys for one file; the template calls its methods for one key after another.
 
     Args:

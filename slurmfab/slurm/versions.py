@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
+from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, SLURMDBD_CONF, Key
 
 
 @dataclass(frozen=True, order=True)
@@ -186,6 +186,8 @@ def complaints(
     cgroup_conf: Mapping[str, str | None],
     node_keys: Iterable[str],
     partition_keys: Iterable[str],
+    *,
+    slurmdbd_conf: Mapping[str, str | None] | None = None,
 ) -> tuple[str, ...]:
     """The user's settings that a Slurm version refuses or ignores.
 
@@ -195,6 +197,7 @@ def complaints(
         cgroup_conf: the same for cgroup.conf.
         node_keys: keys of node lines.
         partition_keys: keys of partition lines.
+        slurmdbd_conf: values by key for slurmdbd.conf.
 
     Returns:
         One sentence for each, such as `slurm_conf.HashPlugin: Slurm 22.05 does not know this key (added in 24.05)`.
@@ -204,18 +207,16 @@ def complaints(
         ("cgroup_conf", CGROUP_CONF, cgroup_conf),
         ("nodes", NODE, dict.fromkeys(node_keys, "")),
         ("partitions", PARTITION, dict.fromkeys(partition_keys, "")),
+        ("slurmdbd_conf", SLURMDBD_CONF, slurmdbd_conf or {}),
     )
-    found: list[str] = []
-    for section, table, settings in asked:
-        for name, value in settings.items():
-            reason = _key_complaint(version, table, name, value)
-            if reason:
-                found.append(f"{section}.{name}: {reason}")
-    for section, rules, settings in (
-        ("slurm_conf", _REFUSED_SLURM_CONF, slurm_conf),
-        ("cgroup_conf", _REFUSED_CGROUP_CONF, cgroup_conf),
-    ):
-        found += _value_complaints(version, section, rules, settings)
+    found = [
+        f"{section}.{name}: {reason}"
+        for section, table, settings in asked
+        for name, value in settings.items()
+        if (reason := _key_complaint(version, table, name, value))
+    ]
+    found += _value_complaints(version, "slurm_conf", _REFUSED_SLURM_CONF, slurm_conf)
+    found += _value_complaints(version, "cgroup_conf", _REFUSED_CGROUP_CONF, cgroup_conf)
     return tuple(found)
 
 

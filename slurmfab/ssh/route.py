@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.errors import InputError
-from slurmfab.ip_addresses import canonical
+from slurmfab.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.ssh.known_hosts import GLOBAL_FILES, USER_FILES
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None
     gateway = gateway_for(ssh.gateway or str(options.get("proxyjump", "")), ssh, config)
     way = Route(
         host=host,
-        address=(endpoint.address if endpoint else address) or str(options.get("hostname", host)),
+        address=(hostname_of(endpoint.address, config) if endpoint else address) or str(options.get("hostname", host)),
         user=user,
         port=(endpoint and endpoint.port) or ssh.port or port_of(options),
         key=str(Path(ssh.key).expanduser()) if ssh.key else "",
@@ -104,6 +104,11 @@ def to_host(host: str, ssh: Ssh, address: str = "", config: Config | None = None
         command = str(options.get("proxycommand", ""))
         return way if command.lower() in ("", "none") else replace(way, proxy_command=command)
     return way if is_same(gateway, way) else replace(way, gateway=gateway)
+
+
+def hostname_of(name: str, config: Config) -> str:
+    """Where SSH connects to for an address or a name, which can be an alias (HostName in ssh_config)."""
+    return name if family(name) != NO_ADDRESS else str(config.lookup(name).get("hostname", name))
 
 
 def is_same(gateway: Route, way: Route) -> bool:

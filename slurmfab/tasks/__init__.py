@@ -17,10 +17,14 @@ from slurmfab.tasks import (
     quickcheck,
     rollback,
     ssh,
+    takeover,
 )
 
 GROUPS: tuple[help.Group, ...] = (
-    ("First contact and deployment", (deploy.deploy, deploy.plan, munge.rotate_munge_key, bundle.bundle)),
+    (
+        "First contact and deployment",
+        (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle),
+    ),
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus)),
     (
         "Nodes",

@@ -91,7 +91,7 @@ def command(
             if code:
                 raise Exit(code=code)
 
-        run.__name__, run.__module__ = function.__name__, function.__module__
+        run.__name__, run.__module__ = function.__name__.rstrip("_"), function.__module__  # import_ is fab import
         run.__doc__ = with_program_name(function.__doc__ or "")
         run.__signature__ = with_shared_options(inspect.signature(function), shared)  # type: ignore[attr-defined]
         return Command(run, help=texts, positional=positional, iterable=iterable, auto_shortflags=False)

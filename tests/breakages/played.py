@@ -79,6 +79,8 @@ class BrokenCluster:
         ran = self.hosts.on("ctl", f"timeout 40 runuser -u {USER} -- {job} 2>&1", check=False)
         states = self.hosts.on("ctl", "sinfo -N -o '%N %T %E'; squeue", check=False)
         assert sorted(ran.split()) == ["n1", "n2"], f"{ran}\n{states}"
+        # A node that is broken while a job completes keeps that job until slurmctld asks again, minutes later.
+        eventually(lambda: not self.hosts or not self.hosts.on("ctl", "squeue --noheader"), "the job completes")
 
     def rests(self) -> None:
         """Nothing is left to do, and jobs run; the next row can use this cluster."""

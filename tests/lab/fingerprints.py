@@ -73,6 +73,19 @@ CLUSTER = "scontrol -o show partition; sinfo --noheader --format='%P %N %T %E'"
 """What slurmctld makes of it."""
 
 
+EVERY_FILE = (
+    "find / -xdev '(' -path /run -o -path /var/log -o -path /var/lib/systemd -o -path /var/lib/slurm/slurmctld"
+    " -o -path /var/spool/slurmctld -o -path /var/spool/slurmd -o -path /var/lib/slurm/slurmd -o -path /var/lib/mysql"
+    " ')' -prune -o -printf '%p %y %m %U %G %s %T@ %C@\\n' | sort"
+)
+"""Name, kind, access, owner, size and times of every file, but for logs, and what daemons write without being asked."""
+
+
+def every_file(hosts: DeployedLab, *names: str) -> dict[str, set[str]]:
+    """All files of hosts; equal values mean that nobody has written, moved or removed any, not even the same text."""
+    return {name: set(hosts.on(name, EVERY_FILE).splitlines()) for name in names}
+
+
 def watch(hosts: DeployedLab, *names: str) -> None:
     """Begin to note how managed files look, until the hosts go down."""
     for name in names:

@@ -89,8 +89,10 @@ def changed(report: dict[str, Any]) -> set[str]:
 
 def ran(joined: Joined, script: str) -> str:
     """A job that runs to its end; its number."""
-    number = joined.on(f"cd /tmp && runuser -u slurm -- sbatch --wait --parsable -o /dev/null --wrap '{script}' || :")
-    return number.split(";")[0]
+    number = joined.on(f"cd /tmp && runuser -u slurm -- sbatch --parsable -o /dev/null --wrap '{script}'").split(";")[0]
+    # `sbatch --wait` looks only every ten seconds.
+    joined.lab.until("ctl", f"squeue --noheader --jobs {number}", "")
+    return number
 
 
 def test_a_plan_shows_the_database_and_no_password(joined: Joined) -> None:

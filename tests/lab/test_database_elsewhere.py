@@ -116,7 +116,7 @@ def test_a_server_that_is_down_ends_the_run_likewise(elsewhere: Elsewhere) -> No
 def test_with_the_right_password_jobs_are_on_record_and_no_server_was_installed(elsewhere: Elsewhere) -> None:
     done = elsewhere.deploy()
     assert done.returncode == 0, done.stderr
-    elsewhere.job = elsewhere.on("cd /tmp && runuser -u slurm -- sbatch -W --parsable -o /dev/null --wrap true")
+    elsewhere.job = elsewhere.on("cd /tmp && runuser -u slurm -- sbatch --parsable -o /dev/null --wrap true")
     elsewhere.lab.until("ctl", ON_RECORD.format(elsewhere.job), "COMPLETED")
     assert elsewhere.on("systemctl is-active mariadb || :") == "inactive"
     assert elsewhere.on(f"stat -c '%U:%G %a' {CONF}") == "slurm:slurm 600"
@@ -167,7 +167,7 @@ def test_slurmdbd_moves_to_a_host_of_its_own_when_that_is_allowed(elsewhere: Els
     elsewhere.lab.deploy("--allow", "AccountingStorageHost")
     elsewhere.lab.until("ctl", ON_RECORD.format(elsewhere.job), "COMPLETED")
     assert elsewhere.on("systemctl is-active slurmdbd || :") == "inactive"
-    later = elsewhere.on("cd /tmp && runuser -u slurm -- sbatch -W --parsable -o /dev/null --wrap true")
+    later = elsewhere.on("cd /tmp && runuser -u slurm -- sbatch --parsable -o /dev/null --wrap true")
     elsewhere.lab.until("ctl", ON_RECORD.format(later), "COMPLETED")
     assert elsewhere.lab.deploy()["steps"] == []
 

@@ -48,6 +48,6 @@ def daemons_of(*, changes: str = "", start: int | None = 100, key: str = "munge 
         for number, _ in enumerate(names)
         if start is not None
     )
-    times = f"1000.0\n500.00 400.00\n100\n{processes}"
+    times = f"500.00 400.00\n1000.0\n100\n{processes}"
     ports = "00000000:1AA1\n00000000:1AA2\n00000000000000000000000000000000:1AA3\n"
     return "\n----\n".join((units, times, changes, key, "" if start is None else "there", ports))

@@ -15,6 +15,24 @@ from slurmfab.ssh.session import answer_value
 
 RUN = "20261121T104500.123456Z-deploy"
 FILE = {"path": "/etc/hosts", "run": RUN, "existed": True, "secret": False, "same": True, "content": None}
+PLACES = {
+    "conf": "/etc/slurm/slurm.conf",
+    "program": "/usr/sbin/slurmd",
+    "version": "24.11.5",
+    "configless": False,
+    "slurmdbd_conf": "",
+    "drop_ins": [],
+    "running": ["slurmd"],
+}
+FOUND = {
+    "places": PLACES,
+    "slurm_conf": "ClusterName=a\n",
+    "files": [("/etc/slurm/slurm.conf", "ClusterName=a\n", 0o644, "")],
+    "drop_ins": [],
+    "left": [("/etc/slurm/prolog.sh", "there is no such file")],
+    "hidden": [],
+    "federation": "",
+}
 KEPT = {"runs": [RUN], "dropped": "", "files": [FILE], "services": []}
 OUTCOME = {"id": "file:/etc/hosts", "status": "ok", "changes": [], "message": "", "seconds": 0, "drift": ""}
 
@@ -38,6 +56,8 @@ def test_every_operation_of_the_agent_has_a_model_for_what_it_answers() -> None:
         ("saved", {"next_job_id": 1, "jobs": None}),
         ("lock", {"idle": None}),
         ("bundle", {}),
+        ("found_files", FOUND),
+        ("addresses", {"n1": ["10.0.0.1", "fd83::11"], "n2": []}),
     ],
 )
 def test_a_true_answer_is_taken(name: str, value: Any) -> None:
@@ -74,6 +94,15 @@ def test_a_true_answer_is_taken(name: str, value: Any) -> None:
         ("lock", {"idle": float("nan")}),
         ("lock", {"idle": "0"}),
         ("file", ["x"]),
+        ("found_files", {**FOUND, "evil": 1}),
+        ("found_files", {**FOUND, "places": {**PLACES, "conf": "slurm.conf"}}),
+        ("found_files", {**FOUND, "places": {**PLACES, "running": "slurmd"}}),
+        ("found_files", {**FOUND, "files": [["../evil", "", 0o644, ""]]}),
+        ("found_files", {**FOUND, "files": [["/etc/slurm/x\n", "", 0o644, ""]]}),
+        ("found_files", {**FOUND, "files": [["/etc/slurm/x", "", 1 << 20, ""]]}),
+        ("found_files", {**FOUND, "left": [["/etc/slurm/x", "\x1b[2J"]]}),
+        ("addresses", {"n1": ["evil.example.org"]}),
+        ("addresses", {"n1": "10.0.0.1"}),
     ],
 )
 def test_a_lie_in_any_answer_is_an_error_of_its_host(name: str, lie: Any) -> None:

@@ -24,6 +24,7 @@ WRITTEN_TO_FILES = {
     "engine/saved_plan.py": ["slurmfab plan"],  # the name of the format
     "inventory/cluster.py": ["fab bundle"],  # in the JSON schema
     "inventory/edits/writing.py": ["fab plan", "fab deploy"],  # in the first lines of a new cluster file
+    "takeover/cluster_text.py": ["fab plan", "fab deploy"],  # the same of an imported one
     "programs/health/main.py": ["fab deploy"],  # runs on hosts, started by slurmd
 }
 """Commands in texts that nobody reads from a program that was called `fab` or `slurmfab`."""

@@ -10,5 +10,8 @@ MUNGE_KEY = "/etc/munge/munge.key"
 PROGRAMS = "/usr/local/lib/slurmfab"
 """The directory of the programs that stay on hosts because the cluster file asks for them."""
 
+SITE_FILES = PROGRAMS + "/slurm-files"
+"""The record of the files of the site's own in Slurm's directory that slurmfab has written: a name on each line."""
+
 HEALTH_CHECK = PROGRAMS + "/health-check"
 """The health check of compute nodes, which slurm.conf names as HealthCheckProgram."""

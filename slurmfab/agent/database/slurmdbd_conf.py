@@ -1,10 +1,13 @@
-"""slurmdbd.conf, with a database password that is generated on the host or, for an external database, given."""
+"""slurmdbd.conf, with a database password that is generated on the host or, for an external database, given.
+
+A file that was made by hand and means the same to slurmdbd is right as it is.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import ClassVar
+from typing import ClassVar, Dict, Optional
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
@@ -20,6 +23,21 @@ PASSWORD_BYTES = 32
 
 PASSWORD_LINE = re.compile(r"^[ \t]*StoragePass[ \t]*=[ \t]*(.*?)[ \t]*(?:#.*)?$", re.IGNORECASE | re.MULTILINE)
 LOCAL = ("localhost", "127.0.0.1", "::1")
+DEFAULTS = {
+    "authtype": "auth/munge",
+    "dbdhost": "localhost",
+    "dbdport": "6819",
+    "debuglevel": "info",
+    "messagetimeout": "10",
+    "pidfile": "/run/slurmdbd.pid",
+    "storagehost": "localhost",
+    "storageloc": "slurm_acct_db",
+    "storageport": "3306",
+}
+"""What slurmdbd takes for a key that is not in the file, by key in lower case (slurmdbd.conf(5))."""
+
+MADE_BY_SLURMFAB = b"# Made by slurmfab"
+INCLUDE = re.compile(rb"^[ \t]*include[ \t]", re.IGNORECASE | re.MULTILINE)
 HIDDEN = "StoragePass=(not shown)"
 """Replaces the password's line when the file is compared."""
 
@@ -73,14 +91,23 @@ class SlurmdbdConf(Resource):
         status, content = file
         found = password_in(content)
         self.refuse_other_storage(content)
+        is_right = self.is_right_by_hand(content)
+        text = self.content + HIDDEN + "\n" if is_right else content.decode("utf-8", "surrogateescape")
         return {
-            "content": PASSWORD_LINE.sub(HIDDEN, content.decode("utf-8", "surrogateescape")),
+            "content": PASSWORD_LINE.sub(HIDDEN, text),
             "password": found if self.password else "present" if found else None,
             "owner": user_name(context, status.st_uid, OWNER),
-            "group": group_name(context, status.st_gid, OWNER),
+            # Its mode gives the group nothing.
+            "group": OWNER if is_right else group_name(context, status.st_gid, OWNER),
             "mode": "%04o" % (status.st_mode & 0o7777),
             "leftovers": len(replace.leftovers(path)) or None,
         }
+
+    def is_right_by_hand(self, content: bytes) -> bool:
+        """Whether somebody else wrote the file, with the same meaning for slurmdbd."""
+        if content.startswith(MADE_BY_SLURMFAB) or INCLUDE.search(content):
+            return False
+        return meaning(content) == meaning(self.content.encode("utf-8", "surrogateescape"))
 
     def refuse_other_storage(self, content: bytes) -> None:
         """Refuse to move slurmdbd to another database, because the accounting history would stay behind unnoticed.
@@ -119,6 +146,21 @@ def place_in(content: bytes) -> str:
     host = settings.get("storagehost", "localhost").lower()
     server = "localhost" if host in LOCAL else "%s:%s" % (host, settings.get("storageport", "3306"))
     return "%s at %s" % (settings.get("storageloc", "slurm_acct_db"), server)
+
+
+def meaning(content: bytes) -> Dict[str, Optional[str]]:
+    """What the settings of a slurmdbd.conf on this host mean, without the password: equal for equal meanings."""
+    hostname = os.uname().nodename.lower()
+    here = {"dbdhost": ("localhost", hostname, hostname.partition(".")[0]), "storagehost": LOCAL}
+    found: Dict[str, Optional[str]] = {**DEFAULTS, **parse_settings(content)}
+    found.pop("storagepass", None)
+    for key, names in here.items():
+        found[key] = names[0] if str(found[key]).lower() in names else found[key]
+    # slurmdbd listens at all addresses; others find this one by their own slurm.conf.
+    if str(found.get("dbdaddr", "")).lower() in here["dbdhost"]:
+        found.pop("dbdaddr", None)
+    found["pidfile"] = re.sub("^/var/run/", "/run/", str(found["pidfile"]))
+    return found
 
 
 def password_in(content: bytes) -> str:

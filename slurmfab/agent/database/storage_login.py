@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.database import mariadb
+from slurmfab.agent.database.slurmdbd_conf import PATH, present_password
 
 ADVICE = {
     1044: "grant the user all privileges on that database",
@@ -27,6 +28,7 @@ class StorageLogin(Resource):
         user: the database user (StorageUser).
         database: the database's name (StorageLoc).
         password: the user's password.
+        kept: whether the password is the one in this host's slurmdbd.conf.
     """
 
     kind: ClassVar[str] = "storage-login"
@@ -36,6 +38,7 @@ class StorageLogin(Resource):
     user: str
     database: str
     password: str = ""
+    kept: bool = False
 
     def name(self) -> str:
         """User and server."""
@@ -53,7 +56,8 @@ class StorageLogin(Resource):
         """
         if context.dry_run and not mariadb.is_installed():
             return {}
-        number, error = mariadb.login(self.host, self.port, self.user, self.password, self.database)
+        password = self.kept_password(context) if self.kept else self.password
+        number, error = mariadb.login(self.host, self.port, self.user, password, self.database)
         # slurmdbd creates a missing database if it has the privilege.
         if number in (0, mariadb.NO_SUCH_DATABASE):
             return {"login": "accepted"}
@@ -62,6 +66,20 @@ class StorageLogin(Resource):
             "the database server %s:%d refuses slurmdbd's login: %s (error %d); %s"
             % (self.host, self.port, error, number, advice)
         )
+
+    def kept_password(self, context: Context) -> str:
+        """The password in this host's slurmdbd.conf.
+
+        Raises:
+            ResourceFailed: there is none; the text says what to do.
+        """
+        try:
+            return present_password(context)
+        except ResourceFailed:
+            raise ResourceFailed(
+                "the cluster file says database: {keep_password: true}, but %s has no password to keep. Put it into a "
+                "file and name that: database: {password_file: FILE} instead of keep_password" % PATH
+            ) from None
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Nothing: the login is tested again when slurmdbd is installed."""

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import binascii
 import os
+import re
 import sys
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 from slurmfab.agent.core.host_paths import MUNGE_KEY, PROGRAMS
+from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import entries, names, read_bytes, read_text
-from slurmfab.agent.facts import cgroups, gpus, hardware, network, slurm_use
+from slurmfab.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use
 from slurmfab.agent.packages import dpkg_status
 from slurmfab.agent.services import systemctl
 
@@ -29,8 +31,21 @@ AUTODETECT = ("nvidia", "nvml", "oneapi", "rsmi")
 CONFIGLESS_DROP_IN = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.conf"
 """The drop-in of slurmd's unit with which slurmd fetches Slurm's files from slurmctld."""
 
+SLURMD_OPTIONS = "/etc/default/slurmd"
+CONF_SERVER = re.compile(rb"^[^#\n]*--conf-server[ =]+([\w.:,\[\]-]{1,1024})", re.MULTILINE)
+"""An option of slurmd in its environment file or its unit."""
+
 LIBRARIES, PLUGINS = "/usr/lib", "slurm-wlm"
 JOB_CONTAINER = "job_container_conf"
+OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
+"""The files that may differ between the hosts of a cluster that was made by hand."""
+
+MADE_BY_SLURMFAB = b"# Made by slurmfab"
+"""The beginning of each file that slurmfab writes."""
+
+MOST_BYTES = 1 << 20
+"""The most bytes of such a file that are told unasked."""
+
 SLURM_FILES = {
     name: "/etc/slurm/%s.conf" % name[: -len("_conf")]
     for name in ("slurm_conf", "gres_conf", "cgroup_conf", JOB_CONTAINER)
@@ -42,8 +57,9 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
 
     Args:
         request: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
-            that also count as GPUs; `with_munge_key`, `with_slurm_conf` (with gres.conf and cgroup.conf): whether to
-            read these files; `is_new`, `state_directories`: see `slurm_use.read`; `root`: where the file system begins.
+            that also count as GPUs; `site_files`: names below Slurm's directory; `with_munge_key`, `with_slurm_conf`
+            (with gres.conf and cgroup.conf): whether to read these files; `is_new`, `state_directories`: see
+            `slurm_use.read`; `root`: where the file system begins.
 
     Returns:
         The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
@@ -69,6 +85,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "boot": boot(),
         "mail_program": mail_program(root),
         "programs": names(root + PROGRAMS),
+        **site_files.read(root, request.get("site_files", ())),
         "clock": time.time(),
     }
 
@@ -124,19 +141,66 @@ def slurm(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[
 
 
 def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:
-    """Whether slurmd fetches Slurm's files, and the texts of the host's own files.
+    """Whether slurmd fetches Slurm's files, the texts of the host's own files, and a digest of a hand-made slurm.conf.
 
-    Missing and unwanted files are empty texts; the small job_container.conf is always read.
+    Missing and unwanted files are empty texts. The small job_container.conf is always told, and hand-made files of
+    `OF_EACH_HOST` are. Files are told with all that they include.
 
     Args:
         root: where the file system begins.
-        is_wanted: whether to read the other files.
+        is_wanted: whether to tell the other files.
     """
-    texts = {
-        name: (read_bytes(root + path) if is_wanted or name == JOB_CONTAINER else b"").decode(errors="replace")
-        for name, path in SLURM_FILES.items()
+    contents = {name: whole(root + path, read_bytes(root + path)) for name, path in SLURM_FILES.items()}
+    told = {
+        name: content if is_wanted or name == JOB_CONTAINER or is_own(name, content) else b""
+        for name, content in contents.items()
     }
-    return {"fetches": os.path.exists(root + CONFIGLESS_DROP_IN), **texts}
+    conf = contents["slurm_conf"]
+    own = b"" if conf.startswith(MADE_BY_SLURMFAB) else conf.decode(errors="replace").encode()
+    return {
+        "fetches": os.path.exists(root + CONFIGLESS_DROP_IN),
+        "conf_server": "" if conf else conf_server(root),
+        "slurm_conf_digest": slurm_use.digest(own),
+        "slurm_conf_parts": parts(root + SLURM_FILES["slurm_conf"]) if is_wanted else {},
+        **{name: content.decode(errors="replace") for name, content in told.items()},
+    }
+
+
+def conf_server(root: str) -> str:
+    """The `--conf-server` that the site, and not slurmfab, has given to slurmd; empty for none."""
+    if os.path.exists(root + CONFIGLESS_DROP_IN):
+        return ""
+    folder = root + os.path.dirname(CONFIGLESS_DROP_IN)
+    units = ["%s/%s" % (folder, name) for name in names(folder)] + [root + "/etc/systemd/system/slurmd.service"]
+    for path in (root + SLURMD_OPTIONS, *units):
+        found = CONF_SERVER.search(read_bytes(path))
+        if found:
+            return found[1].decode()
+    return ""
+
+
+def parts(path: str) -> Dict[str, str]:
+    """The texts of a slurm.conf and of the files that it includes, by their names in its directory; or nothing.
+
+    Args:
+        path: of the slurm.conf; nothing is told of one that includes no others, or some elsewhere.
+    """
+    found: Dict[str, str] = {}
+
+    def read(path: str) -> bytes:
+        content = read_bytes(path)
+        found[path] = content.decode(errors="replace")
+        return content
+
+    whole(path, read(path), read)
+    directory = os.path.dirname(path)
+    is_here = len(found) > 1 and all(os.path.dirname(name) == directory for name in found)
+    return {os.path.basename(name): text for name, text in found.items()} if is_here else {}
+
+
+def is_own(name: str, content: bytes) -> bool:
+    """Whether a file that may differ between hosts was made by hand."""
+    return name in OF_EACH_HOST and len(content) < MOST_BYTES and not content.startswith(MADE_BY_SLURMFAB)
 
 
 def boot() -> str:

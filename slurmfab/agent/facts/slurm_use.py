@@ -7,6 +7,7 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from slurmfab.agent.core.host_paths import MUNGE_KEY
+from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import names, read_bytes
 
 CONFS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
@@ -58,7 +59,7 @@ def read(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[s
         "marks": [mark for number, mark in enumerate(found) if mark not in found[:number]],
         "daemons": sorted(daemons),
         "jobs": sorted(jobs),
-        "munge_key": key_digest(read_bytes(root + MUNGE_KEY)) if is_new else "",
+        "munge_key": digest(read_bytes(root + MUNGE_KEY)) if is_new else "",
     }
 
 
@@ -69,7 +70,7 @@ def is_controller(hostname: str, marks: Sequence[Mapping[str, Any]]) -> bool:
 
 def conf_marks(root: str, path: str) -> List[Dict[str, Any]]:
     """The sign that a slurm.conf is, in a list; empty if there is no such file."""
-    text = read_bytes(root + path)
+    text = whole(root + path, read_bytes(root + path))
     if not text:
         return []
     values: Dict[str, List[str]] = {}
@@ -92,7 +93,8 @@ def processes(slurm_uid: int) -> Iterator[Tuple[str, str]]:
     for pid in names("/proc"):
         if not pid.isdigit():
             continue
-        name = read_bytes("/proc/%s/comm" % pid).decode(errors="replace").strip()
+        # After a reconfigure the name is that of Debian's file.
+        name = read_bytes("/proc/%s/comm" % pid).decode(errors="replace").strip().partition("-wlm")[0]
         if name not in DAEMONS or pid_namespace(pid) != space:
             continue
         try:
@@ -144,10 +146,10 @@ def after(option: str, arguments: Sequence[str]) -> str:
     return ""
 
 
-def key_digest(key: bytes) -> str:
-    """The SHA-256 of a munge key in hexadecimal digits; empty for no key."""
-    if not key:
+def digest(content: bytes) -> str:
+    """The SHA-256 of a munge key or file in hexadecimal digits; empty for nothing."""
+    if not content:
         return ""
-    import hashlib  # slow to import, and only new hosts are asked
+    import hashlib  # slow to import, and few hosts need it
 
-    return hashlib.sha256(key).hexdigest()
+    return hashlib.sha256(content).hexdigest()

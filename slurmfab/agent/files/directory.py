@@ -32,6 +32,7 @@ class Directory(Resource):
         group: group name.
         mode: permission bits.
         marks: patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
+        kept: whether an existing directory is right as it is, whoever it belongs to.
     """
 
     kind: ClassVar[str] = "directory"
@@ -40,6 +41,7 @@ class Directory(Resource):
     group: str = "root"
     mode: int = 0o755
     marks: Tuple[str, ...] = (ANYTHING,)
+    kept: bool = False
 
     def name(self) -> str:
         """The path."""
@@ -60,6 +62,8 @@ class Directory(Resource):
         if folder is None:
             return {}
         with folder:
+            if self.kept:
+                return self.wanted(context)
             found = access_of(context, folder.status, self.owner, self.group)
             self.refuse_foreign(context, folder, found)
             return {**found, "way": closed_ways(context, self.path, self.owner) or None}

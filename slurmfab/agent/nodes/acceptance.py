@@ -43,6 +43,7 @@ class NodeAcceptance(Resource):
         nodes: NodeNames.
         stamp: who and when, for the reasons of nodes that fail.
         seconds: how long to wait until their slurmd has registered.
+        partitions: the partition of each node's job, in their order; by default slurmfab's own.
     """
 
     kind: ClassVar[str] = "node-trial"
@@ -50,6 +51,7 @@ class NodeAcceptance(Resource):
     nodes: Tuple[str, ...]
     stamp: str
     seconds: int = 90
+    partitions: Tuple[str, ...] = ()
 
     def name(self) -> str:
         """The nodes."""
@@ -127,7 +129,7 @@ class NodeAcceptance(Resource):
     def try_one(self, context: Context, node: str) -> None:
         """Run a job on a node, and drain the node if the job fails."""
         try:
-            complaint = run_test_job(context, node)
+            complaint = run_test_job(context, node, dict(zip(self.nodes, self.partitions)).get(node))  # noqa: B905
         except ResourceFailed as error:
             complaint = str(error)
         if complaint:
@@ -162,8 +164,13 @@ def remove_reservation(context: Context) -> None:
     context.run(commands.delete_reservation(RESERVATION))
 
 
-def run_test_job(context: Context, node: str) -> str:
+def run_test_job(context: Context, node: str, partition: Optional[str] = None) -> str:
     """Run a job on a node as the slurm user, from the controller.
+
+    Args:
+        context: the request's context.
+        node: its name.
+        partition: of the job, `None` for slurmfab's own; empty if no partition has the node.
 
     Returns:
         Why the job failed; empty if it ran.
@@ -171,11 +178,14 @@ def run_test_job(context: Context, node: str) -> str:
     Raises:
         ResourceFailed: the job could not be started at all.
     """
+    if partition == "":
+        return "it is in no partition, so no job can run on it; add it to one"
     account = uid_of(context, SLURM), gid_of(context, SLURM)
     name = "%s_%s" % (RESERVATION, node)
     argv = [
-        "srun", "--reservation=" + RESERVATION, "--partition=" + commands.PARTITION, "--nodelist=" + node, "--nodes=1",
-        "--ntasks=1", "--time=2", "--immediate=%d" % ALLOCATION_SECONDS, "--job-name=" + name, "--chdir=/", "hostname",
+        "srun", "--reservation=" + RESERVATION, "--partition=" + (partition or commands.PARTITION),
+        "--nodelist=" + node, "--nodes=1", "--ntasks=1", "--time=2", "--immediate=%d" % ALLOCATION_SECONDS,
+        "--job-name=" + name, "--chdir=/", "hostname",
     ]  # fmt: skip
     try:
         done = context.run(argv, seconds=JOB_SECONDS, account=account)

@@ -79,7 +79,7 @@ def owner(account: Account, home: str) -> Optional[int]:
 
 
 def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
-    """The content of ~/.ssh/authorized_keys, empty where there is no such file; and why it cannot be replaced.
+    """The content of ~/.ssh/authorized_keys, empty where there is no such file or home; and why it cannot be replaced.
 
     Args:
         account: the user.
@@ -91,13 +91,18 @@ def read_keys(account: Account, home: str) -> Tuple[bytes, str]:
     Raises:
         OSError: the home belongs to another user, or there is a link, a device, a FIFO or a too large file.
     """
-    with As(account), Opened(open_home(account, home)) as top:
+    with As(account):
         try:
-            folder = open_folder(top)
-        except FileNotFoundError:
-            return b"", obstacle(top, home)
-        with Opened(folder):
-            return read_regular(folder), obstacle(folder, home + "/.ssh") or fixed(folder, home)
+            opened = open_home(account, home)
+        except FileNotFoundError:  # it is made before the keys are written
+            return b"", ""
+        with Opened(opened) as top:
+            try:
+                folder = open_folder(top)
+            except FileNotFoundError:
+                return b"", obstacle(top, home)
+            with Opened(folder):
+                return read_regular(folder), obstacle(folder, home + "/.ssh") or fixed(folder, home)
 
 
 def write_keys(account: Account, home: str, data: bytes, temporary: str) -> None:

@@ -24,7 +24,7 @@ class Listening(Resource):
         unit: the daemon's unit name.
         port: TCP port.
         seconds: how long to wait.
-        log: path of the daemon's log, whose last errors a failure reports.
+        log: path of the daemon's log, whose last errors a failure reports; empty for none.
     """
 
     kind: ClassVar[str] = "listening"
@@ -55,7 +55,8 @@ class Listening(Resource):
         while not listens(self.port):
             if time.monotonic() > deadline or not is_active(context, self.unit):
                 state = "does not answer after %d s" % self.seconds if is_active(context, self.unit) else "has ended"
-                errors = " | ".join(last_errors(context.path(self.log))) or "no error in %s" % self.log
+                found = last_errors(context.path(self.log)) if self.log else []
+                errors = " | ".join(found) or ("no error in %s" % self.log if self.log else "see its journal")
                 raise ResourceFailed("%s %s: %s" % (self.unit, state, errors))
             time.sleep(POLL_SECONDS)
 

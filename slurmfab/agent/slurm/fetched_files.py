@@ -8,6 +8,7 @@ import time
 from typing import ClassVar, Dict, Optional, Tuple
 
 from slurmfab.agent.core import replace
+from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import read_bytes
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.services.process import process_start
@@ -62,8 +63,10 @@ class FetchedFiles(Resource):
         """The servers that slurmd was started with, and the files that it has fetched."""
         state: Dict[str, object] = {"fetched from": asked_servers(context)}
         for name, digest in self.files:
-            content = replace.read(os.path.join(fetched_directory(context), name))
+            path = os.path.join(fetched_directory(context), name)
+            content = replace.read(path)
             if content is not None:
+                content = whole(path, content)
                 state[name] = AS_WANTED if hashlib.sha256(content).hexdigest() == digest else "different"
         return state
 
@@ -107,6 +110,9 @@ def asked_servers(context: Context) -> Optional[str]:
     if shown.get("ActiveState") not in RUNS or pid == "0":
         return None
     arguments = read_bytes("/proc/%s/cmdline" % pid).decode(errors="replace").split("\0")
+    joined = next((word for word in arguments if word.startswith(CONF_SERVER_OPTION + "=")), None)
+    if joined:
+        return joined[len(CONF_SERVER_OPTION) + 1 :]
     return arguments[arguments.index(CONF_SERVER_OPTION) + 1] if CONF_SERVER_OPTION in arguments[:-1] else None
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.core import replace
+from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.program_name import FAB
-from slurmfab.agent.core.reading import names
+from slurmfab.agent.core.reading import names, read_bytes
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.core.safe_paths import Opened, open_folder, open_parent
 from slurmfab.agent.identities.users_and_groups import group_name, user_name
@@ -29,6 +30,12 @@ REFUSED = "the installed Slurm refuses the new files, so nothing was replaced: "
 
 BETWEEN = " | "
 """What stands between these errors."""
+
+TRUSTED = ("root", "slurm")
+"""The users who may own a file that was made by hand."""
+
+RIGHT_ACCESS = "root:root 0644"
+"""Owner, group and mode of each file."""
 
 DEVICE_GONE = (
     ". A device that the lock names is missing, and slurmd would not start without it. Repair the hardware, or accept "
@@ -48,6 +55,8 @@ class SlurmFiles(Resource):
         node: this host's NodeName, so that slurmd also checks gres.conf; empty where no slurmd runs.
         beside: names of files in the directory that are kept as they are and parsed along, if they exist.
         previewed: whether the installed Slurm is also asked in a dry run, before anything is changed; about slurm.conf.
+        kept: names of files that were made by hand, whose owner and mode are right if only root and slurm change them.
+            They may be links of root's, as to a directory that the hosts share.
     """
 
     kind: ClassVar[str] = "slurm-files"
@@ -56,6 +65,7 @@ class SlurmFiles(Resource):
     node: str = ""
     beside: Tuple[str, ...] = ()
     previewed: bool = False
+    kept: Tuple[str, ...] = ()
 
     def name(self) -> str:
         """The directory."""
@@ -68,7 +78,7 @@ class SlurmFiles(Resource):
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Content and access of each file, and no staging directory of a killed run."""
         state: Dict[str, object] = dict(self.files)
-        state.update({name + " access": "root:root 0644" for name, _ in self.files})
+        state.update({name + " access": RIGHT_ACCESS for name, _ in self.files})
         return {**state, "leftovers": None}
 
     def actual(self, context: Context) -> State:
@@ -82,20 +92,55 @@ class SlurmFiles(Resource):
             path = context.path("%s/%s" % (self.directory, name))
             target = link_target(path)
             if target:
-                state[name], state[name + " access"] = dict(self.files)[name], "a link to %s" % target
+                stays = self.is_kept_link(context, name, path)
+                state[name] = dict(self.files)[name]
+                state[name + " access"] = RIGHT_ACCESS if stays else "a link to %s" % target
                 continue
             found = replace.find(path)
             if found is None:
                 # A missing file is reported as one difference, not two.
-                state[name + " access"] = "root:root 0644"
+                state[name + " access"] = RIGHT_ACCESS
                 continue
             status, content = found
-            state[name] = content.decode("utf-8", "surrogateescape")
+            state[name] = self.text(name, path, content)
             owner, group = user_name(context, status.st_uid, "root"), group_name(context, status.st_gid, "root")
-            state[name + " access"] = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
+            access = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
+            state[name + " access"] = RIGHT_ACCESS if name in self.kept and is_safe(context, status) else access
         if self.previewed and context.dry_run and any(state.get(name) != content for name, content in self.files):
             self.preview(context)
         return state
+
+    def is_kept_link(self, context: Context, name: str, path: str) -> bool:
+        """Whether a link of root's leads to a file that was made by hand and is right.
+
+        Args:
+            context: the request's context.
+            name: the file's name.
+            path: where the link is.
+        """
+        try:
+            status = os.stat(path)
+        except OSError:
+            return False
+        is_file = name in self.kept and stat.S_ISREG(status.st_mode) and is_safe(context, status)
+        return is_file and self.text(name, path, read_bytes(path)) == dict(self.files)[name]
+
+    def text(self, name: str, path: str, content: bytes) -> str:
+        """The text of a file, with all that it includes unless it is the wanted one as it is.
+
+        Args:
+            name: the file's name.
+            path: where it is.
+            content: its content.
+        """
+        wanted = dict(self.files)[name]
+        if content == wanted.encode("utf-8", "surrogateescape"):
+            return wanted
+        everything = whole(path, content)
+        # The facts, which have no other bytes than those of UTF-8, told the text of a file that was made by hand.
+        if name in self.kept and everything.decode(errors="replace") == wanted:
+            return wanted
+        return everything.decode("utf-8", "surrogateescape")
 
     def preview(self, context: Context) -> None:
         """Let the installed Slurm parse the new slurm.conf in memory; nothing is written to a disk.
@@ -106,8 +151,9 @@ class SlurmFiles(Resource):
         content = dict(self.files).get(SLURM_CONF, "")
         if not content:
             return
+        path = context.path("%s/%s" % (self.directory, SLURM_CONF))
         with Opened(os.memfd_create(SLURM_CONF, os.MFD_CLOEXEC)) as descriptor:
-            os.write(descriptor, content.encode("utf-8", "surrogateescape"))
+            os.write(descriptor, whole(path, content.encode("utf-8", "surrogateescape")))
             conf = "/proc/%d/fd/%d" % (os.getpid(), descriptor)
             try:
                 done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})
@@ -123,7 +169,10 @@ class SlurmFiles(Resource):
             ResourceFailed: Slurm refuses the files; nothing was replaced.
         """
         directory = context.path(self.directory)
-        links = {name for name, _ in self.files if link_target(os.path.join(directory, name))}
+        paths = {name: os.path.join(directory, name) for name, _ in self.files}
+        links = {
+            name for name, path in paths.items() if link_target(path) and not self.is_kept_link(context, name, path)
+        }
         changing = sorted(
             (name for name, _ in self.files if name in differing | links), key=lambda name: (name == SLURM_CONF, name)
         )
@@ -172,9 +221,31 @@ class SlurmFiles(Resource):
                 unchanged = replace.read(os.path.join(directory, name))
                 if unchanged is not None:
                     replace.put(os.path.join(stage, name), unchanged, 0, 0, 0o644)
+            for name in names(stage):
+                self.link_included(directory, os.path.join(stage, name))
             yield stage
         finally:
             shutil.rmtree(stage)
+
+    def link_included(self, directory: str, staged: str) -> None:
+        """Let a staged file include what it includes in the directory, by links.
+
+        Args:
+            directory: the directory of Slurm's files.
+            staged: path of the staged file.
+        """
+        stage = os.path.dirname(staged)
+
+        def read(path: str) -> bytes:
+            inner = os.path.relpath(path, stage)
+            if inner.startswith(".."):
+                return read_bytes(path)
+            if not os.path.lexists(path):
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.symlink(os.path.join(directory, inner), path)
+            return read_bytes(path)
+
+        whole(staged, read_bytes(staged), read)
 
     def parse_with_slurm(self, context: Context, stage: str) -> None:
         """Let the installed Slurm parse the staged files.
@@ -199,6 +270,12 @@ class SlurmFiles(Resource):
         directory = context.path(self.directory)
         staged = (name for name in names(directory) if name.startswith(STAGING_PREFIX))
         return [name for name in staged if os.path.isdir(os.path.join(directory, name))]
+
+
+def is_safe(context: Context, status: os.stat_result, mode: int = 0o644) -> bool:
+    """Whether only root and slurm can change a file, and all can use it as with the wanted mode."""
+    is_trusted = user_name(context, status.st_uid, "root") in TRUSTED
+    return is_trusted and not status.st_mode & 0o022 and status.st_mode & mode & 0o055 == mode & 0o055
 
 
 def link_target(path: str) -> str:

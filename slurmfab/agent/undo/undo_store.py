@@ -22,6 +22,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from slurmfab.agent.core import json_objects, replace
 from slurmfab.agent.core.failure_reasons import reason
 from slurmfab.agent.core.host_lock import LOCK
+from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import names, read_bytes, read_text
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed
 from slurmfab.agent.core.safe_paths import Folder, open_parent
@@ -276,8 +277,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `runs`: ids of these runs, oldest first. `last`: who changed this host last, and when, since its boot; or empty.
         `dropped`: the newest run whose copies were removed, or empty. `files` and `services`: one entry for each, from
         the oldest of these runs that changed it, with its id as `run`. Of files, `content` is `None` for secrets and
-        for bytes that are not UTF-8, and `same` tells whether the file has that content now. Of services, `enabled` and
-        `running` are booleans.
+        for bytes that are not UTF-8, and `same` tells whether the file has that content now; `whole` is the text of a
+        file of Slurm's that includes others, with these. Of services, `enabled` and `running` are booleans.
 
     Raises:
         ResourceFailed: `since` is not the id of a run.
@@ -311,6 +312,9 @@ def file_answer(context: Context, run: str, entry: Entry) -> Entry:
     answer.pop("blob", None)
     with suppress(UnicodeDecodeError):
         answer["content"] = None if content is None else content.decode()
+    everything = whole(context.path(entry["path"]), content or b"")
+    if answer["content"] and everything != content:
+        answer["whole"] = everything.decode(errors="replace")
     return answer
 
 

@@ -22,15 +22,17 @@ from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.agent.slurm.state import SlurmState
 from slurmfab.agent.undo.restored_file import Restored
 from slurmfab.history.rollback.undo_state import SavedFile, UndoState
-from slurmfab.impact.slurm_diff import NODE_LINE, PARTITION_LINE, Difference
+from slurmfab.impact.slurm_diff import FILE, NODE_LINE, PARTITION_LINE, THERE, Difference
+from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY
+from slurmfab.plan.hand_made_files import GRES, MAIN, gres_of_nodes, is_hand_made
 from slurmfab.plan.phases import configless, daemons, scripts
 from slurmfab.plan.phases import database as database_phase
 from slurmfab.plan.phases import munge as munge_phase
 from slurmfab.plan.phases.slurm_conf import NAME_MARK, WATCHED
 from slurmfab.plan.plan import Phase
 from slurmfab.plan.plan_input import PlanInput
-from slurmfab.slurm.conf_text import parse
+from slurmfab.slurm.site_files import readers
 
 UNITS = {
     "slurmctld": ("controller",),
@@ -59,6 +61,11 @@ class RollbackInput(PlanInput):
         """The undo state of a host."""
         return self.undo_states.get(host, NO_STATE)
 
+    @property
+    def hand_made(self) -> Mapping[str, str]:
+        """Nothing: a rollback restores files, whoever made them."""
+        return {}
+
     @cached_property
     def files(self) -> tuple[tuple[str, str], ...]:
         """Slurm's files on the controller after the rollback: restored files, and files that no run changed."""
@@ -68,6 +75,21 @@ class RollbackInput(PlanInput):
         return tuple((name, text) for name, text in texts.items() if text or name == "slurm.conf")
 
     @cached_property
+    def whole_files(self) -> Mapping[str, str]:
+        """The texts of `files` by name, with all that they include."""
+        saved = (self.undo_state(self.cluster.controller).file(f"{SLURM_DIRECTORY}/{name}") for name, _ in self.files)
+        return {**dict(self.files), **{posixpath.basename(one.path): one.whole for one in saved if one and one.whole}}
+
+    @property
+    def gres_after(self) -> str:
+        """One gres.conf that says for each node what it will have; those of a cluster made by hand differ."""
+        text = dict(self.files).get(GRES, "")
+        saved = {node: self.undo_state(node).file(f"{SLURM_DIRECTORY}/{GRES}") for node in self.compute_nodes}
+        if not is_hand_made(dict(self.files)[MAIN]):
+            return text
+        return gres_of_nodes({node: (one.content or "") if one else text for node, one in saved.items()})
+
+    @cached_property
     def differences(self) -> tuple[Difference, ...]:
         """The differences in slurm.conf; if there was none before, only nodes and partitions, which are removed."""
         found = super().differences
@@ -75,10 +97,28 @@ class RollbackInput(PlanInput):
             return found
         return tuple(one for one in found if one.kind in (NODE_LINE, PARTITION_LINE))
 
+    @cached_property
+    def site_files(self) -> tuple[SiteFile, ...]:
+        """The site's own files that daemons read when they start, of those that the controller's undo store has."""
+        saved = self.undo_state(self.cluster.controller).files
+        names = {file.path.removeprefix(f"{SLURM_DIRECTORY}/"): file for file in saved if file.existed}
+        return tuple(SiteFile(name, file.content or "") for name, file in names.items() if readers(name))
+
+    @cached_property
+    def site_differences(self) -> tuple[Difference, ...]:
+        """The site's own files that daemons read when they start, and that the rollback changes on the controller."""
+        saved = self.undo_state(self.cluster.controller).files
+        names = {file.path.removeprefix(f"{SLURM_DIRECTORY}/"): file for file in saved if not file.is_back}
+        return tuple(
+            Difference(name, FILE, name, actual=THERE, wanted=THERE if file.existed else "")
+            for name, file in sorted(names.items())
+            if readers(name)
+        )
+
     @property
     def state_after(self) -> str:
         """StateSaveLocation after the rollback; empty if the files do not set it."""
-        return parse(dict(self.files)["slurm.conf"]).settings.get("statesavelocation", "")
+        return self.conf_wanted.settings.get("statesavelocation", "")
 
     @property
     def moves_state(self) -> bool:
@@ -128,7 +168,8 @@ def is_cluster_name(file: SavedFile) -> bool:
 
 def is_run_by_slurmd(file: SavedFile) -> bool:
     """Whether a file is a program that slurmd runs because slurm.conf names it or its directory."""
-    return file.path.startswith((f"{PROGRAMS}/", *(f"{scripts.SCRIPTS.format(kind)}/" for kind in scripts.KINDS)))
+    is_program = file.path.startswith(f"{SLURM_DIRECTORY}/") and not file.path.endswith(".conf")
+    return is_program or file.path.startswith(f"{PROGRAMS}/")
 
 
 def changes_with_slurm_conf(file: SavedFile) -> bool:

@@ -23,6 +23,7 @@ class SavedFile:
         secret: whether its content never leaves the host.
         content: its text; `None` if it is secret, not text, or not a regular file.
         is_back: whether the file has this content now.
+        whole: the text of a file of Slurm's with all that it includes, if it includes any.
     """
 
     path: str
@@ -31,6 +32,7 @@ class SavedFile:
     secret: bool = False
     content: str | None = field(default=None, repr=False)
     is_back: bool = False
+    whole: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,15 @@ def from_answer(answer: Mapping[str, Any]) -> UndoState:
     """The undo state of a host, from the JSON object that `slurmfab.agent.undo.undo_store.read` makes there."""
     return UndoState(
         tuple(
-            SavedFile(one["path"], one["run"], one["existed"], one["secret"], one["content"], one["same"])
+            SavedFile(
+                one["path"],
+                one["run"],
+                one["existed"],
+                one["secret"],
+                one["content"],
+                one["same"],
+                one.get("whole", ""),
+            )
             for one in answer["files"]
         ),
         tuple(SavedService(one["unit"], one["run"], one["enabled"], one["running"]) for one in answer["services"]),

@@ -21,9 +21,16 @@ if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
     from slurmfab.inventory.cluster import Cluster
+    from slurmfab.inventory.topology import Switch
 
 _WHERE = "the cluster file"
-_COMPARED_BY_HAND: dict[str, Any] = {"nodes": True, "addresses": True, "ssh": {"endpoints": True}, "partitions": True}
+_COMPARED_BY_HAND: dict[str, Any] = {
+    "nodes": True,
+    "addresses": True,
+    "ssh": {"endpoints": True},
+    "partitions": True,
+    "topology": True,
+}
 Cut = Callable[[Edits], None]
 """One change of a text."""
 
@@ -31,8 +38,8 @@ Cut = Callable[[Edits], None]
 def without_nodes(text: str, hosts: Collection[str]) -> str:
     """Remove compute nodes from the text of a cluster file, and change nothing else.
 
-    They are removed from `nodes`, partitions, `addresses` and `ssh.endpoints`. A group without nodes is removed; a
-    partition without nodes stays, with `Nodes: []`.
+    They are removed from `nodes`, partitions, `topology`, `addresses` and `ssh.endpoints`. A group without nodes is
+    removed; a partition without nodes stays, with `Nodes: []`.
 
     Args:
         text: the text of the cluster file, with its line ends.
@@ -104,13 +111,18 @@ def _places(root: MappingNode, gone: frozenset[str]) -> Iterator[Cut]:
         if set(_hosts(_values(group)["hosts"])) <= gone:
             yield lambda edits, number=number: edits.remove_item(sections["nodes"], number)  # type: ignore[misc]
         yield from _host_cuts(_values(group)["hosts"], gone, in_flow)
-    partitions = sections.get("partitions")
-    for partition in partitions.value if partitions is not None and partitions.id == "sequence" else ():
-        in_flow = bool(root.flow_style or sections["partitions"].flow_style or partition.flow_style)
-        nodes = _values(partition).get("Nodes")
+    for key in ("partitions", "topology"):
+        yield from _list_cuts(root, sections.get(key), gone)
+    yield from _pair_cuts(root, gone)
+
+
+def _list_cuts(root: MappingNode, section: Any, gone: frozenset[str]) -> Iterator[Cut]:
+    """Yield the changes in the `Nodes` of partitions or switches."""
+    for entry in section.value if section is not None and section.id == "sequence" else ():
+        in_flow = bool(root.flow_style or section.flow_style or entry.flow_style)
+        nodes = _values(entry).get("Nodes")
         if nodes is not None and not (nodes.id == "scalar" and nodes.value.upper() == "ALL"):
             yield from _host_cuts(nodes, gone, in_flow)
-    yield from _pair_cuts(root, gone)
 
 
 def _pair_cuts(root: MappingNode, gone: frozenset[str]) -> Iterator[Cut]:
@@ -216,11 +228,17 @@ def _checked(
         and new.addresses == {**_without_keys(old.addresses, gone), **addresses}
         and new.ssh.endpoints == _without_keys(old.ssh.endpoints, gone)
         and list(new.partitions) == partitions
+        and list(new.topology) == [_without_nodes(switch, nodes) for switch in old.topology]
         and new.model_dump(exclude=_COMPARED_BY_HAND) == old.model_dump(exclude=_COMPARED_BY_HAND)
     )
     if not is_right:
         raise _unsafe(gone)
     return text
+
+
+def _without_nodes(switch: Switch, nodes: Collection[str]) -> Switch:
+    """A switch with these of its nodes alone."""
+    return switch.model_copy(update={"nodes": tuple(node for node in switch.nodes if node in nodes)})
 
 
 def _without_keys(mapping: Any, gone: frozenset[str]) -> dict[str, str]:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from slurmfab import hostlist
 from slurmfab.agent.client.commands import PARTITION
-from slurmfab.inventory.rules import accounting, database, directories, gpu_checks, gres, people, slurm_conf
+from slurmfab.inventory.rules import (
+    accounting,
+    database,
+    directories,
+    gpu_checks,
+    gres,
+    people,
+    slurm_conf,
+    slurm_files,
+)
 from slurmfab.inventory.values import is_address
 from slurmfab.ip_addresses import is_link_local
 
@@ -192,6 +201,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *gpu_checks.RULES,
     *gres.RULES,
     *slurm_conf.RULES,
+    *slurm_files.RULES,
 )
 
 

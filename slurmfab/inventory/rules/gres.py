@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 METHODS = ("nvidia", "nvml", "rsmi", "oneapi", "off")
 """Values of AutoDetect (gres.conf(5), 24.11) for GPUs that slurmfab supports."""
 
-_ENTRY = re.compile(r"[A-Za-z_][\w-]*(:[\w.-]+)?(:no_consume)?(:\d+[KMGTP]?)?", re.IGNORECASE)
+_ENTRY = re.compile(r"[A-Za-z_][\w-]*(:\w[\w.-]*)?(:no_consume)?(:\d+[KMGTP]?)?", re.IGNORECASE)
 _DEVICE = re.compile(r"/dev(/[A-Za-z0-9_][\w.:-]*)+")
 _COUNT = re.compile(r"\d+")
 

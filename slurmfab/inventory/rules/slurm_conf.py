@@ -107,7 +107,7 @@ def ports_are_ports(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 
 
 def partitions_let_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str]]:
-    """With a least number of nodes above the greatest no job runs; with such times none that names no time."""
+    """With a least number of nodes above the greatest, or above all, no job runs; with such times none without one."""
     for number, partition in enumerate(cluster.partitions):
         found = {key.lower(): (key, value.strip()) for key, value in partition.settings.items()}
         for (low, high), amount in _LIMITS.items():
@@ -115,6 +115,11 @@ def partitions_let_jobs_run(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             floor, ceiling = amount(least), amount(most)
             if floor is not None and ceiling is not None and floor > ceiling:
                 yield ("partitions", number, "settings", key), f'"{least}" is more than {other}, "{most}"'
+        key, least = found.get("minnodes", ("", ""))
+        size = len(cluster.compute_nodes if partition.nodes == "ALL" else partition.nodes)
+        if size and (whole_number(least) or 0) > size:
+            reason = f'"{least}" is more than the {size} nodes of the partition, so no job could run there'
+            yield ("partitions", number, "settings", key), reason
 
 
 def whole_number(text: str) -> int | None:

@@ -63,22 +63,25 @@ def private_conf(plan_input: PlanInput) -> str:
     """The text of a slurm.conf for sacctmgr, see `private_conf_text`."""
     cluster = plan_input.cluster
     here = plan_input.host(cluster.database.host).addresses if cluster.database else ()
-    return private_conf_text(cluster.name, plan_input.host(cluster.controller).hostname, here)
+    controller = plan_input.host(cluster.controller).hostname
+    return private_conf_text(cluster.name, controller, here, plan_input.accounting_port)
 
 
-def private_conf_text(cluster: str, controller: str, addresses: Iterable[str] = ()) -> str:
+def private_conf_text(cluster: str, controller: str, addresses: Iterable[str] = (), port: int = 0) -> str:
     """The text of a slurm.conf for sacctmgr, because the host may have none yet, or one without slurmdbd.
 
     Args:
         cluster: the ClusterName.
         controller: the primary controller's own hostname; sacctmgr does not contact it.
         addresses: of slurmdbd's host. On a host without IPv4, Slurm finds `localhost` with IPv6 alone.
+        port: slurmdbd's; 0 for Slurm's default.
     """
+    own_port = f"AccountingStoragePort={port}\n" if port else ""
     ipv6 = "CommunicationParameters=EnableIPv6\n" if families_of(addresses) == {IPV6} else ""
     return (
         f"ClusterName={cluster}\nSlurmctldHost={controller}\nSlurmUser={SLURM}\nAuthType=auth/munge\n"
         "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=localhost\n"
-        f"{ipv6}"
+        f"{own_port}{ipv6}"
     )
 
 

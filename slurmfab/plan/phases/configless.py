@@ -8,7 +8,6 @@ can be read from the host, so the next run continues an interrupted one.
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 
 from slurmfab.agent.core.resource import Resource
@@ -20,18 +19,24 @@ from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm.carried_files import CarriedFiles
 from slurmfab.agent.slurm.fetched_files import FetchedFiles
 from slurmfab.paths import SLURM_DIRECTORY
+from slurmfab.plan.phases import site_files
 from slurmfab.plan.phases.once import once
-from slurmfab.plan.phases.slurm_conf import WATCHED, is_about_to_fetch, read_by_slurmd
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED, is_about_to_fetch, read_by_slurmd
+from slurmfab.plan.plan_input import PlanInput, digest
+from slurmfab.plan.site_servers import port, site_servers
 from slurmfab.slurm.render import fill
+from slurmfab.slurm.site_files import is_served
 from slurmfab.slurm.versions import reconfigure_renews_daemons, slurmd_mode
+
+OURS = ("slurm.conf", "gres.conf", "cgroup.conf", JOB_CONTAINER)
+"""The files that slurmfab writes itself."""
 
 GIVEN_UP = "# slurmd reads files of its own again, once it has been restarted; then slurmfab removes this.\n"
 """The text of the drop-in between the first and the last step back to local files."""
 
 
 def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -> tuple[Resource, ...]:
-    """slurmd that fetches its files, and the removal of local files.
+    """slurmd that fetches its files, and the removal of local files; the site's own way of fetching them stays.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
@@ -39,6 +44,13 @@ def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -
         local: the service of slurmd with local files.
         carried: whether slurmctld was just told to send new files to every slurmd.
     """
+    own = site_servers(plan_input, host)
+    if own:
+        return (
+            FetchedFiles(own, digests(plan_input), carried),
+            Service("slurmd"),
+            *site_files.fetched(plan_input),
+        )
     is_turning = is_about_to_fetch(plan_input, host)
     return (
         *((local,) if is_turning else ()),
@@ -48,13 +60,16 @@ def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -
         *(() if is_turning else (Service("slurmd"),)),
         # Without private_tmp, a job_container.conf is not listed here: slurmfab may not have written it.
         *(Absent(path) for path in read_by_slurmd(plan_input)),
+        *site_files.fetched(plan_input),
     )
 
 
 @once
 def digests(plan_input: PlanInput) -> tuple[tuple[str, str], ...]:
-    """Name and SHA-256 (hexadecimal) of each of Slurm's files."""
-    return tuple((name, hashlib.sha256(text.encode()).hexdigest()) for name, text in plan_input.files)
+    """Name and SHA-256 (hexadecimal) of each of Slurm's files that slurmctld serves."""
+    version = plan_input.slurm_version
+    texts = {**dict(plan_input.files), **{file.name: file.text for file in site_files.served(plan_input)}}
+    return tuple((name, digest(text)) for name, text in texts.items() if name in OURS or is_served(name, version))
 
 
 @once
@@ -68,10 +83,9 @@ def drop_in(plan_input: PlanInput) -> str:
 @once
 def servers(plan_input: PlanInput) -> str:
     """The value of slurmd's `--conf-server`: the controllers with their port, the primary first (slurmd(8))."""
-    port = plan_input.conf_wanted.settings.get("slurmctldport", "6817").partition("-")[0]
     places = [(name, plan_input.address(name)) for name in plan_input.cluster.controllers if name in plan_input.members]
     # slurmd would take a colon in an IPv6 address for the one before the port.
-    return ",".join(f"{name if ':' in address else address}:{port}" for name, address in places)
+    return ",".join(f"{name if ':' in address else address}:{port(plan_input)}" for name, address in places)
 
 
 def given_up(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -20,11 +20,12 @@ from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.hostlist import fold
 from slurmfab.impact.restart_requirements import Requirement, need
 from slurmfab.paths import SLURM_DIRECTORY
-from slurmfab.plan.phases import configless
+from slurmfab.plan.phases import configless, site_files
 from slurmfab.plan.phases.once import once
-from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_slurmd
+from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_slurmd, watched
 from slurmfab.plan.phases.users import moved
 from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.site_files import READERS, SLURMCTLD, SLURMD
 from slurmfab.slurm.versions import adds_nodes_by_reconfigure
 
 AWAITED = ("true",)
@@ -33,7 +34,7 @@ AWAITED = ("true",)
 If slurmd is restarted during the handover to its new process, it hangs until systemd kills it.
 """
 
-SLURMD_ALONE = {"cgroup.conf", JOB_CONTAINER}
+SLURMD_ALONE = {"cgroup.conf", JOB_CONTAINER, *(name for name, daemons in READERS.items() if daemons == (SLURMD,))}
 """The files that slurmd reads and slurmctld does not."""
 
 READY_SECONDS = 110
@@ -104,7 +105,7 @@ def stop(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if not must_stop(plan_input):
         return ()
     node = host if plan_input.is_compute_node(host) else ""
-    return (SlurmctldPause(files=plan_input.files, node=node),)
+    return (SlurmctldPause(files=plan_input.files_of(host), node=node),)
 
 
 def slurmctld(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -122,7 +123,7 @@ def slurmd_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """slurmd with local files, or with the files that it fetches from slurmctld."""
     carried = is_reconfigured(plan_input) and not plan_input.is_on_trial(host)
     reload = AWAITED if carried else ()
-    files = read_by_slurmd(plan_input)
+    files = watched(plan_input, host, read_by_slurmd(plan_input))
     local = Service("slurmd", watches=files, reload=reload, answers=SHOW_SLURMD, stops_early=True)
     if plan_input.cluster.fetches(host):
         return configless.slurmd(plan_input, host, local, carried=carried)
@@ -169,8 +170,10 @@ def controller_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]
     is_primary = host == plan_input.cluster.controller
     reload = RECONFIGURE if is_primary and adds_nodes_by_reconfigure(plan_input.slurm_version) else ()
     # A configless slurmctld serves the files from memory, as they were when it read its own.
-    served = read_by_slurmd(plan_input) if plan_input.cluster.configless else ()
-    watches = served or (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf")
+    served = site_files.served_paths(plan_input, read_by_slurmd(plan_input)) if plan_input.cluster.configless else ()
+    own = served or (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf")
+    both = tuple(dict.fromkeys((*own, *site_files.read_by(plan_input, SLURMCTLD))))
+    watches = watched(plan_input, host, both)
     return (Service("slurmctld", watches=watches, reload=reload, answers=PRIMARY_ANSWERS if is_primary else ()),)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Mapping
+
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.database.slurmdbd_conf import PATH, SlurmdbdConf
 from slurmfab.agent.database.storage import MARIADB_UNIT, Storage
 from slurmfab.agent.database.storage_login import StorageLogin
+from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.inventory.accounting import Database
+from slurmfab.paths import SLURM_LOGS
 from slurmfab.plan.directories import log_directory, slurm_directory
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm import accounting
@@ -32,27 +37,43 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if host != database.host:
         runs = host in plan_input.facts and plan_input.facts[host].services.get("slurmdbd") == "active"
         return (Service("slurmdbd", running=False),) if runs else ()
+    own = plan_input.cluster.slurmdbd_conf
     return (
         slurm_directory(),
         log_directory(),
+        *log_elsewhere(own),
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
         Service("slurmdbd", watches=(PATH,)),
-        Listening("slurmdbd", accounting.DBD_PORT, READY_SECONDS, accounting.LOG),
+        Listening("slurmdbd", accounting.port(own), READY_SECONDS, accounting.log_file(own)),
     )
 
 
+def log_elsewhere(own: Mapping[str, str | None]) -> tuple[Resource, ...]:
+    """The directory of slurmdbd's log if the site has it elsewhere: made if missing, else as it is."""
+    directory = posixpath.dirname(accounting.log_file(own))
+    is_ours = directory in ("", SLURM_LOGS)
+    return () if is_ours else (Directory(directory, "slurm", "slurm", 0o755, kept=True),)
+
+
 def server_here(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
-    """MariaDB on slurmdbd's host, with settings for its memory, and slurmdbd.conf.
+    """MariaDB on slurmdbd's host, with settings for its memory unless it has its own, and slurmdbd.conf.
 
     The password is generated on the host and stays there.
     """
+    return (
+        *(server_with_settings(plan_input, database) if database.settings else (Service(MARIADB_UNIT),)),
+        SlurmdbdConf(slurmdbd_conf(plan_input, database, "localhost", 0)),
+        Storage(database.name, database.user),
+    )
+
+
+def server_with_settings(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
+    """MariaDB with slurmfab's settings; a change of these restarts it."""
     pinned = plan_input.host(database.host)
     memory = pinned.hardware.RealMemory if pinned.hardware else 0
     return (
         File(SETTINGS, accounting.mariadb_settings(memory, plan_input.cluster.roles(database.host))),
         Service(MARIADB_UNIT, watches=(SETTINGS,)),
-        SlurmdbdConf(slurmdbd_conf(plan_input, database, "localhost", 0)),
-        Storage(database.name, database.user),
     )
 
 
@@ -61,7 +82,7 @@ def server_elsewhere(plan_input: PlanInput, database: Database) -> tuple[Resourc
     host, port = database.server
     password = plan_input.database_password
     return (
-        StorageLogin(host, port, database.user, database.name, password),
+        StorageLogin(host, port, database.user, database.name, password, database.keep_password),
         SlurmdbdConf(slurmdbd_conf(plan_input, database, host, port), password),
     )
 
@@ -77,6 +98,5 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     """
     hostname = plan_input.host(database.host).hostname
     version = plan_input.slurm_version
-    return accounting.slurmdbd_conf(
-        accounting.SlurmdbdConf(hostname, version, server, port, database.user, database.name, plan_input.uses_ipv6)
-    )
+    values = (hostname, version, server, port, database.user, database.name, plan_input.uses_ipv6)
+    return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, plan_input.cluster.slurmdbd_conf))

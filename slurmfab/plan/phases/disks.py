@@ -5,6 +5,7 @@ from __future__ import annotations
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.free_space import FreeSpace
 from slurmfab.paths import SLURM_LOGS, SLURM_SPOOL
+from slurmfab.plan.directories import spool_directory
 from slurmfab.plan.phases import packages
 from slurmfab.plan.plan_input import PlanInput
 
@@ -22,7 +23,12 @@ def free_space(plan_input: PlanInput, host: str) -> FreeSpace:
     roles = plan_input.cluster.roles(host)
     paths = (
         *("/run", SLURM_LOGS),
-        *((SLURM_SPOOL,) if "compute" in roles else ()),
+        *((spool(plan_input, host),) if "compute" in roles else ()),
         *((plan_input.cluster.state_directory,) if "controller" in roles else ()),
     )
     return FreeSpace(paths)
+
+
+def spool(plan_input: PlanInput, host: str) -> str:
+    """SlurmdSpoolDir of a host; of a new one, whose hardware is not known yet, slurmfab's own."""
+    return spool_directory(plan_input, host) if plan_input.is_compute_node(host) else SLURM_SPOOL

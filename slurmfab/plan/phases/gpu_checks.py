@@ -11,7 +11,10 @@ from slurmfab.agent.files.file import File
 from slurmfab.agent.files.program import Program
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.services.timer import Timer
+from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.gpu_checks import GpuChecks
+from slurmfab.inventory.lock import Lock
+from slurmfab.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.paths import GPU_CHECK_HISTORY, GPU_CHECK_PROGRAM, GPU_CHECK_SETTINGS, GPU_CHECK_UNIT, UNIT_FILES
 from slurmfab.plan.phases import programs
 from slurmfab.plan.plan_input import PlanInput
@@ -50,7 +53,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (
         Directory(GPU_CHECK_HISTORY, owner="slurm", group="slurm"),
         Program(GPU_CHECK_PROGRAM, programs.files("programs.gpu_check.main", MODULES)),
-        File(GPU_CHECK_SETTINGS, settings(checks)),
+        File(GPU_CHECK_SETTINGS, settings(checks, own_partition(plan_input.cluster, plan_input.lock))),
         File(SERVICE_FILE, fill(f"{GPU_CHECK_UNIT}.service", context)),
         *timer(plan_input, host, checks, context),
     )
@@ -93,7 +96,26 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     )
 
 
-def settings(checks: GpuChecks) -> str:
-    """The settings of the check program as JSON text."""
+def own_partition(cluster: Cluster, lock: Lock) -> str | None:
+    """The partition of jobs where the cluster file names none; `None` for slurmfab's own.
+
+    Without that, it is the first that has all nodes with GPUs, or else some of them.
+    """
+    if cluster.own_partition:
+        return None
+    has_gpus = {host for host, known in lock.hosts.items() if known.gpus}
+    nodes = [node for node in cluster.compute_nodes if node in has_gpus] or list(cluster.compute_nodes)
+    some = (partition_of_own_jobs(cluster, (node,)) for node in nodes)
+    return partition_of_own_jobs(cluster, nodes) or next(filter(None, some), None)
+
+
+def settings(checks: GpuChecks, partition: str | None = None) -> str:
+    """The settings of the check program as JSON text.
+
+    Args:
+        checks: the settings of the cluster file.
+        partition: of the jobs, if the cluster file names none.
+    """
     wanted = {**checks.model_dump(exclude={"when"}), "directory": GPU_CHECK_HISTORY}
+    wanted["partition"] = checks.partition or partition
     return json.dumps(wanted, indent=1, sort_keys=True) + "\n"

@@ -19,8 +19,10 @@ from slurmfab.agent.files.program import Program
 from slurmfab.agent.files.scripts import Scripts
 from slurmfab.hostlist import expand, expand_files
 from slurmfab.inventory.health import Health
-from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS
-from slurmfab.plan.phases import programs
+from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS, SLURM_SPOOL
+from slurmfab.plan.directories import spool_directory
+from slurmfab.plan.phases import programs, site_files
+from slurmfab.plan.phases.slurm_conf import has_own_files
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.node_lines import node_settings
 from slurmfab.slurm.render import fill
@@ -114,12 +116,14 @@ def settings(plan_input: PlanInput, host: str, health: Health) -> str:
     """
     line = node_settings(plan_input.node(host), plan_input.cluster.memory_margin)
     promised = {key.lower(): str(value) for key, value in line.items()}
+    # The default is about slurmd's directory, wherever that is; a path that the user wrote is meant.
+    spool = SLURM_SPOOL if "disk" in health.model_fields_set else spool_directory(plan_input, host)
     memory, gres = promised.get("realmemory", ""), promised.get("gres", "")
     found = {
         "node": host,
         "interval": health.interval,
         "mounts": list(health.mounts),
-        "disk": dict(health.disk),
+        "disk": {spool if path == SLURM_SPOOL else path: least for path, least in health.disk.items()},
         "memory": int(memory) if health.memory and memory.isdigit() else 0,
         "gpus": list(gpu_files(plan_input, host)) if health.gpus and "gpu" in gres else [],
         "clock": health.clock,
@@ -130,7 +134,7 @@ def settings(plan_input: PlanInput, host: str, health: Health) -> str:
 
 def gpu_files(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The device files of a node's GPUs: from gres.conf, or from the lock if gres.conf lists none (AutoDetect)."""
-    files = files_by_node(dict(plan_input.files).get("gres.conf", "")).get(host, ())
+    files = files_by_node(plan_input.rendered.get("gres.conf", "")).get(host, ())
     return files or tuple(gpu.file for gpu in plan_input.host(host).gpus if gpu.file)
 
 
@@ -149,7 +153,7 @@ def files_by_node(gres_conf: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The removal of programs that the cluster file no longer has.
+    """The removal of programs, and of files of the site's own, that the cluster file no longer has.
 
     The program that the host's facts report is removed last: an interrupted run finds it and continues.
     """
@@ -159,6 +163,7 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (
         *(one for kind in former for one in (Scripts(SCRIPTS.format(kind), ()), Absent(f"{PROGRAMS}/{kind}"))),
         *(health_gone() if health is None and {"health-check", HEALTH} & set(there) else ()),
+        *site_files.former(plan_input, host, has_own_files=has_own_files(plan_input, host), read_by_daemons=False),
     )
 
 

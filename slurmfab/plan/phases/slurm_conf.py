@@ -1,6 +1,8 @@
-"""Slurm's files, identical on all hosts, and the directories of its daemons."""
+"""Slurm's files, identical on all hosts, and the directories of its daemons, in two phases."""
 
 from __future__ import annotations
+
+import posixpath
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.absent import Absent
@@ -11,11 +13,23 @@ from slurmfab.agent.slurm.state import SlurmState
 from slurmfab.agent.slurm.state_access import StateAccess
 from slurmfab.paths import SLURM_DIRECTORY, SLURM_SPOOL
 from slurmfab.plan.database_order import joins_accounting
-from slurmfab.plan.directories import log_directory, private_directory, slurm_directory, state_directory
+from slurmfab.plan.directories import (
+    log_directory,
+    private_directory,
+    site_directories,
+    slurm_directory,
+    spool_directory,
+    state_directory,
+)
+from slurmfab.plan.hand_made_files import may_keep_gres
+from slurmfab.plan.phases import site_files
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.site_servers import site_servers
 from slurmfab.slurm.job_submit_script import SCRIPT
 from slurmfab.slurm.render import fill
+from slurmfab.slurm.site_files import SLURMD
+from slurmfab.slurm.versions import reconfigure_renews_daemons
 
 GRES = "gres.conf"
 WATCHED = tuple(f"{SLURM_DIRECTORY}/{name}" for name in ("slurm.conf", GRES, "cgroup.conf"))
@@ -28,23 +42,26 @@ NAME_MARK = "clustername"
 """The file in the state directory in which slurmctld stores the cluster's name and ID."""
 
 
-def state(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """/etc/slurm, and the state directory with all in it as slurmctld needs it, before slurmctld is stopped.
+def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The directories of the host's daemons, and slurmctld's state as slurmctld needs it, before slurmctld is stopped.
 
-    It holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory.
+    The state holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory.
     """
-    if host not in plan_input.cluster.controllers:
-        return ()
-    path = plan_input.cluster.state_directory
+    is_controller = host in plan_input.cluster.controllers
+    state, private = plan_input.cluster.state_directory, plan_input.cluster.private_tmp
+    access = StateAccess(plan_input.state_before or state, str(plan_input.slurm_version))
     return (
-        slurm_directory(),
-        state_directory(path),
-        StateAccess(plan_input.state_before or path, str(plan_input.slurm_version)),
+        *((slurm_directory(),) if is_controller or has_own_files(plan_input, host) else ()),
+        log_directory(),
+        *site_directories(plan_input, host),
+        *((Directory(SLURM_SPOOL, "root", "root", 0o755),) if has_our_spool(plan_input, host) else ()),
+        *((private_directory(private.base),) if private and "compute" in plan_input.cluster.roles(host) else ()),
+        *((state_directory(state), access) if is_controller else ()),
     )
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The directories of the host's daemons, and Slurm's files, which the installed Slurm has to accept first.
+    """Slurm's files, which the installed Slurm has to accept before any is replaced.
 
     If StateSaveLocation changes, the primary controller copies the state. If the cluster's name or ID changes, the
     stored one is removed, because slurmctld would refuse to start (slurm.conf(5)). The job submit script comes before
@@ -54,36 +71,59 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     state = plan_input.cluster.state_directory
     is_primary = host == plan_input.cluster.controller
     roles = plan_input.cluster.roles(host)
-    node = host if plan_input.is_compute_node(host) else ""
-    private = plan_input.cluster.private_tmp
+    has_own = has_own_files(plan_input, host)
     return (
-        *((slurm_directory(),) if "controller" not in roles and has_own_files(plan_input, host) else ()),
-        log_directory(),
-        *((Directory(SLURM_SPOOL, "root", "root", 0o755),) if "compute" in roles else ()),
-        *((private_directory(private.base),) if private and "compute" in roles else ()),
         *((SlurmState(state, plan_input.state_before),) if is_primary and plan_input.moves_state else ()),
         *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and is_another(plan_input) else ()),
         *((submit_script(plan_input),) if "controller" in roles and plan_input.slurm_conf.explains_refusals else ()),
-        *(own_files(plan_input, node, previewed=is_primary) if has_own_files(plan_input, host) else ()),
-        *((Absent(f"{SLURM_DIRECTORY}/{JOB_CONTAINER}"),) if not private and had_private_tmp(plan_input, host) else ()),
+        *site_files.written(plan_input, has_own_files=has_own),
+        *(own_files(plan_input, host, previewed=is_primary) if has_own else ()),
+        *site_files.former(plan_input, host, has_own_files=has_own, read_by_daemons=True),
+        *((Absent(f"{SLURM_DIRECTORY}/{JOB_CONTAINER}"),) if had_private_tmp(plan_input, host) else ()),
     )
 
 
-def own_files(plan_input: PlanInput, node: str, *, previewed: bool = False) -> tuple[Resource, ...]:
+def own_files(plan_input: PlanInput, host: str, *, previewed: bool = False) -> tuple[Resource, ...]:
     """Slurm's files on a host with local files; an unused gres.conf is removed.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
-        node: the host's NodeName; empty on a host without slurmd.
+        host: the host.
         previewed: whether the installed Slurm judges them before anything is changed; one host's is enough.
     """
-    files = SlurmFiles(SLURM_DIRECTORY, plan_input.files, node, previewed=previewed)
-    return (files,) if GRES in dict(plan_input.files) else (files, Absent(f"{SLURM_DIRECTORY}/{GRES}"))
+    node = host if plan_input.is_compute_node(host) else ""
+    files = plan_input.files_of(host)
+    kept = tuple(name for name, text in files if text != plan_input.rendered.get(name))
+    staged = SlurmFiles(SLURM_DIRECTORY, files, node, previewed=previewed, kept=kept)
+    stays = plan_input.hand_made and may_keep_gres(plan_input.facts[host].gres_conf, node)
+    return (staged,) if GRES in plan_input.rendered or stays else (staged, Absent(f"{SLURM_DIRECTORY}/{GRES}"))
+
+
+def watched(plan_input: PlanInput, host: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of Slurm's files that are newer than a daemon of this host only if it has not loaded them.
+
+    Before 23.11 a reconfigure by hand leaves no trace, so a hand-made file may be newer than the daemon that loaded it.
+    """
+    if reconfigure_renews_daemons(plan_input.slurm_version):
+        return paths
+    return tuple(path for path in paths if not plan_input.is_as_found(host, posixpath.basename(path)))
 
 
 def has_own_files(plan_input: PlanInput, host: str) -> bool:
     """Whether a host gets local files, for good or until its slurmd fetches them from slurmctld."""
+    if lives_without_files(plan_input, host):
+        return False
     return not plan_input.cluster.fetches(host) or is_about_to_fetch(plan_input, host)
+
+
+def lives_without_files(plan_input: PlanInput, host: str) -> bool:
+    """Whether a host of slurmdbd alone has no slurm.conf in a cluster whose hand-made files stay.
+
+    slurmdbd does not read it, and slurmfab's sacctmgr brings one along.
+    """
+    if plan_input.cluster.roles(host) != ("database",) or host not in plan_input.facts:
+        return False
+    return bool(plan_input.hand_made) and not plan_input.facts[host].slurm_conf_digest
 
 
 def is_about_to_fetch(plan_input: PlanInput, host: str) -> bool:
@@ -91,12 +131,21 @@ def is_about_to_fetch(plan_input: PlanInput, host: str) -> bool:
     if not plan_input.cluster.fetches(host) or host not in plan_input.facts:
         return False
     facts = plan_input.facts[host]
-    return not facts.fetches and facts.services.get("slurmd") == "active"
+    is_new = not facts.fetches and not site_servers(plan_input, host)
+    return is_new and facts.services.get("slurmd") == "active"
 
 
 def had_private_tmp(plan_input: PlanInput, host: str) -> bool:
-    """Whether a host has a job_container.conf that slurmfab wrote."""
-    return host in plan_input.facts and plan_input.facts[host].has_our_job_container_conf
+    """Whether a host has a job_container.conf that slurmfab wrote for `private_tmp`, and that nobody wants any more."""
+    is_wanted = plan_input.cluster.private_tmp or JOB_CONTAINER in plan_input.cluster.slurm_files
+    return not is_wanted and host in plan_input.facts and plan_input.facts[host].has_our_job_container_conf
+
+
+def has_our_spool(plan_input: PlanInput, host: str) -> bool:
+    """Whether a host is a compute node, with slurmd's spool directory where slurmfab has it."""
+    if not plan_input.is_compute_node(host):
+        return "compute" in plan_input.cluster.roles(host)
+    return spool_directory(plan_input, host) == SLURM_SPOOL
 
 
 def submit_script(plan_input: PlanInput) -> File:
@@ -107,7 +156,8 @@ def submit_script(plan_input: PlanInput) -> File:
 @once
 def read_by_slurmd(plan_input: PlanInput) -> tuple[str, ...]:
     """Absolute paths of the files that slurmd reads when it starts."""
-    return (*WATCHED, f"{SLURM_DIRECTORY}/{JOB_CONTAINER}") if plan_input.cluster.private_tmp else WATCHED
+    private = (f"{SLURM_DIRECTORY}/{JOB_CONTAINER}",) if plan_input.cluster.private_tmp else ()
+    return (*WATCHED, *private, *site_files.read_by(plan_input, SLURMD))
 
 
 @once

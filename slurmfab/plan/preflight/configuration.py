@@ -53,6 +53,7 @@ def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
         return
     cluster = plan_input.cluster
     changes = before != dict(plan_input.files)["slurm.conf"] or (cluster.configless and plan_input.differences)
+    changes = changes or plan_input.site_differences
     if changes and (reason := refusal(plan_input, hosts)):
         raise InputError(reason)
 
@@ -70,6 +71,7 @@ def refuse_unknown_keys(plan_input: PlanInput) -> None:
         cluster.cgroup_conf,
         {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF},
         {key for partition in cluster.partitions for key in partition.settings},
+        slurmdbd_conf=cluster.slurmdbd_conf,
     )
     found += unknown_to(cluster.private_tmp, plan_input.slurm_version)
     if found:

@@ -33,7 +33,8 @@ DAEMONS = ("slurmctld", "slurmd")
 RUNNING = ("active", "activating", "reloading")
 WAYS_OUT = (
     "Nothing was changed. A deployment would take these hosts from their cluster, and their jobs would be lost. Either "
-    "deploy with the cluster file of that cluster, which names its controller; or remove the hosts there first "
+    f"deploy with the cluster file of that cluster, which names its controller ({FAB} import --hosts CONTROLLER writes "
+    "one); or remove the hosts there first "
     f"({FAB} remove-node, or disable the daemons and delete these files); or take them all the same: add "
     f"--allow {HOST_IN_USE}."
 )

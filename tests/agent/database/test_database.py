@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from slurmfab.agent.core.resource import Context, apply
+from slurmfab.agent.core.resource import Context, ResourceFailed, apply
 from slurmfab.agent.database import mariadb
 from slurmfab.agent.database.slurmdbd_conf import PATH, SlurmdbdConf, password_in, place_in
 from slurmfab.agent.database.storage import ALL_PRIVILEGES
+from slurmfab.agent.database.storage_login import StorageLogin
 from slurmfab.agent.services.listening import Listening, last_errors, listens
 
-OURS = "DbdHost=ctl\nStorageHost=localhost\nStorageLoc=slurm_acct_db\n"
+OURS = "# Made by slurmfab\nDbdHost=ctl\nStorageHost=localhost\nStorageLoc=slurm_acct_db\n"
+HERE = os.uname().nodename.partition(".")[0]
 THEIRS = OURS.replace("localhost", "db.example.org")
 
 
@@ -34,9 +37,56 @@ def test_a_password_is_made_once_and_kept(conf: Path, context: Context) -> None:
 
 
 def test_the_password_of_a_site_is_kept_wherever_its_line_is(conf: Path, context: Context) -> None:
-    conf.write_text(f'storagepass = "from before"  # do not tell\n{OURS}')
+    conf.write_text(f'storagepass = "from before"  # do not tell\n{OURS}DebugLevel=verbose\n')
     assert apply(SlurmdbdConf(OURS), context).status == "changed"
     assert conf.read_text() == f"{OURS}StoragePass=from before\n"
+
+
+HAND_MADE = """\
+# slurmdbd, set up by ann
+dbdhost = localhost
+DbdAddr=localhost
+DbdPort=6819
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePass=from-before   # not for everybody
+StorageLoc=slurm_acct_db
+DebugLevel=info
+PidFile=/var/run/slurmdbd.pid
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "status"),
+    [
+        (("", ""), "ok"),
+        (("DebugLevel=info", 'DebugLevel="info"'), "ok"),
+        (("DebugLevel=info", "DebugLevel=debug"), "changed"),
+        (("DebugLevel=info", "PurgeJobAfter=12months"), "changed"),
+        (("DebugLevel=info", "include /etc/slurm/more.conf"), "changed"),
+        (("DbdPort=6819", "DbdPort=7019"), "changed"),
+        (("# slurmdbd, set up", "# Made by slurmfab"), "changed"),
+    ],
+)
+def test_a_file_made_by_hand_is_right_when_it_says_the_same_to_slurmdbd(
+    conf: Path, context: Context, edit: tuple[str, str], status: str
+) -> None:
+    conf.write_text(HAND_MADE.replace(*edit))
+    conf.chmod(0o600)
+    os.chown(conf, -1, 1)
+    before = conf.read_bytes()
+    wanted = SlurmdbdConf(f"{OURS}DbdPort=6819\nStorageType=accounting_storage/mysql\n".replace("=ctl", f"={HERE}"))
+    assert apply(wanted, context).status == status
+    assert password_in(conf.read_bytes()) == "from-before"
+    assert (conf.read_bytes() == before) == (status == "ok")
+
+
+def test_a_password_is_kept_only_where_there_is_one(conf: Path, context: Context) -> None:
+    login = StorageLogin("db.example.org", 3306, "slurm", "slurm_acct_db", kept=True)
+    with pytest.raises(ResourceFailed, match="has no password to keep"):
+        login.kept_password(context)
+    conf.write_text("StoragePass=from-before\n")
+    assert login.kept_password(context) == "from-before"
 
 
 def test_a_given_password_is_written_and_only_said_to_differ(conf: Path, context: Context) -> None:

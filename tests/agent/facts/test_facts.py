@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
 from slurmfab.agent.facts import cgroups, facts, hardware, network
-from slurmfab.facts import Account, Cgroup, Hardware, from_answer
+from slurmfab.facts import MADE_BY_SLURMFAB, Account, Cgroup, Hardware, from_answer
 
 STATUS = """Package: munge
 Status: install ok installed
@@ -88,7 +89,52 @@ def test_slurms_other_files_when_they_are_there_are_read_with_slurm_conf(root: P
     answer = facts.read({"root": str(root), "with_slurm_conf": True})
     texts = [answer[name] for name in ("slurm_conf", "gres_conf", "cgroup_conf")]
     assert texts == ["", "# gres.conf\n", "# cgroup.conf\n"]
-    assert facts.read({"root": str(root)})["gres_conf"] == ""
+
+
+def test_files_that_differ_between_nodes_when_made_by_hand_are_told_unasked(root: Path) -> None:
+    write(root, "etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia0\n")
+    write(root, "etc/slurm/cgroup.conf", "# Made by slurmfab from the cluster file\n")
+    write(root, "etc/slurm/slurm.conf", "ClusterName=x\nInclude nodes.conf\n")
+    write(root, "etc/slurm/nodes.conf", "NodeName=n1\n")
+    answer = facts.read({"root": str(root)})
+    assert [answer[name] for name in ("gres_conf", "cgroup_conf")] == ["Name=gpu File=/dev/nvidia0\n", ""]
+    assert answer["slurm_conf"] == ""
+    assert answer["slurm_conf_digest"] == hashlib.sha256(b"ClusterName=x\nNodeName=n1\n").hexdigest()
+    write(root, "etc/slurm/slurm.conf", "# Made by slurmfab from the cluster file\n")
+    assert facts.read({"root": str(root)})["slurm_conf_digest"] == ""
+
+
+def test_slurm_conf_when_it_includes_files_is_told_with_them(root: Path) -> None:
+    write(root, "etc/slurm/slurm.conf", "include more.d/name.conf\nInclude nodes-%c.conf # all\nKillWait=30\n")
+    write(root, "etc/slurm/more.d/name.conf", "ClusterName=Lab\nInclude ports.conf")
+    write(root, "etc/slurm/more.d/ports.conf", "SlurmdPort=7000\n")
+    write(root, "etc/slurm/nodes-lab.conf", "NodeName=n1\n")
+    answer = facts.read({"root": str(root), "with_slurm_conf": True})
+    assert answer["slurm_conf"] == "ClusterName=Lab\nSlurmdPort=7000\nNodeName=n1\nKillWait=30\n"
+    assert [mark["cluster"] for mark in answer["slurm_use"]["marks"]] == ["Lab"]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, ""),
+        ({"etc/default/slurmd": 'SLURMD_OPTIONS="-v --conf-server ctl:6817"\n'}, "ctl:6817"),
+        ({"etc/default/slurmd": "#SLURMD_OPTIONS=--conf-server ctl\n"}, ""),
+        ({"etc/systemd/system/slurmd.service.d/own.conf": "ExecStart=/usr/sbin/slurmd --conf-server=a,b -D\n"}, "a,b"),
+        ({"etc/default/slurmd": "SLURMD_OPTIONS=--conf-server ctl\n", "etc/slurm/slurm.conf": "ClusterName=x\n"}, ""),
+        ({"etc/default/slurmd": "SLURMD_OPTIONS=--conf-server ctl\n", facts.CONFIGLESS_DROP_IN[1:]: "# ours\n"}, ""),
+    ],
+)
+def test_a_server_of_configuration_files_that_the_site_gave_to_slurmd_is_told(
+    root: Path, files: dict[str, str], expected: str
+) -> None:
+    for path, text in files.items():
+        write(root, path, text)
+    assert facts.read({"root": str(root)})["conf_server"] == expected
+
+
+def test_slurmfabs_header_when_compared_is_the_one_of_its_files() -> None:
+    assert facts.MADE_BY_SLURMFAB.decode() == MADE_BY_SLURMFAB
 
 
 def test_services_when_some_do_not_exist_are_told_apart() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +118,17 @@ def test_a_daemon_without_a_known_slurm_conf_when_it_runs_then_it_is_a_sign_by_i
     assert [mark["controllers"] for mark in slurm_use.daemon_marks("slurmd", me, server)] == [["ctl"]]
     mark = slurm_use.daemon_marks("slurmd", me, ["slurmd", "-f", "/nowhere"])[0]
     assert (Path(mark["place"]).name[:6], mark["cluster"]) == ("python", "")
+
+
+@pytest.mark.parametrize("program", ["slurmctld", "slurmctld-wlm"])
+def test_a_daemon_when_it_runs_under_the_name_of_debians_file_then_is_found_under_its_own(
+    tmp_path: Path, program: str
+) -> None:
+    shutil.copy("/bin/sleep", tmp_path / program)
+    with subprocess.Popen([tmp_path / program, "60"]) as daemon:
+        deadline = time.monotonic() + 10
+        while str(daemon.pid) not in dict(slurm_use.processes(os.getuid())) and time.monotonic() < deadline:
+            pass  # until the kernel has renamed the process
+        found = dict(slurm_use.processes(os.getuid()))
+        daemon.kill()
+    assert found[str(daemon.pid)] == "slurmctld"

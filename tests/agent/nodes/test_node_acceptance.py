@@ -94,6 +94,13 @@ def trial(slurm: Slurm, *nodes: str) -> Outcome:
     return apply(NodeAcceptance(nodes, STAMP, seconds=0), slurm)
 
 
+def test_a_node_in_no_partition_is_drained_as_no_job_can_run_there(root: Path) -> None:
+    slurm = TryingSlurm(str(root), nodes={"n3": ("IDLE+DRAIN", OURS, "root"), "n4": ("IDLE+DRAIN", OURS, "root")})
+    apply(NodeAcceptance(("n3", "n4"), STAMP, seconds=0, partitions=("", "main")), slurm)
+    assert slurm.trials == [("n4", True)]
+    assert (slurm.nodes["n4"][0], "it is in no partition" in slurm.nodes["n3"][1]) == ("IDLE", True)
+
+
 def test_new_nodes_before_they_register_are_drained_with_who_and_when() -> None:
     slurm = TryingSlurm(nodes={"n1": ("IDLE", "", ""), "n3": ("UNKNOWN*", "", "")})
     assert gate(slurm, "n3").status == "changed"

@@ -148,6 +148,13 @@ def test_keys_are_written_into_a_block_and_the_users_own_lines_stay(context: Con
     assert [path.name for path in folder.iterdir()] == ["authorized_keys"]
 
 
+def test_keys_when_there_is_no_home_yet_differ_without_a_remark_as_the_home_comes_first(context: Context) -> None:
+    found = apply(KEYS, Context(context.root, dry_run=True))
+    assert (found.status, found.message) == ("would change", "")
+    missing = apply(KEYS, context)
+    assert (missing.status, "No such file or directory" in missing.message) == ("ok", True)
+
+
 def test_keys_when_there_is_no_file_yet_get_one_that_sshd_trusts(root: Path, context: Context) -> None:
     (root / "home/ann").mkdir(parents=True)
     assert apply(replace(KEYS, keys=()), context).status == "ok"

@@ -87,7 +87,7 @@ ROWS = (
     Breakage(
         name="slurm-user-deleted",
         what="the slurm user was deleted on a node",
-        breaks="userdel slurm",
+        breaks="userdel --force slurm",
         check=("there is no user slurm",),
         plan=("user:slurm", "uid"),
         deploy=Mended(),

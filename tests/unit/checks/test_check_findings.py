@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +28,7 @@ from slurmfab.checks.drifted import Drifted, kind_of
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import CommandResult
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import gpu_count, gpus_of, port
+from slurmfab.checks.wanted import files, gpu_count, gpus_of, port
 from slurmfab.inventory.cluster import Partition
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
@@ -60,6 +64,13 @@ def refusal(error: str) -> CommandResult:
     return CommandResult(1, b"", f"{error}\n".encode())
 
 
+def slurmd_has_its_files(bench: Bench, slurm: str = "24.11.5") -> None:
+    """Look at the files of slurmd on n1."""
+    lock = replace(bench.known.lock, slurm=slurm)
+    hosts = bench.hosts
+    test_daemons.test_slurmd_has_its_files(hosts["n1"], hosts["ctl"], bench.known.cluster, lock)
+
+
 @pytest.mark.parametrize(
     ("changes", "stale"),
     [
@@ -73,10 +84,10 @@ def refusal(error: str) -> CommandResult:
 def test_daemon_is_stale_when_a_file_changed_after_its_start(bench: Bench, changes: str, stale: list[str]) -> None:
     bench.shells["n1"].rules["^units="] = daemons_of(changes=changes)
     if not stale:
-        test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
+        slurmd_has_its_files(bench)
         return
     with pytest.raises(AssertionError, match=r"slurmd was started before the last change of") as caught:
-        test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
+        slurmd_has_its_files(bench)
     assert all(name in str(caught.value) for name in stale)
     assert "gres.conf" not in str(caught.value)
 
@@ -121,7 +132,7 @@ def test_a_node_that_the_checks_found_in_service_and_that_is_drained_at_their_en
 def test_daemon_that_does_not_run_is_not_called_stale(bench: Bench) -> None:
     bench.shells["n1"].rules["^units="] = daemons_of(changes="900.0 /etc/slurm/slurm.conf", start=None)
     with pytest.raises(Skipped, match="slurmd does not run on n1"):
-        test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
+        slurmd_has_its_files(bench)
 
 
 @pytest.mark.parametrize(
@@ -167,12 +178,13 @@ def test_name_leads_to_its_address(address: str, found: list[str], is_free: bool
 
 
 def test_a_file_of_slurms_that_is_a_link_is_named_with_its_target(bench: Bench) -> None:
-    test_configuration.test_files_are_no_links(bench.hosts["n1"])
-    bench.shells["n2"].rules["readlink"] = "slurm.conf is a symbolic link to /shared/slurm.conf\n"
+    rest = bench.hosts["ctl"], bench.known.cluster, bench.known.lock
+    test_configuration.test_files_are_no_links(bench.hosts["n1"], *rest)
+    bench.shells["n2"].rules["readlink"] = "slurm.conf /shared/slurm.conf\n"
     with pytest.raises(
         AssertionError, match=r"slurm\.conf is a symbolic link to /shared/slurm\.conf; .* Repair: fab deploy"
     ):
-        test_configuration.test_files_are_no_links(bench.hosts["n2"])
+        test_configuration.test_files_are_no_links(bench.hosts["n2"], *rest)
 
 
 def test_a_hostname_other_than_the_locks_is_named_with_the_repair(bench: Bench) -> None:
@@ -228,11 +240,69 @@ def test_files_are_compared_with_the_controllers(bench: Bench, theirs: str, word
     bench.shells["ctl"].rules["sha256sum slurm.conf"] = "aa  slurm.conf\nbb  cgroup.conf\n"
     bench.shells["n1"].rules["sha256sum slurm.conf"] = theirs
     if not words:
-        test_configuration.test_files_are_the_controllers(bench.hosts["n1"], bench.hosts["ctl"])
+        compare_files(bench)
         return
     with pytest.raises(AssertionError) as caught:
-        test_configuration.test_files_are_the_controllers(bench.hosts["n1"], bench.hosts["ctl"])
+        compare_files(bench)
     assert words in str(caught.value)
+
+
+def hashes_of(texts: Mapping[str, str]) -> str:
+    """What sha256sum prints of these files."""
+    return "".join(f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n" for name, text in texts.items())
+
+
+def compare_files(bench: Bench) -> None:
+    """Compare n1's files with the controller's."""
+    hosts, known = bench.hosts, bench.known
+    test_configuration.test_files_are_the_controllers(hosts["n1"], hosts["ctl"], known.cluster, known.lock)
+
+
+@pytest.mark.parametrize(("slurm", "is_told"), [("22.05.8", False), ("24.11.5", True)])
+def test_a_hand_made_file_is_newer_than_its_daemon_only_where_a_reconfigure_renews_that(
+    bench: Bench, slurm: str, is_told: bool
+) -> None:
+    known = replace(bench.known, lock=replace(bench.known.lock, slurm=slurm))
+    made = {name: re.sub("(?m)^#.*\n", "", text) for name, text in files(known.cluster, known.lock).items()}
+    lines = "".join(f"{name} {b64encode(text.encode()).decode()}\n" for name, text in made.items())
+    for host in ("ctl", "n1"):
+        bench.shells[host].rules["base64 -w0"] = lines
+    bench.shells["n1"].rules["^units="] = daemons_of(changes="600.5 /etc/slurm/slurm.conf")
+    if not is_told:
+        slurmd_has_its_files(bench, slurm)
+        return
+    with pytest.raises(Drifted):
+        slurmd_has_its_files(bench, slurm)
+
+
+@pytest.mark.parametrize(
+    ("main", "gres", "words"),
+    [
+        ("", "Name=gpu File=/dev/nvidia[0-1]\n", ""),
+        ("", "Name=gpu File=/dev/nvidia0\n", "gres.conf differs from ctl's"),
+        ("# Made by slurmfab\n", "Name=gpu File=/dev/nvidia[0-1]\n", "gres.conf differs from ctl's"),
+        ("SlurmdTimeout=7\n", "Name=gpu File=/dev/nvidia[0-1]\n", "gres.conf differs from ctl's"),
+    ],
+)
+def test_a_nodes_own_gres_conf_is_right_where_files_are_hand_made_and_it_says_the_same(
+    bench: Bench, main: str, gres: str, words: str
+) -> None:
+    wanted = files(bench.known.cluster, bench.known.lock)
+    bare = {name: re.sub("(?m)^#.*\n", "", text) for name, text in wanted.items()}
+    shown = {"ctl": {**bare, "slurm.conf": main + bare["slurm.conf"] + main}, "n1": {**bare, "gres.conf": gres}}
+    shown["n1"]["slurm.conf"] = shown["ctl"]["slurm.conf"]
+    for host, texts in shown.items():
+        bench.shells[host].rules["sha256sum slurm.conf"] = hashes_of(texts)
+        lines = (f"{name} {b64encode(text.encode()).decode()}\n" for name, text in texts.items())
+        bench.shells[host].rules["base64 -w0"] = "".join(lines)
+    if not words:
+        compare_files(bench)
+        test_configuration.test_files_are_as_the_cluster_file_says(
+            bench.hosts["ctl"], bench.known.cluster, bench.known.lock
+        )
+        return
+    with pytest.raises(Drifted, match=words):
+        compare_files(bench)
 
 
 def test_configuration_that_slurmctld_has_not_read_is_told(bench: Bench) -> None:
@@ -349,7 +419,7 @@ def test_credential_that_is_not_believed_tells_a_key_that_was_not_loaded_from_on
 def test_a_changed_file_an_older_one_and_other_hardware_are_words_of_their_own_in_json(bench: Bench) -> None:
     bench.shells["n1"].rules["^units="] = daemons_of(changes="700.0 /etc/slurm/slurm.conf")
     with pytest.raises(Drifted) as older:
-        test_daemons.test_slurmd_has_its_files(bench.hosts["n1"])
+        slurmd_has_its_files(bench)
     assert older.value.kind == "older file loaded"
     bench.shells["n1"].rules["test -c"] = ""
     with pytest.raises(Drifted, match="/dev/nvidia0 is gone") as gone:
@@ -449,6 +519,14 @@ def test_job_is_bounded_in_time_and_runs_as_slurm(bench: Bench) -> None:
     assert "timeout --kill-after=5 90 runuser -u slurm -- srun" in line
     for word in ("--immediate=45", "--time=2", "--partition=slurmfab", "--nodelist=n1", "--mem=50M"):
         assert word in line.split()
+
+
+def test_a_node_whose_memory_slurm_does_not_know_is_asked_for_what_slurm_counts_it_for(bench: Bench) -> None:
+    rules = bench.shells["ctl"].rules
+    rules["scontrol .*show node$"] = str(rules["scontrol .*show node$"]).replace("RealMemory=7700", "RealMemory=1")
+    test_jobs.test_job_runs(bench.hosts["n1"], bench.slurm, bench.known.lock)
+    line = next(command for command in bench.shells["ctl"].commands if "srun" in command)
+    assert "--mem=1M" in line.split()
 
 
 def test_memory_that_is_not_held_is_told(bench: Bench) -> None:

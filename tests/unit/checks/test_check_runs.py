@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from ruled_shells import daemons_of
 
 from slurmfab.checks.results import Verdict
 from slurmfab.checks.runner import CHECKS, ORDER, verify
@@ -69,6 +70,19 @@ def test_run_when_slurmctld_is_down_fails_there_and_waits_for_no_command(look: L
     assert causes == {"slurmctld does not answer on ctl."}
     assert not any("show node" in command or "srun" in command for command in shells["ctl"].commands)
     assert verdict.exit_code == 1
+
+
+def test_run_when_a_signal_has_stopped_munged_says_so_once_and_asks_nothing_that_waits_for_it(
+    look: Look, shells: dict
+) -> None:
+    shells["n1"].rules["^units="] = daemons_of().replace("70 (a (b) c) S", "70 (a (b) c) T")
+    verdict = look("daemons", "munge", "slurmctld_runs_with")
+    assert outcomes(verdict, "munged_runs") == {"ctl": "passed", "n1": "failed", "n2": "passed"}
+    for check in ("controller_answers", "credential_of_the_controller_is_believed", "slurmctld_runs_with_this_file"):
+        assert outcomes(verdict, check)["n1"] == "not run"
+        assert outcomes(verdict, check)["n2"] == "passed"
+    waits = [one for one in shells["n1"].commands if one.startswith(("munge", "unmunge", "scontrol ping"))]
+    assert waits == []
 
 
 def test_run_when_a_node_is_unsound_sends_no_job_there(look: Look, shells: dict) -> None:

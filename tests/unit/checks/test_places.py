@@ -50,6 +50,28 @@ def test_a_job_of_a_user_on_nodes_goes_to_a_partition_that_the_user_may_use(
     assert place_for(loading.parse(CLUSTER, "tiny.yaml"), user, nodes) == place
 
 
+@pytest.mark.parametrize(
+    ("nodes", "place"),
+    [
+        (("n1",), Place("cpu")),
+        (("n2",), Place("odd")),
+        (("n3",), Place("odd")),
+        (("n1", "n4"), None),
+        ((), Place("odd")),
+    ],
+)
+def test_without_a_partition_of_its_own_slurmfabs_jobs_run_where_the_slurm_user_may(
+    nodes: tuple[str, ...], place: Place | None
+) -> None:
+    cluster = loading.parse(CLUSTER.replace("cluster: tiny", "cluster: tiny\nown_partition: false"), "tiny.yaml")
+    assert place_for(cluster, "slurm", nodes) == place
+
+
+def test_a_partition_that_is_down_is_the_last_choice() -> None:
+    text = CLUSTER.replace("DenyAccounts: art", "State: DOWN").replace("cluster: tiny", "cluster: t\nown_partition: no")
+    assert place_for(loading.parse(text.replace(": no", ": false"), "tiny.yaml"), "root", ("n2",)) == Place("cpu")
+
+
 def test_a_place_is_given_to_slurm_as_options() -> None:
     assert Place("gpu", "maths").options == ("--partition=gpu", "--account=maths")
     assert Place("gpu").options == ("--partition=gpu",)

@@ -45,7 +45,7 @@ def test_a_sound_host_passes_all_checks(known: Inventory) -> None:
         test_system.test_python_is_there,
     ):
         check(host())
-    test_system.test_file_systems_have_room(host(), known.cluster)
+    test_system.test_file_systems_have_room(host(), known.cluster, known.lock)
 
 
 def test_a_closed_directory_is_named_with_the_words_of_the_host() -> None:
@@ -76,9 +76,9 @@ def test_a_full_file_system_is_named_if_the_hosts_daemons_write_there(
 ) -> None:
     found = host(name, rooms=f"Avail\n{line}\n")
     if not words:
-        test_system.test_file_systems_have_room(found, known.cluster)
+        test_system.test_file_systems_have_room(found, known.cluster, known.lock)
     else:
-        assert words in failure(test_system.test_file_systems_have_room, found, known.cluster)
+        assert words in failure(test_system.test_file_systems_have_room, found, known.cluster, known.lock)
 
 
 def test_packages_that_dpkg_has_not_finished_are_named() -> None:

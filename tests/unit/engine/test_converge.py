@@ -74,7 +74,7 @@ def test_a_difference_in_the_last_phases_costs_one_request_for_each_later_phase(
 def test_a_difference_in_slurm_conf_carries_out_that_phase_and_the_daemons() -> None:
     hosts = in_place(wrong={"n2": {"slurm-files:/etc/slurm"}})
     deploy(run_over(hosts, cluster()))
-    files = "apply directory,slurm-files,absent"
+    files = "apply slurm-files,absent"
     assert hosts.of("c1") == ["facts", "compare", "claim", files, "apply service", "apply slurm-nodes"]
     assert hosts.of("n2") == ["facts", "compare", files, "apply service"]
 
@@ -124,7 +124,8 @@ def test_new_hosts_get_the_phases_in_order() -> None:
         "apply block,host-names",
         "apply block,ssh-login",
         "apply munge-directories,file,service",
-        "apply directory,slurm-files,absent",
+        "apply directory",
+        "apply slurm-files,absent",
         "apply service",
     ]
     assert report.exit_code == 0
@@ -253,7 +254,7 @@ def test_a_host_that_fails_in_a_phase_is_excluded_from_later_ones() -> None:
         wrong={"n1": {"slurm-files:/etc/slurm"}, "n2": {"service:slurmd"}}, failing={"n1": {"slurm-files:/etc/slurm"}}
     )
     report = deploy(run_over(hosts, cluster()))
-    assert hosts.of("n1")[-1] == "apply directory,slurm-files,absent"
+    assert hosts.of("n1")[-1] == "apply slurm-files,absent"
     assert hosts.of("n2")[-1] == "apply service"
     assert lost_words(report.failed_hosts) == {"n1": "slurm-files:/etc/slurm: it cannot be done"}
     assert report.exit_code == 3
@@ -340,7 +341,7 @@ def silent(awaited: tuple[str, str], wrong: dict[str, set[str]]) -> Silent:
     ("awaited", "wrong"),
     [
         (("c1", "apply munge-directories,munge-key"), {"n1": {"user:slurm"}, "c1": {"munge-key:/etc/munge/munge.key"}}),
-        (("n2", "apply directory,slurm-files,absent"), {"n1": {"block:/etc/hosts#hosts"}}),
+        (("n2", "apply slurm-files,absent"), {"n1": {"block:/etc/hosts#hosts"}}),
         (("n2", "apply munge-directories,file,service"), {"n1": {"block:/etc/hosts#hosts"}}),
     ],
     ids=["preparing phases", "slurm.conf", "munge"],
@@ -358,7 +359,7 @@ def test_a_host_that_falls_silent_holds_up_no_work_that_does_not_depend_on_it(
 
 
 def test_slurmctld_is_told_of_new_files_only_after_a_silent_host_was_lost() -> None:
-    hosts = silent(("n2", "apply directory,slurm-files,absent"), {"n1": {"slurm-files:/etc/slurm"}})
+    hosts = silent(("n2", "apply slurm-files,absent"), {"n1": {"slurm-files:/etc/slurm"}})
     deploy(run_over(hosts, cluster()))
     order = [(host, request) for host, request in hosts.requests if request["op"] == "apply"]
     kinds = [

@@ -72,6 +72,17 @@ def test_differences_on_a_host_without_packages_are_not_drift() -> None:
     ]
 
 
+@pytest.mark.parametrize(("key", "drifted"), [("", ""), ("ssh-ed25519 key+of+n1 slurm@n1", drift.CHANGED_FILE)])
+def test_differences_on_a_host_that_never_had_a_key_of_slurm_are_not_drift(key: str, drifted: str) -> None:
+    known = {**facts_of(cluster(), prepared), "n1": prepared("n1", public_key=key)}
+    now = plan_input(cluster(), {**known, "n1": prepared("n1", public_key="")}, known)
+    steps = [
+        Step("ssh keys", "n1", (outcome("ssh-key:slurm", Change("private key", "", "0600 slurm:slurm")),)),
+        Step("hosts file", "n1", (outcome("block:/etc/hosts#hosts", content()),)),
+    ]
+    assert drift.with_drift(now, steps)[1].outcomes[0].drift == drifted
+
+
 def test_a_replaced_key_is_a_changed_file_and_not_a_key_that_is_not_loaded() -> None:
     stale = outcome("service:munge", Change("loaded", "older munge.key", "as on disk"))
     replaced = Step("munge", "n1", (outcome(KEY, Change("content", wanted="differs")), stale))

@@ -359,7 +359,7 @@ def test_drain_first_drains_all_nodes_waits_changes_and_resumes_them() -> None:
     report = deploy(here.run(DRAIN))
     assert report.exit_code == 0
     assert here.changed == [
-        "node-drain", "directory,slurm-files,absent", "service", "slurm-nodes", "node-resume",
+        "node-drain", "slurm-files,absent", "service", "slurm-nodes", "node-resume",
     ]  # fmt: skip
     assert "Waiting for 1 (ann) on n[1-2]: drained by a deployment for a change of SelectType." in here.told.getvalue()
     assert here.slurm.nodes == {"n1": ("IDLE", "", ""), "n2": ("IDLE", "", "")}

@@ -106,7 +106,8 @@ def test_the_next_step_names_the_cluster_file_unless_it_is_the_default_one() -> 
     ("steps", "options", "line"),
     [
         ((), DeployOptions(), ""),
-        ((FAILED,), DeployOptions(), ""),
+        ((FAILED,), DeployOptions(), "Next: fix the cause, then plan again."),
+        ((WOULD, FAILED), DeployOptions(), "Next: fix the cause, then plan again."),
         ((WOULD,), DeployOptions(), "Next: fab deploy"),
         (
             (WOULD,),

@@ -37,6 +37,7 @@ def until_24_05(old: Requirement) -> tuple[Requirement, ...]:
 TABLE = {
     "comments": (Difference("slurm.conf", "text", "comments or order"), always(NOTHING)),
     "comments of gres.conf": (Difference("gres.conf", "text", "comments or order"), always(NOTHING)),
+    "a file of the site's own": (Difference("mpi.conf", "file", "mpi.conf", "", "there", "there"), until_24_05(BOTH)),
     "SrunProlog": (setting("SrunProlog"), always(NOTHING)),
     "CliFilterPlugins": (setting("CliFilterPlugins"), always(NOTHING)),
     "SlurmdTimeout": (setting("SlurmdTimeout"), always(RECONFIGURE)),

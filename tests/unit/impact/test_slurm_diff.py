@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from slurmfab.impact.slurm_diff import Difference, differences
+from slurmfab.impact.slurm_diff import Difference, differences, says_the_same
 
 BASE = """\
 ClusterName=lab
@@ -52,6 +52,15 @@ def told(before: str, after: str, file: str = "slurm.conf") -> list[str]:
         ("MaxTime=60", "MaxTime=0-01", ["comments or order: changed"]),
         ("Default=YES", "Default=yes MaxTime=INFINITE State=up", ["comments or order: changed"]),
         ("Default=YES", "Default=YES RootOnly=YES", ["partition main: RootOnly: (default) -> YES"]),
+        ("Nodes=n[1-2]", "Nodes=n2,n1", ["comments or order: changed"]),
+        (
+            "PartitionName=debug Nodes=n[1-2]",
+            "NodeSet=a Nodes=n[1-2]\nPartitionName=debug Nodes=a",
+            ["comments or order: changed"],
+        ),
+        ("ClusterName=lab", "ClusterName=Lab", ["comments or order: changed"]),
+        ("c1(10.0.0.1)", "c1.example.org(10.0.0.1)", ["comments or order: changed"]),
+        ("SlurmctldHost=c1(10.0.0.1)", "ControlMachine=c1\nControlAddr=10.0.0.1", ["comments or order: changed"]),
         ("SlurmdTimeout=300", "SlurmdTimeout=300\nNewKey=1", ["NewKey: (default) -> 1"]),
         (
             "c1(10.0.0.1)",
@@ -79,6 +88,45 @@ def told(before: str, after: str, file: str = "slurm.conf") -> list[str]:
 def test_a_change_of_slurm_conf_when_compared_is_told_in_slurms_sense(old: str, new: str, expected: list[str]) -> None:
     assert BASE.count(old) == 1
     assert told(BASE, BASE.replace(old, new)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("MpiDefault=none\nPriorityMaxAge=7-0\nPriorityDecayHalfLife=168:00:00", "PriorityWeightAge=0", True),
+        ("SlurmctldDebug=3\nSlurmdDebug=debug", "SlurmdDebug=5", True),
+        ("SlurmctldDebug=4", "", False),
+        ("SelectTypeParameters=CR_Core_Memory,CR_LLN", "SelectTypeParameters=cr_lln,cr_core_memory", True),
+        ("SchedulerParameters=bf_continue,defer", "SchedulerParameters=defer,bf_continue", True),
+        ("SchedulerParameters=bf_interval=30", "SchedulerParameters=bf_interval=60", False),
+        ("PreemptMode=SUSPEND,GANG", "PreemptMode=gang,suspend", True),
+        ("SuspendTime=INFINITE", "SuspendTime=-1", True),
+        ("UsePAM=0\nTrackWCKey=no", "", True),
+        ("PartitionName=p AllowAccounts=a,b MaxCPUsPerNode=UNLIMITED", "PartitionName=p AllowAccounts=b,a", True),
+        ("PartitionName=p AllowQos=a,b", "PartitionName=p AllowQos=a", False),
+        ("NodeName=n1 Feature=a,b Gres=gpu:A:2,shard:1K", "NodeName=n1 Features=b,a Gres=shard:1024,gpu:a:2", True),
+        ("NodeName=n1 Gres=gpu", "NodeName=n1 Gres=gpu:1", True),
+        ("NodeName=n1 Gres=gpu:1", "NodeName=n1 Gres=gpu:2", False),
+        ("NodeName=n[1-2] CPUs=4", "NodeName=n2 Sockets=4\nNodeName=n1 CPUs=4 Boards=1 CoresPerSocket=1", True),
+        ("# a \\\nKillWait=60", "KillWait=60", True),
+    ],
+)
+def test_one_meaning_in_two_spellings_is_no_difference(one: str, other: str, is_same: bool) -> None:
+    before, after = f"ClusterName=lab\n{one}\n", f"ClusterName=lab\n{other}\n"
+    assert says_the_same("slurm.conf", before, after) == is_same
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("ConstrainCores=no\nCgroupPlugin=autodetect\n", "", True),
+        ("constrainswapspace=YES", "ConstrainSwapSpace=yes", True),
+        ("ConstrainCores=yes", "", False),
+        ("CgroupMountpoint=/sys/fs/cgroup\nAllowedRAMSpace=100", "", True),
+    ],
+)
+def test_cgroup_conf_is_compared_with_slurms_defaults(one: str, other: str, is_same: bool) -> None:
+    assert says_the_same("cgroup.conf", one, other) == is_same
 
 
 @pytest.mark.parametrize(

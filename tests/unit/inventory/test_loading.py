@@ -432,8 +432,8 @@ def test_documentation_when_it_shows_a_whole_file_then_the_file_is_sound():
     assert [read(text).name for text in whole]
 
 
-def test_examples_when_counted_then_there_are_three():
-    names = ["accounting", "bastion", "gpu", "small"]
+def test_examples_when_counted_then_none_is_missing():
+    names = ["accounting", "bastion", "gpu", "large", "small"]
     assert [path.name for path in EXAMPLES] == [f"example-{name}.yaml" for name in names]
 
 

@@ -75,7 +75,7 @@ def test_first_contact_writes_a_fabfile_beside_the_clusters_files(
 
 
 USED = SlurmUse((ClusterMark("/etc/slurm/slurm.conf", "alpha", ("c1(10.0.0.1)",)),), ("slurmd",))
-CONF = "ClusterName=alpha\nSlurmctldHost=c1(10.0.0.1)\nNodeName=n1\nPartitionName=main Nodes=ALL\n"
+CONF = "# Made by slurmfab\nClusterName=alpha\nSlurmctldHost=c1(10.0.0.1)\nNodeName=n1\nPartitionName=main Nodes=ALL\n"
 
 
 def met(monkeypatch: pytest.MonkeyPatch, *names: str, **facts: object) -> list[str]:

@@ -49,10 +49,9 @@ def test_a_hosts_name_is_the_typed_one_without_its_domain() -> None:
     assert names(n1="other", n2_example_org="n2") == {"n1": "n1", "n2.example.org": "n2"}
 
 
-def test_a_host_that_was_typed_as_an_address_gets_its_own_hostname() -> None:
-    assert name_all({"10.0.0.7": (expand_endpoints("10.0.0.7")[0], host_facts("", hostname="n7"))}) == {
-        "10.0.0.7": "n7"
-    }
+@pytest.mark.parametrize("typed", ["10.0.0.7", "localhost", "127.0.0.1", "localhost.localdomain"])
+def test_a_host_that_was_typed_as_an_address_or_localhost_gets_its_own_hostname(typed: str) -> None:
+    assert name_all({typed: (expand_endpoints(typed)[0], host_facts("", hostname="n7"))}) == {typed: "n7"}
 
 
 @pytest.mark.parametrize("hostname", ["localhost", "debian", "ubuntu", ""])

@@ -11,6 +11,7 @@ from slurmfab.inventory import loading
 from slurmfab.nodes.existing_cluster import choose, default_name, refuse_losing
 
 CONF = """\
+# Made by slurmfab
 ClusterName=alpha
 SlurmctldHost=u1(10.0.0.1)
 NodeName=u[2-3] CPUs=4
@@ -99,6 +100,12 @@ def test_slurmfabs_own_partition_is_no_loss() -> None:
 def test_a_cluster_whose_slurm_conf_is_elsewhere_is_refused() -> None:
     facts = site("u1", "u2", conf="")
     with pytest.raises(InputError, match=r"its slurm\.conf, which is not /etc"):
+        refuse_losing(choose(facts, {}, ""), facts)
+
+
+def test_a_cluster_made_by_hand_is_refused_with_the_command_that_writes_its_cluster_file() -> None:
+    facts = site("u1", "u2", "u3", conf=CONF.partition("\n")[2])
+    with pytest.raises(InputError, match=r"which slurmfab did not make\. .* fab import --hosts u1 "):
         refuse_losing(choose(facts, {}, ""), facts)
 
 

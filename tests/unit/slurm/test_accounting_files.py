@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.slurm.accounting import SlurmdbdConf, buffer_pool, mariadb_settings, redo_log, slurmdbd_conf
+from slurmfab.slurm.accounting import (
+    DBD_PORT,
+    LOG,
+    SlurmdbdConf,
+    buffer_pool,
+    log_file,
+    mariadb_settings,
+    port,
+    redo_log,
+    slurmdbd_conf,
+)
 from slurmfab.slurm.versions import SlurmVersion
 
 
@@ -47,6 +57,22 @@ def test_slurmdbd_conf_has_no_password_and_the_units_pid_file(version: tuple[int
     assert "DbdHost=db01\n" in text
     assert "StoragePort" not in text
     assert "StoragePass" not in text
+
+
+def test_keys_of_the_site_replace_lines_and_follow_them() -> None:
+    own = {"dbdport": "7019", "DebugLevel": None, "PurgeJobAfter": "12months", "ArchiveDir": "/srv/archive"}
+    conf = SlurmdbdConf("c1", SlurmVersion(24, 11), "localhost", 0, "slurm", "slurm_acct_db", own=own)
+    lines = slurmdbd_conf(conf).splitlines()
+    assert "DbdPort=7019" in lines
+    assert "# DebugLevel is left to Slurm, as the cluster file wants it." in lines
+    assert lines.index("ArchiveDir=/srv/archive") + 1 == lines.index("PurgeJobAfter=12months")
+    assert (port(own), port({}), log_file({"LogFile": None}), log_file({})) == (7019, DBD_PORT, "", LOG)
+
+
+def test_an_option_of_ours_joins_those_of_the_site() -> None:
+    own = {"CommunicationParameters": "keepaliveinterval=30"}
+    conf = SlurmdbdConf("c1", SlurmVersion(24, 11), "localhost", 0, "slurm", "slurm_acct_db", ipv6=True, own=own)
+    assert "CommunicationParameters=EnableIPv6,keepaliveinterval=30" in slurmdbd_conf(conf).splitlines()
 
 
 def test_an_external_server_has_its_port() -> None:

@@ -70,3 +70,34 @@ def test_partitions_when_there_is_a_default_line_then_take_what_they_do_not_say(
 def test_a_text_that_says_nothing_when_read_then_has_nothing(text: str) -> None:
     said = parse(text)
     assert (said.settings, said.node_lines, said.partitions, said.lines) == ({}, (), {}, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("NodeSet=fat Nodes=n[1-2]\nPartitionName=p Nodes=fat,n3", ("n1", "n2", "n3")),
+        ("NodeSet=fat Feature=big\nPartitionName=p Nodes=fat", ("n3", "n4")),
+        ("NodeSet=fat Feature=big,old Nodes=n1\nPartitionName=p Nodes=fat", ("n1", "n3", "n4")),
+        ("NodeSet=all Nodes=ALL\nPartitionName=p Nodes=all", ("n1", "n2", "n3", "n4")),
+        ("NodeSet=a Nodes=b\nNodeSet=b Nodes=a\nPartitionName=p Nodes=a", ("b",)),
+        ("PartitionName=p Nodes=n2,n1", ("n2", "n1")),
+        ("PartitionName=p", ()),
+    ],
+)
+def test_a_partition_of_node_sets_when_asked_then_has_their_nodes(text: str, expected: tuple[str, ...]) -> None:
+    said = parse(f"NodeName=n[1-2] Feature=small\nNodeName=n[3-4] Feature=ib,big\n{text}\n")
+    assert said.partition_nodes(said.partitions["p"]) == expected
+
+
+def test_the_nodes_of_a_file_are_made_once() -> None:
+    said = parse("NodeName=n[1-3]\n")
+    assert said.nodes is said.nodes
+
+
+def test_former_names_of_controllers_when_read_then_are_slurmctldhost() -> None:
+    said = parse("ControlMachine=a\nControlAddr=10.0.0.1\nBackupController=b KillWait=60\n")
+    assert said.settings == {"slurmctldhost": "a(10.0.0.1),b", "killwait": "60"}
+
+
+def test_a_line_that_begins_with_a_repeated_key_when_read_then_has_its_other_keys() -> None:
+    assert parse("SlurmctldHost=a SlurmctldPort=7000\n").settings == {"slurmctldhost": "a", "slurmctldport": "7000"}

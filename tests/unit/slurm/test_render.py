@@ -203,6 +203,13 @@ def test_slurmfabs_own_partition_is_the_last_one_hidden_and_behind_all_others(mi
     )
 
 
+def test_slurmfabs_own_partition_when_the_cluster_file_wants_none_is_left_out() -> None:
+    text = render(replace(CONF, own_partition=False))["slurm.conf"]
+    assert "slurmfab" not in text.split("# Partitions.")[1]
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
 def test_an_unsupported_version_is_refused() -> None:
     with pytest.raises(SlurmfabError, match="too old"):
         render(replace(CONF, version="21.08.5"))

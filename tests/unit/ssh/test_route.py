@@ -52,6 +52,13 @@ def test_an_endpoint_wins_over_everything_for_its_host_alone() -> None:
     assert to_host("n2", ssh, "10.0.0.2", NOTHING) == Route("n2", "10.0.0.2", "admin", 2200)
 
 
+def test_an_endpoint_can_be_a_name_that_ssh_config_gives_another_address() -> None:
+    said = config("Host n1\n  HostName 10.9.9.9\n")
+    ssh = Ssh(user="admin", endpoints={"n1": "n1", "n2": "10.8.8.8"})
+    assert to_host("n1", ssh, "10.0.0.1", said).address == "10.9.9.9"
+    assert to_host("n2", ssh, "10.0.0.2", said).address == "10.8.8.8"
+
+
 def test_what_an_endpoint_leaves_out_is_said_by_the_section() -> None:
     way = to_host("n1", Ssh(user="admin", port=2200, endpoints={"n1": "127.0.0.1"}), "10.0.0.1", NOTHING)
     assert way == Route("n1", "127.0.0.1", "admin", 2200)

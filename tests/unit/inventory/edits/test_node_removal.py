@@ -237,3 +237,13 @@ def test_without_nodes_when_an_edit_changed_anything_else_then_nothing_is_change
     assert edited != RIGHT
     with pytest.raises(InputError, match="cannot be changed safely; nothing was changed"):
         node_removal.without_nodes(WHOLE, ("n3",))
+
+
+def test_without_nodes_when_there_are_switches_then_they_are_at_none() -> None:
+    text = (
+        "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-3]'}]\ntopology:\n"
+        "  - {SwitchName: s1, Nodes: 'n[1-2]'}  # rack 1\n  - SwitchName: s2\n    Nodes: n3\n"
+    )
+    new_text = node_removal.without_nodes(text, ["n2", "n3"])
+    assert [switch.nodes for switch in loading.parse(new_text, "x").topology] == [("n1",), ()]
+    assert "# rack 1" in new_text

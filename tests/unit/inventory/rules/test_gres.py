@@ -36,6 +36,7 @@ def test_gres_when_spelled_as_slurm_does_is_taken(gres: str) -> None:
     ("gres", "words"),
     [
         ("gpu=4", '"gpu=4" is not a Gres; write NAME:COUNT or NAME:TYPE:COUNT, as in gpu:a100:4'),
+        ("gpu:-1", '"gpu:-1" is not a Gres'),
         ("gpu:a100:4,,", '"" is not a Gres'),
         ("gpu:a100:four:4", "is not a Gres"),
         ("gpu:0", '"gpu:0": the number of GPUs is a whole number from 1'),

@@ -93,8 +93,8 @@ def of_kind(resources: tuple[Resource, ...], kind: type[Resource]) -> list[str]:
 
 def test_compute_nodes_have_the_base_directory_and_slurmd_reads_the_file() -> None:
     wanted = private("{BasePath: /srv/jobs}")
-    assert "/srv/jobs" in of_kind(slurm_conf.resources(wanted, "n1"), Directory)
-    assert "/srv/jobs" not in of_kind(slurm_conf.resources(wanted, "c1"), Directory)
+    assert "/srv/jobs" in of_kind(slurm_conf.directories(wanted, "n1"), Directory)
+    assert "/srv/jobs" not in of_kind(slurm_conf.directories(wanted, "c1"), Directory)
     (slurmd,) = daemons.slurmd(wanted, "n1")
     assert isinstance(slurmd, Service)
     assert CONF in slurmd.watches

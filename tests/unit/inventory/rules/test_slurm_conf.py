@@ -29,6 +29,7 @@ def partition(settings: str) -> str:
             "slurmctld and slurmd on n1 cannot both listen at port 6818",
         ),
         (partition("MinNodes: 2, MaxNodes: 1"), 'partitions[0].MinNodes: "2" is more than MaxNodes, "1"'),
+        (partition("MinNodes: 3"), 'partitions[0].MinNodes: "3" is more than the 2 nodes of the partition'),
         (
             partition("MaxTime: 60, DefaultTime: 1:30:00"),
             'partitions[0].DefaultTime: "1:30:00" is more than MaxTime, "60"',

@@ -32,7 +32,7 @@ def test_a_key_that_is_let_in_may_forward_nothing() -> None:
 
 def test_the_state_directory_with_job_scripts_is_the_slurm_users_alone() -> None:
     wanted = plan_input(cluster(), facts_of(cluster(), prepared))
-    (state,) = (one for one in slurm_conf.state(wanted, "c1") if one.id == "directory:/var/lib/slurm/slurmctld")
+    (state,) = (one for one in slurm_conf.directories(wanted, "c1") if one.id == "directory:/var/lib/slurm/slurmctld")
     assert (vars(state)["owner"], vars(state)["mode"]) == ("slurm", 0o700)
 
 

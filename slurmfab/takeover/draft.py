@@ -1,0 +1,84 @@
+"""The values of a cluster file that is being made, before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Overrides = Mapping[str, str | None]
+"""Keys of one of Slurm's files; `None` leaves out the line that slurmfab would write."""
+
+Comments = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PartitionDraft:
+    """A partition.
+
+    Args:
+        name: its name.
+        nodes: its nodes, in the order of the old file, or `ALL`.
+        settings: the other keys of its line, spelled as in slurm.conf(5).
+        comments: comments above it.
+    """
+
+    name: str
+    nodes: tuple[str, ...] | Literal["ALL"]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    comments: Comments = ()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A cluster file.
+
+    Args:
+        name: the ClusterName.
+        ssh: the section `ssh`, without endpoints.
+        endpoints: by host, where SSH goes if not to its address.
+        addresses: by host.
+        controllers: the primary first.
+        ids: UID of slurm and munge, where the default is another one.
+        state_directory: StateSaveLocation; empty for the default one.
+        database: the section `database`; empty for none.
+        nodes: settings by compute node, in the order of the old file.
+        node_comments: comments above the group of a node.
+        partitions: in the order of the old file.
+        own_partition: whether the old file has slurmfab's own partition already.
+        configless: whether nodes fetch Slurm's files.
+        slurm_conf: keys of slurm.conf in the order of the old file; `cgroup_conf` and `slurmdbd_conf` likewise.
+        slurm_files: by name of a file in Slurm's directory, its path beside the cluster file.
+        comments: by file and key in lower case, such as `("slurm.conf", "killwait")`, the comments above it.
+        ours: by file and key in lower case, the value that slurmfab would write.
+        accounts: the sections `qos`, `accounts` and `users` as text.
+    """
+
+    name: str
+    controllers: tuple[str, ...]
+    ssh: Mapping[str, Any] = field(default_factory=dict)
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, int] = field(default_factory=dict)
+    state_directory: str = ""
+    database: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    node_comments: Mapping[str, Comments] = field(default_factory=dict)
+    partitions: tuple[PartitionDraft, ...] = ()
+    own_partition: bool = False
+    configless: bool = False
+    slurm_conf: Overrides = field(default_factory=dict)
+    cgroup_conf: Overrides = field(default_factory=dict)
+    slurmdbd_conf: Overrides = field(default_factory=dict)
+    slurm_files: Mapping[str, str] = field(default_factory=dict)
+    comments: Mapping[tuple[str, str], Comments] = field(default_factory=dict)
+    ours: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    accounts: str = ""
+
+    @property
+    def groups(self) -> tuple[tuple[tuple[str, ...], Mapping[str, str]], ...]:
+        """The compute nodes with equal settings and comments, in the order of the first node of each group."""
+        found: dict[tuple[Comments, tuple[tuple[str, str], ...]], list[str]] = {}
+        for node, settings in self.nodes.items():
+            found.setdefault((self.node_comments.get(node, ()), tuple(settings.items())), []).append(node)
+        return tuple((tuple(names), dict(settings)) for (_, settings), names in found.items())

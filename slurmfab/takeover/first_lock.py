@@ -1,0 +1,70 @@
+"""The lock of an imported cluster: facts of the hosts that answered, and slurm.conf's word for nodes that did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from slurmfab.errors import IdConflict
+from slurmfab.facts import Hardware, weakest
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.plan.plan_input import pin
+from slurmfab.slurm.meaning import node_meanings
+from slurmfab.takeover.old_cluster import OldCluster
+
+HARDWARE = {
+    "CPUs": "cpus",
+    "Boards": "boards",
+    "SocketsPerBoard": "socketsperboard",
+    "CoresPerSocket": "corespersocket",
+    "ThreadsPerCore": "threadspercore",
+    "RealMemory": "realmemory",
+}
+"""Keys of a node line for the fields of `Hardware`."""
+
+
+def first_lock(cluster: Cluster, old: OldCluster) -> Lock:
+    """The lock beside the new cluster file.
+
+    Nodes that did not answer stay in slurm.conf with what it says of them. GPUs of a node that slurm.conf gives no Gres
+    are no part of the cluster yet. IDs that differ between hosts are no error here: the plan tells of them.
+
+    Args:
+        cluster: the new cluster file.
+        old: the cluster as it was found.
+    """
+    cgroup = weakest(tuple(facts.cgroup for name, facts in old.found.facts.items() if name in old.conf.nodes))
+    lost = {
+        name: HostLock(hostname=old.hostname(name), hardware=hardware(old, name), cgroup=cgroup)
+        for name in cluster.hosts
+        if name not in old.found.facts
+    }
+    unused = frozenset(nodes_with_unused_gpus(old))
+    facts = {
+        name: replace(fact, gpus=()) if name in unused else fact
+        for name, fact in old.found.facts.items()
+        if name in cluster.hosts
+    }
+    try:
+        return pin(cluster, Lock(hosts=lost), facts)
+    except IdConflict:
+        return pin(cluster, Lock(hosts=lost), facts, move_ids=True)
+
+
+def nodes_with_unused_gpus(old: OldCluster) -> Iterator[str]:
+    """Yield the nodes that have GPUs and to which slurm.conf gives no Gres at all."""
+    for name in old.nodes:
+        if name in old.found.facts and old.found.facts[name].gpus and not old.node_setting(name, "gres"):
+            yield name
+
+
+def hardware(old: OldCluster, name: str) -> Hardware | None:
+    """The hardware that slurm.conf gives a compute node; `None` for another host."""
+    if name not in old.conf.nodes:
+        return None
+    line: Mapping[str, str] = node_meanings(old.conf.nodes[name].settings)
+    with suppress(ValueError):
+        return Hardware(**{field: int(line.get(key, "1")) for field, key in HARDWARE.items()})
+    return Hardware(1, 1, 1, 1, 1, 1)

@@ -1,0 +1,196 @@
+"""The survey of a found cluster: the cluster file that says what its files say, and what people should know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from slurmfab.accounting import export
+from slurmfab.errors import ClusterFileError, InputError
+from slurmfab.hostlist import fold
+from slurmfab.impact.slurm_diff import TEXT, differences
+from slurmfab.inventory.loading import Inventory
+from slurmfab.paths import SLURM_DIRECTORY
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.preflight import configuration, gres, hardware
+from slurmfab.program_name import FAB
+from slurmfab.slurm import keys
+from slurmfab.takeover import accounts, cluster_text, database, devices, nodes, places, refusals, settings
+from slurmfab.takeover.account import Accountant
+from slurmfab.takeover.carried import Carried, carried
+from slurmfab.takeover.draft import Draft
+from slurmfab.takeover.found import FoundCluster, Takeover
+from slurmfab.takeover.nodes import OWN_PARTITION
+from slurmfab.takeover.old_cluster import OldCluster
+from slurmfab.takeover.old_lines import comments_by_key
+from slurmfab.takeover.settings import Settled
+
+DEFAULT_STATE = "/var/lib/slurm/slurmctld"
+UNSET_STATE = "/var/spool"
+"""StateSaveLocation if slurm.conf has none (slurm.conf(5))."""
+
+
+def survey(found: FoundCluster) -> Takeover:
+    """Make the cluster file of a found cluster.
+
+    Args:
+        found: what its hosts have shown.
+
+    Raises:
+        InputError: an essential part of it cannot be kept; the message has all reasons, and ways.
+    """
+    old = OldCluster(found)
+    refusals.refuse(old)
+    taken = carried(old)
+    settled, accounts_remarks = with_accounts(settled_without_accounts(old, taken), old)
+    left_out = tuple(settings.dropped(settled.draft, old))
+    reasons = {(file, key.lower()): why for file, key, why in left_out}
+    remarks = (
+        *(f"{key} of {file} is left out: {why}." for file, key, why in left_out),
+        *nodes.remarks(old),
+        *places.differing_ids(old),
+        *database.remarks(old),
+        *accounts_remarks,
+        *taken.remarks,
+        *other_variants(old),
+        *other_ways_of_files(old),
+        *lost_hosts(old),
+        *changes(settled, reasons),
+        *devices.remarks(old, settled.plan_input),
+        *complaints_of_plan(settled.plan_input),
+    )
+    account = tuple(Accountant(old, settled, taken, reasons).entries())
+    return Takeover(cluster_text.text(settled.draft), taken.files, taken.programs, remarks, account)
+
+
+def settled_without_accounts(old: OldCluster, taken: Carried) -> Settled:
+    """The cluster file but for accounts.
+
+    Raises:
+        InputError: the cluster file would be refused.
+    """
+    try:
+        return settings.settle(first_draft(old, taken), old)
+    except ClusterFileError as error:
+        lines = "\n".join(f"  - {complaint.partition(': ')[2]}" for complaint in error.complaints)
+        raise InputError(
+            f"The cluster with the controller {old.found.controller} cannot be imported as it is, because a cluster "
+            f"file cannot say this:\n{lines}\nChange slurm.conf there first. Nothing was written, here or on any host."
+        ) from error
+
+
+def first_draft(old: OldCluster, taken: Carried) -> Draft:
+    """The cluster file before the comparison of its files with the old ones."""
+    where = places.places(old)
+    state = old.setting("StateSaveLocation") or UNSET_STATE
+    slurmdbd_conf, ours = database.overrides(old)
+    by_node = {node: {**given, **devices.node_settings(old, node)} for node, given in nodes.node_settings(old).items()}
+    texts = {**old.texts, database.FILE: old.text_of(old.database_host, database.FILE)}
+    return Draft(
+        name=old.setting("ClusterName").lower(),
+        controllers=where.controllers,
+        ssh={key: value for key, value in old.found.ssh.items() if key != "endpoints"},
+        endpoints=where.endpoints,
+        addresses=where.addresses,
+        ids=places.ids(old),
+        state_directory="" if state == DEFAULT_STATE and len(where.controllers) == 1 else state,
+        database=database.section(old),
+        nodes=by_node,
+        node_comments=nodes.node_comments(old),
+        partitions=tuple(nodes.partitions(old)),
+        own_partition=any(name.lower() == OWN_PARTITION for name in old.conf.partitions),
+        configless=fetches(old),
+        slurm_conf=decided_first(old),
+        slurmdbd_conf=slurmdbd_conf,
+        slurm_files=taken.slurm_files,
+        comments={(file, key): found for file, text in texts.items() for key, found in comments_by_key(text).items()},
+        ours={(database.FILE, key): value for key, value in ours.items()},
+    )
+
+
+def decided_first(old: OldCluster) -> dict[str, str | None]:
+    """Keys of slurm.conf without which a cluster file would be refused before anything is compared."""
+    names = ["preempttype", *(settings.ACCOUNTING if not database.section(old) else ())]
+    return {keys.SLURM_CONF[name].name: old.setting(name) for name in names if old.setting(name)}
+
+
+def fetches(old: OldCluster) -> bool:
+    """Whether most compute nodes fetch Slurm's files from slurmctld."""
+    controllers = {name for name, _ in old.controllers}
+    ways = [old.files(node).configless for node in old.nodes if node in old.found.hosts and node not in controllers]
+    return ways.count(True) > ways.count(False)
+
+
+def with_accounts(settled: Settled, old: OldCluster) -> tuple[Settled, tuple[str, ...]]:
+    """The cluster file with QOS, accounts and users, and remarks about those that it could not have."""
+    if not settled.draft.database or not old.found.accounts:
+        return settled, ()
+    known = Inventory(settled.plan_input.cluster, settled.plan_input.lock, Path(settings.WHERE))
+    answer, gone = accounts.of_people(old.found.accounts, old.found.people)
+    remarks = (accounts.remark(gone, old.found.controller),) if gone else ()
+    try:
+        return settings.settle(replace(settled.draft, accounts=export.text(known, answer)), old), remarks
+    except ClusterFileError as error:
+        reasons = "; ".join(complaint.partition(": ")[2] for complaint in error.complaints)
+        return settled, (
+            f"QOS, accounts and users are not in the cluster file: {reasons}. They stay in slurmdbd as they are; mend "
+            f"that with sacctmgr, then add what {FAB} accounts-export prints.",
+        )
+
+
+def other_variants(old: OldCluster) -> Iterator[str]:
+    """Yield the hosts whose slurm.conf says something else than the controller's, with the differences."""
+    ours = old.files(old.found.controller).slurm_conf
+    found: dict[tuple[str, ...], list[str]] = {}
+    for host, files in old.found.hosts.items():
+        if host == old.found.controller or files.configless or not files.slurm_conf:
+            continue
+        unlike = differences({"slurm.conf": files.slurm_conf}, {"slurm.conf": ours})
+        if told := tuple(map(str, (one for one in unlike if one.kind != TEXT))):
+            found.setdefault(told, []).append(host)
+    for told, hosts in found.items():
+        yield (
+            f"slurm.conf of {fold(hosts)} differs from the controller's, which counts: {'; '.join(told)}. A deployment "
+            "gives all hosts the same file."
+        )
+
+
+def other_ways_of_files(old: OldCluster) -> Iterator[str]:
+    """Yield what people should know where some nodes fetch Slurm's files and others do not, and of links."""
+    controllers = {name for name, _ in old.controllers}
+    own = [node for node in old.nodes if node in old.found.hosts and node not in controllers]
+    most = fetches(old)
+    other = [node for node in own if old.files(node).configless != most]
+    if other:
+        way = "have files of their own" if most else "fetch their files from slurmctld (configless)"
+        yield f"{fold(other)} {way}, unlike most nodes; a deployment makes them like the others."
+    file = old.file(old.found.controller, "slurm.conf")
+    if file and file.link:
+        yield (
+            f"{file.path} is a link to {file.link}. When slurm.conf changes, slurmfab writes a file into "
+            f"{SLURM_DIRECTORY} of each host."
+        )
+
+
+def lost_hosts(old: OldCluster) -> Iterator[str]:
+    """Yield the hosts that did not answer."""
+    for host, reason in old.found.unreachable.items():
+        kept = "It stays in slurm.conf as it is there" if host in old.conf.nodes else "It stays as slurm.conf names it"
+        yield f"{host} did not answer: {reason.rstrip('.')}. {kept}; deploy again when it answers."
+
+
+def complaints_of_plan(plan_input: PlanInput) -> Iterator[str]:
+    """Yield what the first plan would refuse of the cluster file."""
+    for refuse_unfit in (configuration.refuse_unknown_keys, hardware.refuse_unfit, gres.refuse_unfit):
+        try:
+            refuse_unfit(plan_input)
+        except InputError as error:
+            yield f"{FAB} plan will refuse this: {error}"
+
+
+def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str]:
+    """Yield the differences in Slurm's sense that the first deployment would make."""
+    told = [f"{one.file}: {one}" for one in settled.left if (one.file, one.name.lower()) not in known]
+    if told:
+        yield f"The first deployment changes this for Slurm: {'; '.join(told)}."

@@ -1,0 +1,101 @@
+"""Slurm's files that an admin wrote: they stay while they say the same as the cluster file, and return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from lab_cluster import DeployedLab
+from stock import SUITES, Stock
+
+pytestmark = pytest.mark.lab
+
+HOSTS = ("ctl", "n1", "n2")
+BY_HAND = """
+cd /etc/slurm
+sed -i '/^PartitionName=slurmfab/d; /^#/d; /^$/d; s/^KillWait=30$/killwait = 30  # seconds/' slurm.conf
+sed -n '/^NodeName/p' slurm.conf >nodes-$(sed -n 's/^ClusterName=//p' slurm.conf).conf
+sed -i '/^NodeName/d; 1i # ann, 2019' slurm.conf
+sed -i '/^PartitionName/{s/^/Include nodes-%%c.conf\\n/;:rest;n;b rest}' slurm.conf
+sed -i '/^#/d; /^$/d; 1i # ann, 2020' cgroup.conf
+"""
+"""Writes slurm.conf and cgroup.conf in an admin's way: no comments of slurmfab, the nodes in a file of their own."""
+
+OF_NODE = """
+[ $(hostname) = n1 ] && sed -i '/^#/d; s/^NodeName=[^ ]* //' gres.conf || rm gres.conf
+"""
+OF_CONTROLLER = "rm /etc/slurm/gres.conf /etc/slurm/cgroup.conf"
+CONFS = 'cd /etc/slurm && for file in *.conf; do echo "== $file"; cat $file; done'
+DAEMONS = "systemctl show -P MainPID slurmctld slurmd"
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def by_hand(stock: Stock, request: pytest.FixtureRequest) -> Iterator[DeployedLab]:
+    """A cluster whose files an admin has rewritten; slurmctld and slurmd have read them."""
+    with stock.copy(request.param, nodes=2, gpus=("n1:2:L4",)) as made:
+        made.deploy()
+        made.inventory_path.write_text(f"{made.inventory_path.read_text()}own_partition: false\n")
+        for host in HOSTS:
+            made.on(host, BY_HAND.replace("%%", "%") + (OF_CONTROLLER if host == "ctl" else OF_NODE))
+        made.on("n2", "chown slurm:slurm /etc/slurm/slurm.conf")
+        made.on("ctl", "scontrol reconfigure")
+        made.until("ctl", "sinfo -h -o '%D %t'", "2 idle", patience=120)
+        yield made
+
+
+def confs(cluster: DeployedLab) -> dict[str, str]:
+    """Slurm's files by host."""
+    return {host: cluster.on(host, CONFS) for host in HOSTS}
+
+
+def set_kill_wait(cluster: DeployedLab, seconds: int | None) -> None:
+    """Change one setting in the cluster file."""
+    content = yaml.safe_load(cluster.inventory_path.read_text())
+    content.pop("slurm_conf", None)
+    content |= {"slurm_conf": {"KillWait": seconds}} if seconds else {}
+    cluster.inventory_path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def test_hand_made_files_when_they_say_the_same_stay_until_the_cluster_file_changes_and_return_with_a_rollback(
+    by_hand: DeployedLab,
+) -> None:
+    before, daemons = confs(by_hand), {host: by_hand.on(host, DAEMONS) for host in HOSTS}
+    assert "Include nodes-%c.conf" in before["n2"]
+    assert "== gres.conf\n" not in before["ctl"] + before["n2"]
+
+    # Nothing differs, so nothing is changed or restarted.
+    shown = by_hand.slurmfab("plan")
+    assert shown.returncode == 0, shown.stdout
+    by_hand.deploy()
+    assert confs(by_hand) == before
+    assert {host: by_hand.on(host, DAEMONS) for host in HOSTS} == daemons
+    # Without a partition of slurmfab's, its own jobs run in main.
+    checked = by_hand.slurmfab("check-cluster")
+    assert checked.returncode == 0, checked.stdout
+
+    # A node with another text gets the controller's.
+    by_hand.on("n2", "echo '# bob' >>/etc/slurm/slurm.conf")
+    assert by_hand.slurmfab("check-cluster", "--only", "configuration").returncode != 0
+    by_hand.deploy()
+    checked = by_hand.slurmfab("check-cluster", "--only", "configuration")
+    assert checked.returncode == 0, checked.stdout
+    assert by_hand.slurmfab("plan").returncode == 0
+
+    # The first change brings slurmfab's files to all hosts.
+    before = confs(by_hand)
+    set_kill_wait(by_hand, 60)
+    assert "KillWait" in by_hand.slurmfab("plan").stdout
+    by_hand.deploy()
+    assert all("# Made by slurmfab" in text for text in confs(by_hand).values())
+    assert by_hand.on("ctl", "scontrol show config | sed -n 's/^KillWait *= //p'") == "60 sec"
+    assert by_hand.slurmfab("plan").returncode == 0
+
+    # A rollback brings the admin's files back as they were.
+    done = by_hand.slurmfab("rollback")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert confs(by_hand) == before
+    assert by_hand.on("ctl", "scontrol show config | sed -n 's/^KillWait *= //p'") == "30 sec"
+    set_kill_wait(by_hand, None)
+    shown = by_hand.slurmfab("plan")
+    assert shown.returncode == 0, shown.stdout

@@ -1,0 +1,260 @@
+"""Clusters made by hand are imported and then deployed: what ran before still runs, and what was set stays set."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hand_made import KINDS, PASSWORD, HandMade, Jobs, made_by_hand, submit, wait_for
+from lab_cluster import report
+from lab_user import Person, words_of
+from stock import SUITES, Stock
+
+pytestmark = pytest.mark.lab
+
+WANTED_BY_PROOFS = (
+    r"user:slurm|ssh-key:slurm|ssh-login:.*|block:(/etc/hosts|/etc/ssh/|/var/lib/slurm/home/).*|directory:.*"
+    r"|accounts:.*"
+)
+"""What any takeover changes on hosts: the slurm user's logins, names of hosts, modes of directories, its account."""
+
+SCRIPTS = "site-files:.*"
+"""The takeover of `scripts` besides puts the scripts on hosts that lack them."""
+
+KEPT = {
+    "plain": ("SelectTypeParameters: CR_Core\n", "KillWait: 60", "state_directory: /var/spool/slurmctld"),
+    "accounts": (
+        "database:",
+        "host: n3",
+        "AllowAccounts: physics,chemistry",
+        "Gres: gpu:a100:2",
+        "PriorityDecayHalfLife: 7-0",
+        "# a week, as the users' meeting decided in 2019",
+        "PurgeJobAfter: 36months",
+        "unix_users: false",
+        "name: lasers, parent: physics",
+    ),
+    "includes": (
+        "PartitionName: long",
+        "topology",
+        "# for the theory group, since 2020",
+        "SelectType: How jobs are scheduled: ask the HPC board",
+        "KillWait: 45",
+    ),
+    "configless": ("configless: true", "MemSpecLimit: 100", "DefMemPerNode: 200", "idle_on_node_suspend"),
+    "own-ids": ("hosts: node[1-2]", "SlurmctldPort: 7002", "state_directory: /srv/slurm/state", "FirstJobId: 50000"),
+    "scripts": ("prolog.sh", "job_submit.lua", "JobSubmitPlugins: lua", "HealthCheckInterval: 300"),
+}
+"""Texts in the cluster file that an import writes, by kind of cluster."""
+
+
+COMMENT = "scontrol -o show job $(sbatch --parsable --hold --wrap true) | grep -o 'Comment=uid 0'"
+TREE = "SwitchName=leaf1 SwitchName=leaf2 SwitchName=spine"
+MEETING = f"# a week, as the users' meeting decided in 2019\nStoragePass={PASSWORD}"
+SCRIPTED = "render /var/log/site-prologs\nComment=uid 0"
+WAYS = {
+    "plain": ("n1", "ls /var/spool/slurmd/cred_state >/dev/null && echo kept", "kept"),
+    "accounts": ("n3", f"grep -h 'meeting\\|{PASSWORD}' /etc/slurm/slurm*.conf", MEETING),
+    "includes": ("ctl", "scontrol show topology | grep -o 'SwitchName=[a-z0-9]*' | xargs", TREE),
+    "configless": ("n1", "ls /etc/slurm/*.conf 2>/dev/null | grep -vc plugstack || :", "0"),
+    "own-ids": ("ctl", "stat -c '%u %U' /srv/slurm/state/job_state", "1001 slurm"),
+    "scripts": ("ctl", f"cd /tmp; srun -w n2 sh -c 'echo $SITE $(ls /var/log/site-prologs)'; {COMMENT}", SCRIPTED),
+}
+"""For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
+
+
+CHANGED = ("accounts", "includes")
+"""Kinds on which a change after the takeover is deployed and rolled back."""
+
+OWN_FILES = "sha256sum /etc/slurm/*.conf | grep -v slurmdbd"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A cluster made by hand, right after its import, and what it was before.
+
+    Args:
+        cluster: the cluster.
+        admin: who imported it, and has its cluster file.
+        jobs: its jobs before.
+        daemons: process IDs of its daemons before.
+        settings: what slurmctld made of slurm.conf before.
+        words: what the import printed.
+        plan: the plan right after it, as data.
+        shown: what that plan printed.
+    """
+
+    cluster: HandMade
+    admin: Person
+    jobs: Jobs
+    daemons: dict[str, str]
+    settings: dict[str, str]
+    words: str
+    plan: dict[str, Any]
+    shown: str
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """The same cluster after the first deployment.
+
+    Args:
+        imported: the cluster and what it was before.
+        report: of the deployment, as data.
+        jobs: its jobs afterwards.
+    """
+
+    imported: Imported
+    report: dict[str, Any]
+    jobs: Jobs
+
+
+def combinations() -> Iterator[Any]:
+    """Each kind of cluster on each suite."""
+    for suite in SUITES:
+        for kind in KINDS:
+            yield pytest.param((kind, suite), id=f"{kind}-{suite}")
+
+
+@pytest.fixture(scope="module", params=combinations())
+def imported(
+    request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Imported]:
+    """A cluster made by hand and imported from its controller's address alone."""
+    kind, suite = request.param
+    admin = Person.at(tmp_path_factory.mktemp(kind))
+    with made_by_hand(stock, kind, suite) as cluster:
+        made = cluster.lab.lab
+        admin.has_seen(made, *(host.name for host in made.hosts))
+        before = cluster.jobs(), cluster.daemons(), cluster.settings()
+        options = ("--user", "root", "--key", str(made.ssh_key))
+        done = admin.slurmfab("import", "--hosts", made.host("ctl").address, *options)
+        assert done.returncode == 0, words_of(done)
+        planned = admin.slurmfab("plan", "--json", "plan.json")
+        assert planned.returncode == 4, words_of(planned)
+        plan = json.loads((admin.directory / "plan.json").read_text())
+        yield Imported(cluster, admin, *before, words_of(done), plan, words_of(planned))
+
+
+@pytest.fixture(scope="module")
+def deployed(imported: Imported) -> Deployed:
+    """The imported cluster, deployed to for the first time, without an edit."""
+    done = report(imported.admin.slurmfab("deploy", "--json", "-"))
+    return Deployed(imported, done, imported.cluster.jobs())
+
+
+def resources(told: dict[str, Any]) -> set[str]:
+    """Resources that a run changed or would change, each after its host."""
+    return {
+        f"{step['host']} {one['id']}" for step in told["steps"] for one in step["outcomes"] if one["status"] != "ok"
+    }
+
+
+def lines_of(associations: str) -> set[str]:
+    """sacctmgr's lines without those of the slurm user, which gets an account for the tests of slurmfab."""
+    return {line for line in associations.splitlines() if "slurm" not in line}
+
+
+def test_an_import_when_a_cluster_was_made_by_hand_then_changes_nothing_there(imported: Imported) -> None:
+    assert (imported.cluster.jobs(), imported.cluster.daemons()) == (imported.jobs, imported.daemons)
+    assert imported.cluster.settings() == imported.settings
+
+
+def test_an_import_when_it_is_done_then_the_cluster_file_has_what_the_site_has_set(imported: Imported) -> None:
+    text = imported.admin.cluster_file.read_text()
+    assert [kept for kept in KEPT[imported.cluster.kind] if kept not in text] == [], text
+    assert f"cluster: {imported.cluster.cluster}\n" in text
+
+
+def test_an_import_when_it_is_done_then_no_file_and_no_word_has_the_databases_password(imported: Imported) -> None:
+    files = [path.read_text() for path in imported.admin.directory.rglob("*") if path.is_file()]
+    assert [text for text in (*files, imported.words, imported.shown) if PASSWORD in text] == []
+
+
+def test_the_plan_after_an_import_has_no_setting_of_slurms_and_no_danger(imported: Imported) -> None:
+    assert imported.plan["slurm_conf"] == [], imported.shown
+    assert imported.plan["dangers"] == []
+
+
+def test_the_plan_after_an_import_when_slurms_files_are_right_then_touches_neither_them_nor_daemons(
+    imported: Imported,
+) -> None:
+    also = f"|{SCRIPTS}" if imported.cluster.kind == "scripts" else ""
+    wanted = re.compile(WANTED_BY_PROOFS + also)
+    others = {one for one in resources(imported.plan) if not wanted.fullmatch(one.partition(" ")[2])}
+    assert others == set(), imported.shown
+    assert imported.plan["daemons"] == ""
+
+
+def test_a_deployment_after_an_import_when_jobs_run_and_wait_then_they_stay_with_ids_history_and_accounts(
+    deployed: Deployed,
+) -> None:
+    before, after = deployed.imported.jobs, deployed.jobs
+    assert lines_of(after.associations) == lines_of(before.associations)
+    assert replace(after, associations="") == replace(before, associations="")
+    tally = deployed.report["jobs"] or {}
+    assert [*tally.get("lost", ()), *tally.get("ended", ())] == []
+
+
+def test_a_deployment_after_an_import_when_slurms_files_are_right_then_no_daemon_has_started_again(
+    deployed: Deployed,
+) -> None:
+    imported = deployed.imported
+    assert imported.cluster.daemons() == imported.daemons
+    assert imported.cluster.settings() == imported.settings
+
+
+def test_a_deployment_after_an_import_when_the_site_has_ways_of_its_own_then_they_are_kept(deployed: Deployed) -> None:
+    host, command, shown = WAYS[deployed.imported.cluster.kind]
+    assert deployed.imported.cluster.on(host, command) == shown
+
+
+def test_check_cluster_when_an_imported_cluster_is_deployed_then_finds_nothing_wrong(deployed: Deployed) -> None:
+    done = deployed.imported.admin.slurmfab("check-cluster", "--json", "check.json")
+    told = json.loads((deployed.imported.admin.directory / "check.json").read_text())
+    failed = {(one["host"], one["check"]): one["cause"] for one in told["checks"] if one["outcome"] == "failed"}
+    assert (done.returncode, failed) == (0, {}), words_of(done)
+
+
+def test_a_second_plan_when_an_imported_cluster_is_deployed_then_has_nothing_to_do(deployed: Deployed) -> None:
+    done = deployed.imported.admin.slurmfab("plan")
+    assert done.returncode == 0, words_of(done)
+
+
+def test_a_first_change_of_a_setting_when_it_is_rolled_back_then_the_sites_own_files_are_there_again(
+    deployed: Deployed,
+) -> None:
+    cluster, admin = deployed.imported.cluster, deployed.imported.admin
+    if cluster.kind not in CHANGED:
+        pytest.skip("it is played where Slurm's files are most of all the site's own")
+    text, own = admin.cluster_file.read_text(), {host: cluster.on(host, OWN_FILES) for host in cluster.hosts}
+    admin.writes(re.sub("KillWait: .*", "KillWait: 77", text))
+    report(admin.slurmfab("deploy", "--json", "-"))
+    changed = {host: cluster.on(host, OWN_FILES) for host in cluster.hosts}
+    assert [host for host in cluster.hosts if changed[host] == own[host]] == []
+    assert "KillWait                = 77 sec" in cluster.settings()["configuration"]
+    report(admin.slurmfab("rollback", "--json", "-"))
+    assert {host: cluster.on(host, OWN_FILES) for host in cluster.hosts} == own
+    assert (cluster.settings(), admin.cluster_file.read_text()) == (deployed.imported.settings, text)
+    assert (cluster.jobs().jobs, cluster.jobs().processes) == (deployed.jobs.jobs, deployed.jobs.processes)
+
+
+def test_a_waiting_job_of_before_when_it_is_released_then_runs_and_the_next_id_follows(deployed: Deployed) -> None:
+    cluster, before = deployed.imported.cluster, deployed.imported.jobs
+    held = next(job for job, reason in cluster.pending.items() if reason == "JobHeldUser")
+    cluster.on("ctl", f"scontrol release {held}")
+    wait_for(cluster.lab, held, "RUNNING None")
+    options = ("-p", "batch", "--mem=50") if cluster.accounting else ()
+    assert int(submit(cluster.lab, "ada", *options, wrap="hostname")) >= before.next_id
+
+
+def test_a_running_job_of_before_when_it_is_cancelled_then_its_end_is_in_the_history(deployed: Deployed) -> None:
+    cluster = deployed.imported.cluster
+    running = cluster.running[0]
+    cluster.on("ctl", f"scancel {running}")
+    done = f"^{running}|CANCELLED" if cluster.accounting else f"^JobId={running} .*CANCELLED"
+    cluster.lab.until("ctl", f"{cluster.history_command} | grep -c '{done}'", "1")

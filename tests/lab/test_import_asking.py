@@ -1,0 +1,149 @@
+"""What `fab import` asks and leaves alone: any host named first, dead nodes, other hosts, passwords, files there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fingerprints import every_file
+from hand_made import KINDS, HandMade
+from lab_user import Person, words_of
+from stock import SUITES, Stock
+
+from slurmfab import lab
+from slurmfab.inventory import loading
+
+pytestmark = pytest.mark.lab
+
+SECRET = "Nobody+Learns+Th1s"
+ALL = ("ctl", "n1", "n2", "n3")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster of ctl, n1 and n2 that an admin made by hand, and n3, which has Slurm's packages alone."""
+
+    made: HandMade
+    places: Path
+
+    def person(self, name: str) -> Person:
+        """A user of slurmfab who has never heard of the cluster."""
+        return Person.at(self.places / name)
+
+    def run(
+        self, person: Person, command: str, *names: str, words: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command about these hosts, by their addresses."""
+        addresses = ",".join(self.made.lab.lab.host(name).address for name in names)
+        key = str(self.made.lab.lab.ssh_key)
+        options = ["--user", "root", "--key", key, "--accept-new-host-keys"]
+        return person.slurmfab(command, "--hosts", addresses, *options, *words)
+
+    @contextmanager
+    def untouched(self) -> Iterator[None]:
+        """A context in which no file of any host is written, and all jobs and daemons go on."""
+        files, jobs, daemons = every_file(self.made.lab, *ALL), self.made.jobs(), self.made.daemons()
+        yield
+        written = {name: now ^ files[name] for name, now in every_file(self.made.lab, *ALL).items()}
+        assert not any(written.values()), written
+        assert (self.made.jobs(), self.made.daemons()) == (jobs, daemons)
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with stock.installed(request.param, nodes=3) as hosts:
+        made = KINDS["plain"].make(hosts, request.param)
+        hosts.on("ctl", f"echo JobCompPass={SECRET} >>/etc/slurm/slurm.conf")
+        hosts.on("n2", "sed -i s/KillWait=60/KillWait=90/ /etc/slurm/slurm.conf")
+        yield Site(made, tmp_path_factory.mktemp("site"))
+
+
+def files_of(person: Person) -> dict[str, str]:
+    return {str(path.relative_to(person.directory)): path.read_text() for path in person.directory.rglob("*.*")}
+
+
+def test_an_import_when_a_compute_node_is_named_then_finds_all_hosts_and_touches_no_file_of_any(site: Site) -> None:
+    person = site.person("node")
+    with site.untouched():
+        done = site.run(person, "import", "n1", words=("--json", "-"))
+    assert done.returncode == 0, words_of(done)
+    told = json.loads(done.stdout)
+    assert (told["cluster"], told["controller"], sorted(told["hosts"])) == ("cluster", "ctl", ["ctl", "n1", "n2"])
+    assert "is a host of the cluster whose controller is ctl; going on with ctl." in done.stderr
+    assert [one for one in told["remarks"] if "n2" in one and "KillWait" in one]
+    known = loading.load(person.cluster_file)
+    assert (known.cluster.controllers, known.cluster.compute_nodes) == (("ctl",), ("n1", "n2"))
+    assert known.lock.hosts["n2"].host_keys == dict(site.made.lab.lab.host("n2").host_keys)
+
+
+def test_a_password_in_slurm_conf_then_is_in_no_file_and_in_no_message_and_its_key_is_told(site: Site) -> None:
+    person = site.person("password")
+    done = site.run(person, "import", "ctl", words=("--verbose",))
+    assert done.returncode == 0, words_of(done)
+    assert SECRET not in words_of(done) + "".join(files_of(person).values())
+    assert "JobCompPass is a password, so its value was not read." in " ".join(words_of(done).split())
+
+
+def test_an_import_when_its_file_exists_then_asks_no_host_and_writes_nothing(site: Site) -> None:
+    person = site.person("again")
+    person.writes("cluster: mine\n")
+    done = person.slurmfab("import", "--hosts", "192.0.2.1")
+    assert done.returncode == 2, words_of(done)
+    assert "cluster.yaml exists already" in done.stderr
+    assert files_of(person) == {"configs/cluster.yaml": "cluster: mine\n"}
+
+
+def test_a_host_without_a_slurm_conf_when_named_alone_is_refused_with_the_command_that_makes_a_cluster(
+    site: Site,
+) -> None:
+    person = site.person("bare")
+    done = site.run(person, "import", "n3")
+    assert done.returncode == 2, words_of(done)
+    said = " ".join(words_of(done).split())
+    assert "there is no slurm.conf that names a controller" in said
+    assert "If there is no cluster yet, make one of these hosts:" in said
+    assert "deploy --hosts" in said
+    assert files_of(person) == {}
+
+
+def test_a_host_that_is_no_member_when_named_too_then_is_left_out_and_told(site: Site) -> None:
+    person = site.person("more")
+    done = site.run(person, "import", "ctl", "n3", words=("--json", "-"))
+    assert done.returncode == 0, words_of(done)
+    told = json.loads(done.stdout)
+    assert sorted(told["hosts"]) == ["ctl", "n1", "n2"]
+    assert [one for one in told["remarks"] if "add-node" in one]
+
+
+@pytest.mark.parametrize("command", ["deploy", "plan"])
+def test_a_first_contact_with_the_cluster_then_is_refused_and_names_the_import(site: Site, command: str) -> None:
+    person = site.person(command)
+    with site.untouched():
+        done = site.run(person, command, "ctl", "n1", "n2")
+    assert done.returncode == 2, words_of(done)
+    said = " ".join(words_of(done).split())
+    assert "the partition debug; the settings of its slurm.conf, which slurmfab did not make" in said
+    assert "import --hosts ctl (with the same options of SSH), then deploy with it" in said
+    assert files_of(person) == {}
+
+
+def test_a_node_without_power_when_the_cluster_is_imported_then_stays_in_slurm_conf_as_it_is(site: Site) -> None:
+    person = site.person("dead")
+    lab.kill_host(site.made.lab.lab, "n2")
+    try:
+        done = site.run(person, "import", "ctl", words=("--json", "-"))
+        assert done.returncode == 3, words_of(done)
+        told = json.loads(done.stdout)
+        assert (sorted(told["hosts"]), list(told["unreachable"]), told["exit_code"]) == (["ctl", "n1"], ["n2"], 3)
+        known = loading.load(person.cluster_file)
+        assert known.cluster.compute_nodes == ("n1", "n2")
+        plan = json.loads(person.slurmfab("plan", "--json", "-").stdout)
+        assert (plan["exit_code"], list(plan["lost"])) == (3, ["n2"])
+        assert not [one for one in plan["slurm_conf"] if one["kind"] == "node"]
+    finally:
+        lab.start_host(site.made.lab.lab, "n2")

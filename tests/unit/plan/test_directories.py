@@ -1,0 +1,96 @@
+"""The directories of Slurm's daemons follow the ways of a site: spool, logs and ports elsewhere, by slurm_conf."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.checks.directories import owners
+from slurmfab.checks.wanted import port, spool_directory, with_logs
+from slurmfab.inventory.health import Health
+from slurmfab.paths import SLURM_SPOOL
+from slurmfab.plan.phases import disks, scripts
+from slurmfab.plan.plan import make_plan
+from slurmfab.plan.plan_input import PlanInput
+
+ELSEWHERE = """\
+slurm_conf:
+  SlurmdSpoolDir: /srv/slurmd/%n
+  SlurmctldLogFile: /srv/log/slurmctld.log
+  SlurmdLogFile: /srv/log/slurmd-%h.log
+  SlurmctldPidFile: /run/own/slurmctld.pid
+  SlurmdPort: 7018
+slurmdbd_conf: {LogFile: /srv/dbd/slurmdbd.log}
+database: c1
+health: true
+"""
+
+
+def planned(more: str = ELSEWHERE) -> PlanInput:
+    known = cluster(THREE_HOSTS + more)
+    return plan_input(known, facts_of(known, prepared))
+
+
+def directories(wanted: PlanInput, host: str) -> dict[str, tuple[str, bool]]:
+    """User, and whether it stays as it is, by path of each directory in the phases about Slurm's files."""
+    plan = make_plan(wanted, (host,))
+    found: list[Any] = [one for phase, one in plan.of_host(host) if one.kind == "directory" and phase.name != "munge"]
+    return {one.path: (one.owner, one.kept) for one in found}
+
+
+def test_directories_that_slurm_conf_names_are_made_where_they_are_missing_and_left_otherwise() -> None:
+    wanted = planned()
+    node, controller = directories(wanted, "n1"), directories(wanted, "c1")
+    assert (node["/srv/slurmd/n1"], node["/srv/log"]) == (("root", True), ("root", True))
+    assert (controller["/srv/log"], controller["/srv/dbd"]) == (("slurm", True), ("slurm", True))
+    assert SLURM_SPOOL not in node
+
+
+def test_slurmfabs_own_directories_have_slurmfabs_owners() -> None:
+    assert directories(planned(""), "n1")[SLURM_SPOOL] == ("root", False)
+
+
+def test_room_and_health_are_about_the_directory_that_slurmd_uses() -> None:
+    wanted = planned()
+    assert "/srv/slurmd/n1" in disks.free_space(wanted, "n1").paths
+    disk = json.loads(scripts.settings(wanted, "n1", Health()))["disk"]
+    assert (disk["/srv/slurmd/n1"], SLURM_SPOOL in disk) == ("3%", False)
+    own = json.loads(scripts.settings(wanted, "n1", Health(disk={SLURM_SPOOL: "1G"})))["disk"]
+    assert own == {SLURM_SPOOL: "1G"}
+
+
+def test_without_a_line_slurms_own_default_counts() -> None:
+    wanted = planned("slurm_conf: {SlurmdSpoolDir: null, SlurmdLogFile: null}\n")
+    assert directories(wanted, "n1")["/var/spool/slurmd"] == ("root", True)
+
+
+def test_checks_look_where_the_daemons_are() -> None:
+    wanted = planned()
+    assert spool_directory(wanted.cluster, wanted.lock, "n1") == "/srv/slurmd/n1"
+    assert SLURM_SPOOL not in owners(wanted.cluster, "n1", "/srv/slurmd/n1")
+    assert owners(wanted.cluster, "n1")[SLURM_SPOOL] == "root"
+
+
+@pytest.mark.parametrize(("node", "expected"), [("n1", 7018), ("n2", 7100), ("", 7018)])
+def test_a_slurmd_may_have_a_port_of_its_own(node: str, expected: int) -> None:
+    text = THREE_HOSTS.replace('[{hosts: "n[1-2]"}]', "[{hosts: n1}, {hosts: n2, Port: 7100}]")
+    assert port(cluster(f"{text}slurm_conf: {{SlurmdPort: 7018}}\n"), "SlurmdPort", node) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "host", "expected"),
+    [
+        (ELSEWHERE, "n1", "see /srv/log/slurmd-n1.log there"),
+        (ELSEWHERE, "", "see /srv/log/slurmd-NODE.log there"),
+        ("slurm_conf: {SlurmdLogFile: null}\n", "n1", "see `journalctl -u slurmd` there"),
+        ("", "n1", "see /var/log/slurm/slurmd.log there"),
+    ],
+)
+def test_messages_name_the_logs_where_they_are(more: str, host: str, expected: str) -> None:
+    wanted = planned(more)
+    lock = dataclasses.replace(wanted.lock, slurm="24.11.5")
+    assert with_logs("see /var/log/slurm/slurmd.log there", wanted.cluster, lock, host) == expected

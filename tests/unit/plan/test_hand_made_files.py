@@ -1,0 +1,163 @@
+"""Files that were made by hand and say the same as slurmfab's: they stay, on each host as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import replace
+
+import pytest
+from support import THREE_HOSTS, USABLE, cluster, facts_of, plan_input, prepared
+
+from slurmfab.agent.files.absent import Absent
+from slurmfab.agent.services.service import Service
+from slurmfab.agent.slurm.files import SlurmFiles
+from slurmfab.facts import Gpu, HostFacts
+from slurmfab.plan.phases import daemons, slurm_conf
+from slurmfab.plan.phases.slurm_conf import own_files
+from slurmfab.plan.plan_input import PlanInput
+
+GPUS = (Gpu("/dev/nvidia0", "a100"), Gpu("/dev/nvidia1", "a100"))
+OWN_GRES = "Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"
+
+
+def hosts(slurm: str = "24.11.5", *, gpus: tuple[Gpu, ...] = ()) -> dict[str, HostFacts]:
+    """A controller and two nodes, the first with GPUs."""
+    return {
+        name: prepared(name, slurm, gpus=gpus if name == "n1" else (), cgroup=USABLE) for name in ("c1", "n1", "n2")
+    }
+
+
+def by_hand(text: str) -> str:
+    """The same text as somebody else would have written it."""
+    return "# ann, 2019\n" + re.sub("(?m)^#.*\n", "", text).replace("KillWait=30\n", "killwait = 30  # s\n")
+
+
+def found(
+    slurm: str = "24.11.5",
+    *,
+    gpus: tuple[Gpu, ...] = (),
+    of_hosts: dict[str, dict[str, str]] | None = None,
+    text: str = "",
+) -> PlanInput:
+    """The plan input of a cluster with hand-made files.
+
+    Args:
+        slurm: its version.
+        gpus: of n1.
+        of_hosts: by host, texts other than those of the primary controller; an empty one is missing.
+        text: slurm.conf on all hosts; by default one that says the same.
+    """
+    fresh = plan_input(cluster(), hosts(slurm, gpus=gpus))
+    conf = text or by_hand(fresh.rendered["slurm.conf"])
+    digest = hashlib.sha256(conf.encode()).hexdigest()
+    facts = {}
+    for name, fact in fresh.facts.items():
+        texts = {"cgroup_conf": by_hand(fresh.rendered["cgroup.conf"]), **(of_hosts or {}).get(name, {})}
+        main = {"slurm_conf": conf} if name == "c1" else {}
+        running = {"slurmctld": "active"} if name == "c1" else {"slurmd": "active"}
+        facts[name] = replace(fact, services=running, **{"slurm_conf_digest": digest, **main, **texts})
+    return plan_input(cluster(), facts)
+
+
+def slurm_files(wanted: PlanInput, host: str) -> SlurmFiles:
+    """The resource of a host's files."""
+    return next(one for one in own_files(wanted, host) if isinstance(one, SlurmFiles))
+
+
+def test_a_hand_made_file_that_says_the_same_stays_and_nothing_differs() -> None:
+    wanted = found()
+    assert wanted.differences == ()
+    for host in wanted.facts:
+        assert dict(slurm_files(wanted, host).files) == {
+            "slurm.conf": wanted.facts["c1"].slurm_conf,
+            "cgroup.conf": wanted.facts["c1"].cgroup_conf,
+        }
+        assert slurm_files(wanted, host).kept == ("slurm.conf", "cgroup.conf")
+
+
+def test_a_hand_made_file_that_says_something_else_is_replaced_on_all_hosts() -> None:
+    fresh = plan_input(cluster(), hosts())
+    wanted = found(text=by_hand(fresh.rendered["slurm.conf"]).replace("SlurmdTimeout=300", "SlurmdTimeout=60"))
+    assert [str(one) for one in wanted.differences if one.kind != "text"] == ["SlurmdTimeout: 60 -> 300"]
+    assert wanted.files == fresh.files
+    assert slurm_files(wanted, "n1").kept == ()
+
+
+def test_a_file_of_slurmfab_in_another_text_is_written_anew() -> None:
+    fresh = plan_input(cluster(), hosts())
+    wanted = found(text=fresh.rendered["slurm.conf"] + "# edited\n")
+    assert wanted.files == fresh.files
+
+
+def test_a_gres_conf_of_each_node_stays_where_it_says_the_same() -> None:
+    wanted = found(gpus=GPUS, of_hosts={"n1": {"gres_conf": OWN_GRES}})
+    assert wanted.differences == ()
+    assert dict(slurm_files(wanted, "n1").files)["gres.conf"] == OWN_GRES
+    assert [("gres.conf" in dict(slurm_files(wanted, host).files)) for host in ("c1", "n2")] == [False, False]
+
+
+@pytest.mark.parametrize("text", ["", "Name=gpu Type=a100 File=/dev/nvidia0\n"])
+def test_a_nodes_gres_conf_when_it_says_something_else_is_replaced_there_alone(text: str) -> None:
+    wanted = found(gpus=GPUS, of_hosts={"n1": {"gres_conf": text}})
+    assert [one.nodes for one in wanted.differences] == [("n1",)]
+    assert dict(slurm_files(wanted, "n1").files)["gres.conf"] == wanted.rendered["gres.conf"]
+    assert "gres.conf" not in dict(slurm_files(wanted, "n2").files)
+
+
+def test_a_gres_conf_without_devices_is_not_removed_though_slurmfab_writes_none() -> None:
+    wanted = found(of_hosts={"n1": {"gres_conf": "# none\nAutoDetect=off\n"}, "n2": {"gres_conf": OWN_GRES}})
+    assert [any(isinstance(one, Absent) for one in own_files(wanted, host)) for host in ("n1", "n2")] == [False, True]
+
+
+def test_a_missing_cgroup_conf_is_right_on_a_host_that_is_no_node_and_wrong_on_a_node() -> None:
+    wanted = found(of_hosts={"c1": {"cgroup_conf": ""}, "n2": {"cgroup_conf": ""}})
+    there = {host: dict(slurm_files(wanted, host).files).get("cgroup.conf") for host in wanted.facts}
+    assert there == {"c1": None, "n1": wanted.facts["n1"].cgroup_conf, "n2": wanted.rendered["cgroup.conf"]}
+
+
+def test_another_text_of_slurm_conf_on_a_node_becomes_the_controllers() -> None:
+    wanted = found(of_hosts={"n2": {"slurm_conf_digest": "0" * 64}})
+    assert dict(slurm_files(wanted, "n2").files)["slurm.conf"] == wanted.facts["c1"].slurm_conf
+
+
+def test_another_text_on_a_node_becomes_the_controllers_with_the_files_that_it_includes() -> None:
+    wanted = found(of_hosts={"n2": {"slurm_conf_digest": "0" * 64}})
+    parts = {"slurm.conf": "Include more.conf\n", "more.conf": wanted.facts["c1"].slurm_conf}
+    facts = {**wanted.facts, "c1": replace(wanted.facts["c1"], slurm_conf_parts=parts)}
+    wanted = plan_input(cluster(), facts)
+    assert parts.items() <= dict(wanted.files_of("n2")).items()
+    assert dict(wanted.files_of("n1"))["slurm.conf"] == parts["more.conf"]
+
+
+@pytest.mark.parametrize(("slurm", "watches"), [("22.05.8", 0), ("24.11.5", 3)])
+def test_a_daemon_whose_reconfigure_leaves_no_trace_does_not_watch_a_file_that_stays(slurm: str, watches: int) -> None:
+    wanted = found(slurm, gpus=GPUS, of_hosts={"n1": {"gres_conf": OWN_GRES}, "n2": {"slurm_conf_digest": "0" * 64}})
+    (slurmd,) = daemons.slurmd(wanted, "n1")
+    assert isinstance(slurmd, Service)
+    assert len(slurmd.watches) == watches
+    (slurmd,) = daemons.slurmd(wanted, "n2")
+    assert isinstance(slurmd, Service)
+    assert "/etc/slurm/slurm.conf" in slurmd.watches
+
+
+def test_devices_of_a_silent_node_count_as_right() -> None:
+    wanted = found(gpus=GPUS, of_hosts={"n1": {"gres_conf": OWN_GRES}})
+    assert replace(wanted, facts={name: wanted.facts[name] for name in ("c1", "n2")}).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("is_by_hand", "digest", "lives_without"), [(True, "", True), (True, "0" * 64, False), (False, "", False)]
+)
+def test_slurmdbds_own_host_stays_without_slurm_conf_while_the_hand_made_files_stay(
+    *, is_by_hand: bool, digest: str, lives_without: bool
+) -> None:
+    wanted = cluster(f"{THREE_HOSTS}database: {{host: db1}}\n".replace("addresses: {", "addresses: {db1: 10.0.0.9, "))
+    facts = facts_of(wanted, prepared)
+    text = plan_input(wanted, facts).rendered["slurm.conf"]
+    main = by_hand(text) if is_by_hand else text
+    there = hashlib.sha256(main.encode()).hexdigest()
+    facts = {name: replace(fact, slurm_conf_digest=there) for name, fact in facts.items()}
+    facts |= {"c1": replace(facts["c1"], slurm_conf=main), "db1": replace(facts["db1"], slurm_conf_digest=digest)}
+    files = [one for one in slurm_conf.resources(plan_input(wanted, facts), "db1") if isinstance(one, SlurmFiles)]
+    assert (files == []) == lives_without

@@ -1,0 +1,65 @@
+"""What texts of gres.conf say about a node."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.slurm.conf_text import parse
+from slurmfab.slurm.gres_text import gres_by_node, is_same_gres
+
+OURS = "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"
+
+
+def is_same(one: str, other: str, node: str = "n1") -> bool:
+    return is_same_gres(*(gres_by_node(parse(text), [node])[node] for text in (one, other)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name=gpu Type=a100 File=/dev/nvidia[0-1]",
+        "name=GPU type=A100 file=/dev/nvidia0\nName=gpu Type=a100 File=/dev/nvidia1",
+        "Name=gpu Type=a100 File=/dev/nvidia0,/dev/nvidia1 Count=2",
+        "AutoDetect=off\nName=gpu Type=a100 File=/dev/nvidia[0-1]",
+        "NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=0-3",
+        "NodeName=n9 Name=gpu Count=3\nNodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-1]",
+        "Name=gpu Type=a100 File=/dev/nvidia1\nName=gpu Type=a100 File=/dev/nvidia0 # the first",
+    ],
+)
+def test_a_text_that_says_the_same_about_a_node_is_the_same(text: str) -> None:
+    assert is_same(text, OURS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "NodeName=n2 Name=gpu Type=a100 File=/dev/nvidia[0-1]",
+        "Name=gpu File=/dev/nvidia[0-1]",
+        "Name=gpu Type=v100 File=/dev/nvidia[0-1]",
+        "Name=gpu Type=a100 File=/dev/nvidia[0-2]",
+        "Name=gpu Type=a100 File=/dev/nvidia[0-1] Links=0,2",
+        "AutoDetect=nvml",
+        "AutoDetect=nvml\nName=gpu Type=a100 File=/dev/nvidia[0-1]",
+        "Name=gpu Type=a100 MultipleFiles=/dev/nvidia0,/dev/nvidia1",
+    ],
+)
+def test_a_text_that_says_something_else_is_another(text: str) -> None:
+    assert not is_same(text, OURS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("Name=bandwidth Count=20G", "Name=bandwidth Count=21474836480 Flags=CountOnly", True),
+        ("Name=bandwidth Count=20G", "Name=bandwidth Count=20", False),
+        ("Name=gpu File=/dev/a Cores=0-3", "Name=gpu File=/dev/a Cores=0,1,2,3", True),
+        ("Name=gpu File=/dev/a Cores=0-3", "Name=gpu File=/dev/a Cores=4-7", False),
+        ("Name=gpu File=/dev/a CPUs=0", "Name=gpu File=/dev/a Cores=0", True),
+        ("AutoDetect=nvml", "NodeName=n1 AutoDetect=NVML", True),
+        ("Name=shard Count=8", "NodeName=n1 Name=shard Count=4\nNodeName=n1 Name=shard Count=4", True),
+        ("", "# no devices", True),
+    ],
+)
+def test_counts_cores_and_autodetect_are_compared_as_slurm_reads_them(one: str, other: str, expected: bool) -> None:
+    assert is_same(one, other) == expected

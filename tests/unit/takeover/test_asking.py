@@ -1,0 +1,136 @@
+"""Which host is the controller: found from any host's slurm.conf, or refused with what to name instead."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from support import host_facts
+
+from slurmfab.engine.progress import Progress
+from slurmfab.errors import HostError, InputError, SlurmfabError, Unreachable
+from slurmfab.facts import HostFacts
+from slurmfab.inventory.cluster import Ssh
+from slurmfab.takeover.asking import find_controller, first_member, first_of
+from slurmfab.takeover.contact import Contact, Target
+
+
+def answer(slurm_conf: str = "", *running: str) -> dict[str, Any]:
+    """Slurm's files of a host, as far as the search for the controller looks at them."""
+    return {"slurm_conf": slurm_conf, "places": {"running": list(running)}}
+
+
+def conf(controller: str, cluster: str = "alpha") -> str:
+    return f"ClusterName={cluster}\nSlurmctldHost={controller}\nNodeName=n1\n"
+
+
+class KnownHosts(Contact):
+    """Hosts that answer from memory.
+
+    Args:
+        files: what each host has of Slurm's.
+        met: the hosts that were met; the others answer when they are met later.
+        lost: the hosts that do not answer.
+    """
+
+    def __init__(self, files: Mapping[str, dict[str, Any]], met: Iterable[str], lost: Iterable[str] = ()) -> None:
+        super().__init__(Ssh(), accept_new=True, ask_password=None)
+        self.files = files
+        self.lost = tuple(lost)
+        for name in met:
+            self.facts[name] = self.facts_of(name)
+
+    @staticmethod
+    def facts_of(name: str) -> HostFacts:
+        """The facts of a host, whose address ends with the length of its name."""
+        return host_facts(name, addresses=(f"10.0.0.{len(name)}",))
+
+    def meet(self, targets: Iterable[Target]) -> None:
+        for one in targets:
+            if one.name in self.lost:
+                self.failed[one.name] = Unreachable(one.name, "no answer.")
+            else:
+                self.facts[one.name] = self.facts_of(one.name)
+
+    def ask(self, hosts: Iterable[str], operation: str, **fields: Any) -> Mapping[str, Any]:
+        if operation == "addresses":
+            return {host: {name: ["fd83::1", "10.0.0.3"] for name in fields["names"]} for host in hosts}
+        return {host: self.files[host] for host in hosts}
+
+    def host_of(self, names: Iterable[str]) -> str:
+        wanted = set(names)
+        return next((name for name, fact in self.facts.items() if wanted & {name, *fact.addresses}), "")
+
+
+def controller(hosts: KnownHosts, start: str) -> str:
+    answers = {name: hosts.files[name] for name in hosts.facts}
+    return find_controller(hosts, answers, start, Progress(io.StringIO()))
+
+
+def test_hosts_without_a_slurm_conf_then_are_refused_with_the_command_that_makes_a_cluster() -> None:
+    with pytest.raises(InputError, match=r"^n\[1-2\]: there is no slurm\.conf .*fab deploy --hosts 'n\[1-2\]'"):
+        first_member("n[1-2]", {"n1": answer(), "n2": answer()})
+
+
+def test_a_host_of_slurmdbd_alone_then_is_asked_for_the_controller() -> None:
+    with pytest.raises(InputError, match=r"slurmdbd runs there, but without one\)\. Is the controller another host\?"):
+        first_member("db", {"db": answer("", "slurmdbd")})
+
+
+def test_hosts_of_several_clusters_then_are_refused_with_the_clusters() -> None:
+    files = {"n1": answer(conf("ctl")), "m1": answer(conf("head", "beta")), "n2": answer()}
+    with pytest.raises(InputError, match=r"n1: alpha of ctl; m1: beta of head\. Import one at a time"):
+        first_member("n1,m1,n2", files)
+
+
+def test_the_first_host_with_a_slurm_conf_then_is_where_the_search_begins() -> None:
+    assert first_member("x,n1", {"x": answer(), "n1": answer(conf("ctl"))}) == "n1"
+
+
+@pytest.mark.parametrize("named", ["ctl", "ctl(10.0.0.3)", "ctl.example.org"])
+def test_a_node_when_named_first_then_its_controller_is_met(named: str) -> None:
+    files = {"n1": answer(conf(named)), "ctl": answer(conf(named))}
+    assert controller(KnownHosts(files, ["n1"]), "n1") == "ctl"
+
+
+def test_a_controller_that_names_itself_then_is_the_one() -> None:
+    assert controller(KnownHosts({"ctl": answer(conf("ctl"))}, ["ctl"]), "ctl") == "ctl"
+
+
+def test_a_controller_behind_an_address_that_is_not_its_own_then_is_the_one_that_runs_slurmctld() -> None:
+    files = {"ctl": answer(conf("ctl(192.0.2.1)"), "slurmctld")}
+    assert controller(KnownHosts(files, ["ctl"]), "ctl") == "ctl"
+
+
+def test_an_old_slurm_conf_on_a_node_when_it_names_a_former_controller_then_the_search_goes_on() -> None:
+    files = {"n1": answer(conf("former")), "former": answer(conf("ctl")), "ctl": answer(conf("ctl"))}
+    assert controller(KnownHosts(files, ["n1"]), "n1") == "ctl"
+
+
+@pytest.mark.parametrize(
+    ("files", "lost", "words"),
+    [
+        ({"n1": answer(conf("ctl"))}, ["ctl"], r"ctl: no answer\.\nThe slurm\.conf of n1 names ctl as the controller"),
+        ({"n1": answer(conf("ctl")), "ctl": answer()}, [], "ctl: it has no slurm.conf that names a controller"),
+        (
+            {"n1": answer(conf("ctl")), "ctl": answer(conf("other")), "other": answer(conf("ctl"))},
+            [],
+            "names another controller, as those of the hosts before it do",
+        ),
+    ],
+    ids=["lost", "without slurm.conf", "in a circle"],
+)
+def test_a_controller_that_cannot_be_found_then_is_refused_with_the_reason(
+    files: dict[str, Any], lost: list[str], words: str
+) -> None:
+    with pytest.raises(SlurmfabError, match=words) as refused:
+        controller(KnownHosts(files, ["n1"], lost), "n1")
+    assert not isinstance(refused.value, HostError)
+
+
+def test_an_address_of_a_name_then_is_an_ipv4_address_if_it_has_one() -> None:
+    assert first_of({"ctl": {"n1": ["fd83::1", "10.0.0.1"]}}, "n1") == "10.0.0.1"
+    assert first_of({"ctl": {"n1": ["fd83::1"]}}, "n1") == "fd83::1"
+    assert first_of({"ctl": {"n1": []}}, "n1") == ""

@@ -1,0 +1,309 @@
+"""What becomes of single things of an old cluster: hosts, slurmdbd, devices, keys that have no place, comments."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from found_clusters import BIG, GPUS, SLURMDBD, address, conf, found
+from support import prepared
+
+from slurmfab.facts import Account
+from slurmfab.inventory import loading
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.takeover import accounts
+from slurmfab.takeover.first_lock import first_lock
+from slurmfab.takeover.found import FoundCluster, FoundFile, Takeover
+from slurmfab.takeover.old_cluster import OldCluster
+from slurmfab.takeover.old_lines import old_lines
+from slurmfab.takeover.survey import survey
+
+BASE = """\
+ClusterName=lab
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/srv/slurm/state
+NodeName=n[1-2] Sockets=1 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=15000
+PartitionName=main Nodes=ALL
+"""
+DBD = SLURMDBD.format(slurmdbd="/run/slurmdbd/slurmdbd.pid")
+WITH_DATABASE = f"{BASE}AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=db\n"
+
+
+def taken(text: str = BASE, *where_else: Any, **other: Any) -> Takeover:
+    """The import of a cluster; the arguments are those of `cluster`."""
+    return survey(cluster(text, *where_else, **other))
+
+
+def cluster(
+    text: str = BASE,
+    names: tuple[str, ...] = ("ctl", "n1", "n2"),
+    files: Mapping[str, tuple[FoundFile, ...]] | None = None,
+    **other: Any,
+) -> FoundCluster:
+    """A found cluster with this slurm.conf on all hosts, and more files on some."""
+    texts = {name: (conf("slurm.conf", text), *(files or {}).get(name, ())) for name in names}
+    return found(other.pop("slurm", "24.11"), texts, **other)
+
+
+def parsed(one: Takeover) -> Cluster:
+    return loading.parse(one.text, "cluster.yaml")
+
+
+def where(one: Takeover, key: str) -> str:
+    """Where a key went."""
+    return next(entry.where for entry in one.account if entry.key == key)
+
+
+def about(one: Takeover, words: str) -> list[str]:
+    """The remarks with these words."""
+    return [remark for remark in one.remarks if words in remark]
+
+
+def with_database(dbd: str = DBD, **other: Any) -> Takeover:
+    return taken(WITH_DATABASE, ("ctl", "db", "n1", "n2"), {"db": (conf("slurmdbd.conf", dbd, 0o600),)}, **other)
+
+
+def test_two_controllers_share_the_old_state_directory() -> None:
+    text = BASE.replace("SlurmctldHost=ctl\n", "SlurmctldHost=ctl(10.0.0.1)\nSlurmctldHost=c2.example.org(10.0.0.2)\n")
+    one = parsed(taken(text, ("ctl", "c2", "n1", "n2")))
+    assert (one.controllers, one.state_directory) == (("ctl", "c2"), "/srv/slurm/state")
+    assert one.addresses["c2"] == "10.0.0.2"
+
+
+def test_addresses_of_slurm_conf_count_and_ssh_keeps_its_own_way() -> None:
+    text = BASE.replace("NodeName=n[1-2]", "NodeName=n[1-2] NodeAddr=192.168.7.[1-2]")
+    one = parsed(taken(text))
+    assert one.addresses["n1"] == "192.168.7.1"
+    assert one.ssh.endpoints["n1"] == address("n1")
+
+
+def test_nodes_with_other_names_than_their_hosts_keep_both() -> None:
+    text = BASE.replace("NodeName=n[1-2]", "NodeName=node[1-2] NodeHostName=n[1-2]")
+    hosts = {f"node{number}": {"hostname": f"n{number}"} for number in (1, 2)}
+    cluster_found = cluster(text, ("ctl", "node1", "node2"), hosts=hosts)
+    one = survey(cluster_found)
+    lock = first_lock(parsed(one), OldCluster(cluster_found))
+    assert parsed(one).compute_nodes == ("node1", "node2")
+    assert lock.hosts["node1"].hostname == "n1"
+    assert not about(one, "NodeHostname")
+
+
+def test_a_node_that_does_not_answer_stays_with_the_values_of_slurm_conf() -> None:
+    lost = cluster(names=("ctl", "n1"), unreachable={"n2": "nothing listens at port 22."})
+    one = survey(lost)
+    lock = first_lock(parsed(one), OldCluster(lost))
+    assert lock.hosts["n2"].hardware == dataclasses.replace(lost.facts["n1"].hardware, RealMemory=15000)  # type: ignore[type-var]
+    assert lock.hosts["n2"].cgroup == lost.facts["n1"].cgroup
+    assert about(one, "n2 did not answer: nothing listens at port 22. It stays in slurm.conf as it is there")
+
+
+def test_ids_that_differ_between_hosts_are_told() -> None:
+    ids = {"accounts": {**prepared("n2").accounts, "munge": Account(451, 451, "/", "/bin/sh")}}
+    assert about(taken(hosts={"n2": ids}), "munge has several UIDs: 450 on ctl, n1; 451 on n2.")
+
+
+def test_a_local_database_keeps_its_settings_and_its_user() -> None:
+    one = parsed(with_database(DBD.replace("StorageUser=slurm", "StorageUser=acct")))
+    assert one.database
+    assert (one.database.host, one.database.settings, one.database.user) == ("db", False, "acct")
+    assert one.slurmdbd_conf == {"DebugLevel": "verbose", "PurgeJobAfter": "36months"}
+
+
+def test_a_database_server_elsewhere_keeps_its_password() -> None:
+    one = with_database(DBD.replace("StorageHost=localhost", "StorageHost=10.9.9.9\nStoragePort=3307"))
+    database = parsed(one).database
+    assert database
+    assert (database.external, database.keep_password) == ("10.9.9.9:3307", True)
+    assert where(one, "StorageHost") == "database"
+
+
+def test_a_database_host_by_its_address_is_that_host() -> None:
+    text = WITH_DATABASE.replace("AccountingStorageHost=db", f"AccountingStorageHost={address('db')}")
+    one = taken(text, ("ctl", "db", "n1", "n2"), {"db": (conf("slurmdbd.conf", DBD, 0o600),)})
+    assert parsed(one).database_hosts == ("db",)
+    assert about(one, "The first deployment") == []
+
+
+def test_hosts_that_slurm_conf_names_with_their_domain_keep_it() -> None:
+    text = WITH_DATABASE.replace("=ctl", "=ctl.example.org").replace("=db", "=db.example.org")
+    one = taken(text, ("ctl", "db", "n1", "n2"), {"db": (conf("slurmdbd.conf", DBD, 0o600),)})
+    assert (parsed(one).controllers, parsed(one).database_hosts) == (("ctl",), ("db",))
+    assert parsed(one).addresses["db"] == "db.example.org"
+    assert parsed(one).ssh.endpoints["db"] == address("db")
+    assert about(one, "The first deployment") == []
+
+
+def test_lines_that_slurmdbd_conf_leaves_out_stay_out() -> None:
+    dbd = "DbdHost=db\nStorageType=accounting_storage/mysql\nDbdPort=7031\n"
+    text = f"{WITH_DATABASE}AccountingStoragePort=7031\n"
+    one = taken(text, ("ctl", "db", "n1", "n2"), {"db": (conf("slurmdbd.conf", dbd, 0o600),)})
+    assert parsed(one).slurmdbd_conf == {"DbdPort": "7031", "LogFile": None, "PidFile": None}
+    assert where(one, "AccountingStoragePort") == "database, slurmdbd_conf"
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "reason"),
+    [
+        (WITH_DATABASE, ("ctl", "n1", "n2"), "AccountingStorageHost=db is no host that the import knows"),
+        (WITH_DATABASE.replace("=db", "=n1"), ("ctl", "n1", "n2"), "n1, the host of slurmdbd, is a compute node"),
+        (WITH_DATABASE, ("ctl", "db", "n1", "n2"), "db has no slurmdbd.conf that could be read"),
+        (f"{WITH_DATABASE}AccountingStorageBackupHost=n9\n", ("ctl", "db", "n1", "n2"), "db has no slurmdbd.conf"),
+    ],
+)
+def test_a_slurmdbd_that_cannot_be_managed_stays_in_slurm_conf(text: str, names: tuple[str, ...], reason: str) -> None:
+    one = taken(f"{text}PartitionName=q Nodes=ALL QOS=high\n", names)
+    assert parsed(one).database is None
+    assert parsed(one).slurm_conf["AccountingStorageType"] == "accounting_storage/slurmdbd"
+    assert about(one, reason)
+
+
+def test_users_whom_the_controller_does_not_know_stay_in_slurmdbd_alone() -> None:
+    answer = {
+        "associations": [["a", "", {}], ["a", "ada", {}], ["a", "left", {}], ["root", "root", {}]],
+        "accounts": [["a", "root", "", "", ["ada", "left"]]],
+        "partitioned": [["a", "left", "p"]],
+    }
+    kept, gone = accounts.of_people(answer, {"ada"})
+    assert gone == ("left",)
+    assert kept == {
+        "associations": [["a", "", {}], ["a", "ada", {}], ["root", "root", {}]],
+        "accounts": [["a", "root", "", "", ["ada"]]],
+        "partitioned": [],
+    }
+    assert accounts.of_people(answer, None) == (answer, ())
+
+
+def test_accounts_that_a_cluster_file_cannot_have_stay_in_slurmdbd() -> None:
+    answer: dict[str, Any] = {
+        "clusters": ["lab"], "qos": {}, "levels": {}, "defaults": {}, "partitioned": [],
+        "accounts": [["root", "", "", "", []], ["a", "missing", "", "", ["ada"]], ["missing", "gone", "", "", []]],
+        "associations": [],
+    }  # fmt: skip
+    answer["accounts"].append(["b", "root", "", "", ["nobody"]])
+    one = with_database(accounts=answer)
+    assert "accounts:" not in one.text
+    assert about(one, "QOS, accounts and users are not in the cluster file: accounts[0].coordinators")
+
+
+def test_autodetect_and_devices_that_nobody_discovers_come_from_gres_conf() -> None:
+    text = BASE.replace("RealMemory=15000", "RealMemory=15000 Gres=gpu:4") + "GresTypes=gpu\n"
+    gpus = {"hardware": BIG, "gpus": GPUS, "gpu_plugins": ("nvml",)}
+    files = {
+        "n1": (conf("gres.conf", "AutoDetect=nvml\n"),),
+        "n2": (conf("gres.conf", "Name=gpu File=/dev/nvidia[0-3],/dev/accel/accel0\n"),),
+    }
+    one = taken(text, files=files, hosts={"n1": gpus, "n2": gpus})
+    assert [group.settings.get("AutoDetect") for group in parsed(one).nodes] == ["nvml", None]
+    assert parsed(one).nodes[1].settings["File"] == "/dev/accel/accel0"
+
+
+def test_gpus_of_a_node_without_gres_stay_unused_and_are_told() -> None:
+    one = taken(hosts={"n1": {"hardware": BIG, "gpus": GPUS}})
+    assert about(one, "n1: there are GPUs, and slurm.conf gives no Gres, so jobs cannot ask for them.")
+    assert about(one, "The first deployment") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "reason"),
+    [
+        ("FastSchedule=2", "FastSchedule", "Slurm 24.11 refuses 2: it was removed"),
+        ("HealthCheckTimeout=5", "HealthCheckTimeout", "Slurm 24.11 does not know this key (added in 26.05)"),
+        ("PowerPlugin=power/none", "PowerPlugin", "Slurm 24.11 ignores this key"),
+        ("Frobnicate=1", "Frobnicate", "no such key in Slurm 24.11"),
+        ("JobCompPass=secret", "JobCompPass", "a password does not come into the cluster file"),
+        ("Prolog=/a\nProlog=/b", "Prolog", "the cluster file has one program for it"),
+    ],
+)
+def test_a_key_without_a_place_is_left_out_with_the_reason(line: str, key: str, reason: str) -> None:
+    one = taken(f"{BASE}{line}\n")
+    assert about(one, f"{key} of slurm.conf is left out: ")
+    assert about(one, reason)
+    assert where(one, key).startswith(f"left out: {reason.split(': ', maxsplit=1)[0]}")
+    assert "secret" not in one.text
+
+
+def test_keys_are_spelled_as_in_the_manual() -> None:
+    assert parsed(taken(f"{BASE}slurmdtimeout=77\n")).slurm_conf["SlurmdTimeout"] == "77"
+
+
+def test_a_file_that_differs_between_nodes_stays_where_it_is() -> None:
+    files = {
+        "n1": (conf("acct_gather.conf", "a\n"), conf("sub/deep/file", "x\n")),
+        "n2": (conf("acct_gather.conf", "b\n"), conf("jwt_hs256.key", "secret")),
+    }
+    one = taken(files=files)
+    assert one.files == {}
+    assert about(one, "/etc/slurm/acct_gather.conf stays where it is: it differs between hosts (n1; n2).")
+    assert about(one, "/etc/slurm/sub/deep/file stays where it is: its name is not FILE or DIRECTORY/FILE")
+
+
+def test_a_job_submit_script_that_nothing_reads_stays_where_it_is() -> None:
+    one = taken(files={"ctl": (conf("job_submit.lua", "return 0\n"),)})
+    assert one.files == {}
+    assert about(one, "JobSubmitPlugins does not name lua")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", ".hidden", "a\nb", "a//b", "-x", "\x1b[2J"])
+def test_a_file_with_an_odd_name_stays_where_it_is_and_is_told_on_one_line(name: str) -> None:
+    one = taken(files={"ctl": (conf(name, "x\n"),)})
+    assert one.files == {}
+    assert [remark.isprintable() for remark in about(one, "stays where it is: its name is not FILE")] == [True]
+
+
+def test_the_plugstack_conf_of_the_package_does_not_come_along() -> None:
+    inside = "include /etc/slurm/plugstack.conf.d/*.conf\n"
+    assert taken(files={"ctl": (conf("plugstack.conf", inside),)}).files == {}
+    other = taken(files={"ctl": (conf("plugstack.conf", f"{inside}required /opt/x.so\n"),)})
+    assert list(other.files) == ["slurm_files/plugstack.conf"]
+
+
+def test_more_files_than_a_cluster_file_can_have_stay_where_they_are() -> None:
+    one = taken(files={"ctl": tuple(conf(f"site.d/{number:03}", "x\n") for number in range(66))})
+    assert len(one.files) == 64
+    assert len(about(one, "at most 64 files of 1024 KiB together come along")) == 2
+
+
+def test_nodes_that_fetch_their_files_beside_nodes_with_their_own_are_told() -> None:
+    one = taken(f"{BASE}SlurmctldParameters=enable_configless\n", configless=("n1",))
+    assert not parsed(one).configless
+    assert about(one, "n1 fetch their files from slurmctld (configless), unlike most nodes")
+    assert about(one, "slurm.conf: SlurmctldParameters: enable_configless -> (default)")
+    assert where(one, "SlurmctldParameters") == "left out: the cluster file has no place for it"
+
+
+def test_a_directory_of_links_is_told() -> None:
+    linked = FoundFile("/etc/slurm/slurm.conf", BASE, link="/shared/slurm/slurm.conf")
+    one = survey(found("24.11", dict.fromkeys(("ctl", "n1", "n2"), (linked,))))
+    assert about(one, "/etc/slurm/slurm.conf is a link to /shared/slurm/slurm.conf.")
+
+
+def test_comments_that_stand_above_a_line_are_its_own() -> None:
+    text = (
+        "# file of the site\n\n# why\n#   and how ---\n#OldKey=3\n#######\nKillWait=60 # since 2020\n\n"
+        "# switched\n#Off=1\n\nMinJobAge=7\n# above\nA=1 \\\n  B=2\n"
+    )
+    assert [(line.kind, line.comments) for line in old_lines(text)] == [
+        ("killwait", ("why", "and how", "since 2020")),
+        ("minjobage", ()),
+        ("a", ("above",)),
+    ]
+
+
+def test_comments_above_lines_that_need_no_key_are_kept_together() -> None:
+    text = f"{BASE}# SCHEDULING\n# ask the board first\nSelectType=select/cons_tres\n# long\nKillWait=60\n"
+    text = text.replace("NodeName=", "# bought in 2020\nNodeName=DEFAULT Weight=5\n# rack 1\nNodeName=")
+    one = taken(text)
+    assert "  # long\n  KillWait: 60\n" in one.text
+    assert "lines that need no key here:\n  #   SelectType: ask the board first\n" in one.text
+    assert "  # bought in 2020\n  # rack 1\n  - hosts: n[1-2]\n" in one.text
+
+
+def test_a_cluster_with_slurmfabs_own_partition_keeps_it() -> None:
+    own = "PartitionName=slurmfab Nodes=ALL Hidden=YES AllowGroups=root PriorityTier=0 PriorityJobFactor=0"
+    one = taken(f"{BASE}{own} PreemptMode=OFF MaxTime=60\n")
+    assert "own_partition" not in one.text
+    assert about(one, "The first deployment") == []
+    assert "slurmfab" not in [partition.name for partition in parsed(one).partitions]

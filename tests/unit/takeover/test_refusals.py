@@ -1,0 +1,110 @@
+"""Clusters that cannot be imported: each reason with what was found and a way, all in one message."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from found_clusters import conf, found
+from support import prepared
+
+from slurmfab.errors import InputError
+from slurmfab.takeover.found import FoundCluster, FoundFile, HostFiles
+from slurmfab.takeover.survey import survey
+
+BASE = """\
+ClusterName=lab
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+NodeName=n[1-2] CPUs=4
+PartitionName=main Nodes=ALL
+"""
+
+
+def cluster(text: str = BASE, **other: Any) -> FoundCluster:
+    return found("24.11", {name: (conf("slurm.conf", text),) for name in ("ctl", "n1", "n2")}, **other)
+
+
+def refusal(one: FoundCluster) -> str:
+    with pytest.raises(InputError) as raised:
+        survey(one)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("SlurmUser=slurm\n", "", "SlurmUser is root, and slurmfab runs this daemon as slurm."),
+        ("SlurmUser=slurm", "SlurmUser=hpc", "SlurmUser is hpc"),
+        ("SlurmUser=slurm", "SlurmUser=slurm\nSlurmdUser=slurm", "SlurmdUser is slurm, and slurmfab runs this"),
+        ("SlurmUser=slurm", "SlurmUser=slurm\nAuthType=auth/slurm", "AuthType is auth/slurm"),
+        ("SlurmUser=slurm", "SlurmUser=slurm\nCredType=cred/slurm", "CredType is cred/slurm"),
+        ("SlurmUser=slurm", "SlurmUser=slurm\nFrontendName=fe1", "FrontendName: front ends"),
+        ("CPUs=4", "CPUs=4 State=CLOUD", "n[1-2]: nodes with State=CLOUD or FUTURE come and go"),
+        ("CPUs=4", "CPUs=4 State=future", "n[1-2]: nodes with State=CLOUD or FUTURE come and go"),
+        ("CPUs=4", "NodeHostName=n1 Port=[7001-7002] CPUs=4", "n1: several nodes of slurm.conf are this one"),
+        ("n[1-2] CPUs=4", "-oProxyCommand=x CPUs=4", "'-oProxyCommand=x': NodeName and SlurmctldHost have to be"),
+        ("n[1-2] CPUs=4", "../n1 CPUs=4", "'../n1': NodeName and SlurmctldHost have to be names of hosts."),
+        ("SlurmctldHost=ctl\n", "", "its slurm.conf has no SlurmctldHost."),
+        ("ClusterName=lab\n", "", "its slurm.conf has no ClusterName"),
+        ("NodeName=n[1-2] CPUs=4\n", "", "its slurm.conf names no compute nodes."),
+        ("PartitionName=main Nodes=ALL\n", "", "its slurm.conf has no partition."),
+        ("slurmctld\n", "slurmctld\nSlurmctldPort=x\n", 'slurm_conf.SlurmctldPort: "x" is not a port'),
+        ("/var/lib/slurm/slurmctld", "/tmp", 'state_directory: "/tmp" is a directory of the system'),
+        ("ClusterName=lab", "ClusterName=my.lab", 'cluster: "my.lab" is not a valid cluster name'),
+    ],
+)  # fmt: skip
+def test_a_slurm_conf_that_cannot_be_kept_is_refused_with_the_reason(old: str, new: str, reason: str) -> None:
+    assert old in BASE
+    message = refusal(cluster(BASE.replace(old, new)))
+    assert reason in message
+    assert "Nothing was written, here or on any host." in message
+
+
+def test_a_slurm_user_by_its_uid_is_slurm() -> None:
+    assert "cluster: lab" in survey(cluster(BASE.replace("SlurmUser=slurm", "SlurmUser=64030"))).text
+
+
+def test_slurm_from_source_is_refused_with_its_place_and_a_way() -> None:
+    one = cluster()
+    hosts = {name: dataclasses.replace(files, program="/opt/slurm/sbin/slurmd") for name, files in one.hosts.items()}
+    message = refusal(dataclasses.replace(one, hosts=hosts))
+    assert "ctl,n[1-2]: Slurm 24.11.5 runs from /opt/slurm/sbin/slurmd, so it was built from source" in message
+    assert "Move to the packages of the same or a later version first" in message
+
+
+def test_hosts_of_another_distribution_are_refused_by_name() -> None:
+    message = refusal(cluster(hosts={"n2": {"os_id": "rocky", "os_like": "rhel centos fedora"}}))
+    assert "n2: the distribution is rocky, and slurmfab works with Debian, Ubuntu" in message
+
+
+def test_a_federation_is_refused_by_its_name() -> None:
+    assert "sacctmgr modify federation north set clusters-=lab" in refusal(cluster(federation="north"))
+
+
+def test_a_slurm_that_is_too_old_is_refused_with_its_version() -> None:
+    old = {"packages": {"slurmctld": "20.11.4-1"}}
+    assert "Slurm 20.11 is too old" in refusal(cluster(hosts={"ctl": old}))
+
+
+def test_a_slurm_conf_in_another_place_is_refused_with_its_path() -> None:
+    one = cluster()
+    place = HostFiles((FoundFile("/usr/local/etc/slurm.conf", BASE),), "/usr/sbin/slurmctld", slurm_conf=BASE)
+    message = refusal(dataclasses.replace(one, hosts={**one.hosts, "ctl": place}))
+    assert "slurm.conf is /usr/local/etc/slurm.conf, and slurmfab keeps Slurm's files in /etc/slurm" in message
+
+
+def test_a_host_without_slurm_conf_is_refused_with_what_to_name() -> None:
+    empty = FoundCluster("ctl", {"ctl": HostFiles(())}, {"ctl": prepared("ctl")}, {"ctl": "10.0.0.1"})
+    assert "ctl has no slurm.conf that its daemons use. Name the host on which slurmctld runs" in refusal(empty)
+
+
+def test_several_reasons_are_in_one_message() -> None:
+    message = refusal(cluster(BASE.replace("SlurmUser=slurm", "AuthType=auth/none"), federation="north"))
+    assert [line.partition(" is ")[0] for line in message.splitlines() if line.startswith("  - ")] == [
+        "  - SlurmUser",
+        "  - AuthType",
+        "  - it",
+    ]
