@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+
+import pytest
 
 from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
@@ -72,6 +75,27 @@ class HandMade:
         if not self.lock.slurm or not is_hand_made(main):
             return None
         return files_of(self.cluster, self.lock, self.host.name, self.texts)
+
+
+def lives_without_files(host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock) -> bool:
+    """Whether a host of slurmdbd alone rightly has no slurm.conf: the cluster was made by hand without one there.
+
+    Args:
+        host: the host.
+        others: all reachable hosts by name.
+        cluster: the cluster file.
+        lock: its lock.
+    """
+    controller = others.get(cluster.controller)
+    if cluster.roles(host.name) != ("database",) or controller is None or texts(host).get(MAIN):
+        return False
+    return HandMade(cluster, lock, host, controller).wanted is not None
+
+
+def need_files(host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock) -> None:
+    """Skips a check on a host that rightly has no slurm.conf; see `lives_without_files`."""
+    if lives_without_files(host, others, cluster, lock):
+        pytest.skip("slurmdbd needs no slurm.conf, and the cluster was made by hand without one there.")
 
 
 def texts(host: CheckedHost) -> dict[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import pytest
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.client.commands import update_partition
 from slurmfab.checks.drifted import Drifted
-from slurmfab.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade
+from slurmfab.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, lives_without_files, need_files
 from slurmfab.checks.hosts import CheckedHost, line_of
 from slurmfab.checks.munge import need_munged
 from slurmfab.checks.slurm import Slurm, need_answer
@@ -56,22 +57,27 @@ def wanted_state(partition: Partition) -> str:
     return next((str(value).upper() for key, value in partition.settings.items() if key.lower() == "state"), "UP")
 
 
-def test_version_is_the_controllers(other: CheckedHost, controller: CheckedHost) -> None:
+def test_version_is_the_controllers(
+    other: CheckedHost, controller: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock
+) -> None:
     """Slurm has the same version as on the controller"""
-    theirs, reference = (host.as_found.ask(line_of(commands.VERSION)) for host in (other, controller))
+    has_no_files = lives_without_files(other, others, cluster, lock)
+    theirs = other.as_found.ask(line_of(commands.DATABASE_VERSION if has_no_files else commands.VERSION))
+    reference = controller.as_found.ask(line_of(commands.VERSION))
     assert theirs == reference, (
         f"this host has {theirs}, but {controller.name} has {reference}. "
         "Repair: install the same version on both; slurmctld must not be older than any slurmd"
     )
 
 
-def test_files_are_the_controllers(other: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+def test_files_are_the_controllers(
+    other: CheckedHost, controller: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock
+) -> None:
     """Slurm's files are the same as the controller's"""
+    need_files(other, others, cluster, lock)
     theirs, reference = hashes(other), hashes(controller)
-    right = HandMade(cluster, lock, other, controller)
-    if not theirs and cluster.roles(other.name) == ("database",) and right.wanted is not None:
-        pytest.skip("slurmdbd needs no slurm.conf, and the cluster was made by hand without one there.")
     names = (name for name in (*reference, *theirs) if name != OWN and theirs.get(name) != reference.get(name))
+    right = HandMade(cluster, lock, other, controller)
     differing = [name for name in dict.fromkeys(names) if not right.stays(name)]
     wrong = [
         f"{name} {'differs from' if name in theirs else 'is missing, unlike'} {controller.name}'s"
@@ -134,8 +140,11 @@ def test_site_files_are_as_the_cluster_file_says(host: CheckedHost, inventory: I
         raise Drifted(CHANGED_FILE, f"{'; '.join(wrong)}. Repair: {FAB} plan shows the difference, {FAB} deploy")
 
 
-def test_slurmctld_runs_with_this_file(host: CheckedHost, controller: CheckedHost) -> None:
+def test_slurmctld_runs_with_this_file(
+    host: CheckedHost, controller: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock
+) -> None:
     """slurm.conf is the one that slurmctld has loaded"""
+    need_files(host, others, cluster, lock)
     need_munged(host)
     need_answer(host)
     shown = host.as_found.ask(line_of(commands.SHOW_CONFIG))

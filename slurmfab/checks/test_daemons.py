@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -11,7 +11,7 @@ from slurmfab.checks.daemons import WATCHED, daemons, last_words
 from slurmfab.checks.directories import LINK, owners, wrong_directories
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
-from slurmfab.checks.hand_made import HandMade
+from slurmfab.checks.hand_made import HandMade, need_files
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.munge import has_same_key, need_munged, status_of_credential
 from slurmfab.checks.slurm import ping
@@ -123,8 +123,9 @@ def test_slurmd_listens(node: CheckedHost, cluster: Cluster) -> None:
 
 
 @foundation
-def test_controller_answers(host: CheckedHost) -> None:
+def test_controller_answers(host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock) -> None:
     """slurmctld answers Slurm's commands"""
+    need_files(host, others, cluster, lock)
     need_munged(host)
     says = ping(host)
     assert says.endswith("is UP"), (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from slurmfab.checks.daemons import system
 from slurmfab.checks.foundation import foundation
+from slurmfab.checks.hand_made import need_files
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.system import Room
 from slurmfab.checks.wanted import deploy, spool_directory
@@ -25,8 +27,11 @@ NEEDS = {
 """What the directories of Slurm are for; another one is slurmctld's state."""
 
 
-def test_users_can_read_slurm_conf(host: CheckedHost) -> None:
+def test_users_can_read_slurm_conf(
+    host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock
+) -> None:
     """an ordinary user can read slurm.conf"""
+    need_files(host, others, cluster, lock)
     found = system(host)
     if found.reads:
         return

@@ -54,11 +54,14 @@ KEPT = {
 
 COMMENT = "scontrol -o show job $(sbatch --parsable --hold --wrap true) | grep -o 'Comment=uid 0'"
 TREE = "SwitchName=leaf1 SwitchName=leaf2 SwitchName=spine"
-MEETING = f"# a week, as the users' meeting decided in 2019\nStoragePass={PASSWORD}"
 SCRIPTED = "render /var/log/site-prologs\nComment=uid 0"
 WAYS = {
     "plain": ("n1", "ls /var/spool/slurmd/cred_state >/dev/null && echo kept", "kept"),
-    "accounts": ("n3", f"grep -h 'meeting\\|{PASSWORD}' /etc/slurm/slurm*.conf", MEETING),
+    "accounts": (
+        "n3",
+        f"cd /etc/slurm; ls | grep -x slurm.conf; grep -h {PASSWORD} slurm*.conf",
+        f"StoragePass={PASSWORD}",
+    ),
     "includes": ("ctl", "scontrol show topology | grep -o 'SwitchName=[a-z0-9]*' | xargs", TREE),
     "configless": ("n1", "ls /etc/slurm/*.conf 2>/dev/null | grep -vc plugstack || :", "0"),
     "own-ids": ("ctl", "stat -c '%u %U' /srv/slurm/state/job_state", "1001 slurm"),

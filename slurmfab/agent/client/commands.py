@@ -44,6 +44,9 @@ SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")
 VERSION: Command = ("scontrol", "--version")
 """Prints `slurm` and the version, without asking a daemon."""
 
+DATABASE_VERSION: Command = ("slurmdbd", "-V")
+"""Prints the same where Slurm's commands find no slurm.conf, without which they print nothing."""
+
 # Texts, not compiled patterns: most requests use none.
 _PING = r"^Slurmctld\((\w+)\) at (\S+) is (UP|DOWN)"
 _JOB_ID = r"\d+(?:\+\d+|_(?:\d+|\[[\d,:-]+(?:%\d+)?\]))?"

@@ -255,7 +255,7 @@ def hashes_of(texts: Mapping[str, str]) -> str:
 def compare_files(bench: Bench) -> None:
     """Compare n1's files with the controller's."""
     hosts, known = bench.hosts, bench.known
-    test_configuration.test_files_are_the_controllers(hosts["n1"], hosts["ctl"], known.cluster, known.lock)
+    test_configuration.test_files_are_the_controllers(hosts["n1"], hosts["ctl"], hosts, known.cluster, known.lock)
 
 
 @pytest.mark.parametrize(("slurm", "is_told"), [("22.05.8", False), ("24.11.5", True)])
@@ -305,14 +305,20 @@ def test_a_nodes_own_gres_conf_is_right_where_files_are_hand_made_and_it_says_th
         compare_files(bench)
 
 
+def compare_with_slurmctld(bench: Bench) -> None:
+    """Compare n1's slurm.conf with the one that slurmctld has loaded."""
+    hosts, known = bench.hosts, bench.known
+    test_configuration.test_slurmctld_runs_with_this_file(hosts["n1"], hosts["ctl"], hosts, known.cluster, known.lock)
+
+
 def test_configuration_that_slurmctld_has_not_read_is_told(bench: Bench) -> None:
     bench.shells["n1"].rules["scontrol show config"] = "HASH_VAL = Different Ours=0x1 Slurmctld=0x2\n"
     with pytest.raises(Drifted, match="slurmctld runs with an older file") as older:
-        test_configuration.test_slurmctld_runs_with_this_file(bench.hosts["n1"], bench.hosts["ctl"])
+        compare_with_slurmctld(bench)
     assert older.value.kind == "older file loaded"
     bench.shells["n1"].rules["sha256sum slurm.conf"] = "ee  slurm.conf\n"
     with pytest.raises(Drifted, match="nor the one on the controller's disk") as changed:
-        test_configuration.test_slurmctld_runs_with_this_file(bench.hosts["n1"], bench.hosts["ctl"])
+        compare_with_slurmctld(bench)
     assert changed.value.kind == "changed file"
 
 

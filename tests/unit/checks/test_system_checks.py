@@ -38,8 +38,8 @@ def failure(check: Callable[..., None], *arguments: object) -> str:
 
 
 def test_a_sound_host_passes_all_checks(known: Inventory) -> None:
+    test_system.test_users_can_read_slurm_conf(host(), {}, known.cluster, known.lock)
     for check in (
-        test_system.test_users_can_read_slurm_conf,
         test_system.test_users_get_credentials,
         test_system.test_packages_are_whole,
         test_system.test_python_is_there,
@@ -48,8 +48,9 @@ def test_a_sound_host_passes_all_checks(known: Inventory) -> None:
     test_system.test_file_systems_have_room(host(), known.cluster, known.lock)
 
 
-def test_a_closed_directory_is_named_with_the_words_of_the_host() -> None:
-    told = failure(test_system.test_users_can_read_slurm_conf, host(user=f"{HEAD}{system.ENCODES}\n"))
+def test_a_closed_directory_is_named_with_the_words_of_the_host(known: Inventory) -> None:
+    closed = host(user=f"{HEAD}{system.ENCODES}\n")
+    told = failure(test_system.test_users_can_read_slurm_conf, closed, {}, known.cluster, known.lock)
     assert "cannot open '/etc/slurm/slurm.conf' for reading: Permission denied (/etc/slurm has the mode drwx" in told
 
 
