@@ -215,6 +215,7 @@ class HostFacts:
         boot: identifies the current boot of the host.
         mail_program: program that sends mail; empty if there is none.
         programs: names of the programs that slurmfab has installed on it.
+        owned: the capabilities of the cluster file, such as `mounts`, for which slurmfab has written files on it.
         site_files: SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about.
         written_site_files: the names of those that slurmfab has written.
         slurm_use: what it has of clusters.
@@ -257,6 +258,7 @@ class HostFacts:
     conf_server: Phrase = ""
     mail_program: Program = ""
     programs: Annotated[tuple[Phrase, ...], Field(max_length=1024)] = ()
+    owned: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
     site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)
     written_site_files: Annotated[tuple[SiteFileName, ...], Field(max_length=1024)] = ()
     slurm_use: SlurmUse = SlurmUse()

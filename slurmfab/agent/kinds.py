@@ -35,6 +35,7 @@ KINDS = {
     "node-reboot": "nodes.reboot:NodeReboot",
     "node-resume": "nodes.resume:NodeResume",
     "node-trial": "nodes.acceptance:NodeAcceptance",
+    "owned-files": "files.owned_files:OwnedFiles",
     "packages": "packages.packages:Packages",
     "packages-gone": "packages.removed_packages:RemovedPackages",
     "partition-drain": "nodes.partition_drain:PartitionDrain",

@@ -13,5 +13,8 @@ PROGRAMS = "/usr/local/lib/slurmfab"
 SITE_FILES = PROGRAMS + "/slurm-files"
 """The record of the files of the site's own in Slurm's directory that slurmfab has written: a name on each line."""
 
+OWNED = "/var/lib/slurmfab/owned"
+"""The directory of the records of files that a host has for capabilities of the cluster file: OF.json for each."""
+
 HEALTH_CHECK = PROGRAMS + "/health-check"
 """The health check of compute nodes, which slurm.conf names as HealthCheckProgram."""

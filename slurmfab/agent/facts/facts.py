@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from slurmfab.agent.core.host_paths import MUNGE_KEY, PROGRAMS
+from slurmfab.agent.core.host_paths import MUNGE_KEY, OWNED, PROGRAMS
 from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import entries, names, read_bytes, read_text
 from slurmfab.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use
@@ -85,6 +85,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "boot": boot(),
         "mail_program": mail_program(root),
         "programs": names(root + PROGRAMS),
+        "owned": [name[: -len(".json")] for name in names(root + OWNED) if name.endswith(".json")],
         **site_files.read(root, request.get("site_files", ())),
         "clock": time.time(),
     }

@@ -1,0 +1,27 @@
+"""Files of a capability: wanted where the cluster file has them, taken back where the host still has some."""
+
+from __future__ import annotations
+
+import pytest
+from support import cluster, facts_of, plan_input, prepared
+
+from slurmfab.agent.files.owned_files import OwnedFile, OwnedFiles
+from slurmfab.plan.phases.owned import owned
+
+FILE = OwnedFile("/etc/profile.d/modules.sh", "x\n")
+
+
+@pytest.mark.parametrize(
+    ("files", "there", "planned"),
+    [
+        ((FILE,), (), (OwnedFiles("modules", (FILE,)),)),
+        ((FILE,), ("modules",), (OwnedFiles("modules", (FILE,)),)),
+        ((), ("mail", "modules"), (OwnedFiles("modules", ()),)),
+        ((), ("mail",), ()),
+    ],
+)
+def test_files_are_planned_where_they_are_wanted_or_still_there(
+    files: tuple[OwnedFile, ...], there: tuple[str, ...], planned: tuple[OwnedFiles, ...]
+) -> None:
+    wanted = plan_input(cluster(), facts_of(cluster(), prepared, owned=there))
+    assert owned(wanted, "n1", "modules", files) == planned
