@@ -216,6 +216,7 @@ class HostFacts:
         mail_program: program that sends mail; empty if there is none.
         programs: names of the programs that slurmfab has installed on it.
         owned: the capabilities of the cluster file, such as `mounts`, for which slurmfab has written files on it.
+        added_packages: the packages that slurmfab has installed on it.
         site_files: SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about.
         written_site_files: the names of those that slurmfab has written.
         slurm_use: what it has of clusters.
@@ -259,6 +260,7 @@ class HostFacts:
     mail_program: Program = ""
     programs: Annotated[tuple[Phrase, ...], Field(max_length=1024)] = ()
     owned: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+    added_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
     site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)
     written_site_files: Annotated[tuple[SiteFileName, ...], Field(max_length=1024)] = ()
     slurm_use: SlurmUse = SlurmUse()

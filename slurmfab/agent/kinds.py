@@ -37,6 +37,7 @@ KINDS = {
     "node-trial": "nodes.acceptance:NodeAcceptance",
     "owned-files": "files.owned_files:OwnedFiles",
     "packages": "packages.packages:Packages",
+    "packages-former": "packages.former_packages:FormerPackages",
     "packages-gone": "packages.removed_packages:RemovedPackages",
     "partition-drain": "nodes.partition_drain:PartitionDrain",
     "person": "people.person:Person",

@@ -33,6 +33,7 @@ COUNTED_KINDS = {
     "directory": ("directory", "directories"),
     "group": ("group", "groups"),
     "packages": ("installation of packages", "installations of packages"),
+    "packages-former": ("removal of packages", "removals of packages"),
     "packages-gone": ("removal of packages", "removals of packages"),
     "service": ("service", "services"),
     "ssh-key": ("SSH key", "SSH keys"),

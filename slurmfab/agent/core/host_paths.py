@@ -16,5 +16,8 @@ SITE_FILES = PROGRAMS + "/slurm-files"
 OWNED = "/var/lib/slurmfab/owned"
 """The directory of the records of files that a host has for capabilities of the cluster file: OF.json for each."""
 
+ADDED_PACKAGES = "/var/lib/slurmfab/packages"
+"""The record of the packages that slurmfab has installed: a name on each line."""
+
 HEALTH_CHECK = PROGRAMS + "/health-check"
 """The health check of compute nodes, which slurm.conf names as HealthCheckProgram."""

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from slurmfab.agent.core.host_paths import MUNGE_KEY, OWNED, PROGRAMS
+from slurmfab.agent.core.host_paths import ADDED_PACKAGES, MUNGE_KEY, OWNED, PROGRAMS
 from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import entries, names, read_bytes, read_text
 from slurmfab.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use
@@ -86,6 +86,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "mail_program": mail_program(root),
         "programs": names(root + PROGRAMS),
         "owned": [name[: -len(".json")] for name in names(root + OWNED) if name.endswith(".json")],
+        "added_packages": read_text(root + ADDED_PACKAGES).split(),
         **site_files.read(root, request.get("site_files", ())),
         "clock": time.time(),
     }

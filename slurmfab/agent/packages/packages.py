@@ -8,7 +8,7 @@ from typing import ClassVar, Dict, Optional, Tuple
 
 from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.agent.packages import bundle_place, daemon_policy, dpkg_status, unfinished
+from slurmfab.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
 
 LISTS = "/var/lib/apt/lists"
 LISTS_AGE = 86400.0
@@ -87,6 +87,9 @@ class Packages(Resource):
             return
         from slurmfab.agent.packages import apt_errors  # slow to compile, and most runs install nothing
 
+        # Noted before, so that an interrupted run forgets none; what is half installed was somebody's before.
+        there = dpkg_status.states(dpkg_status.read(context.root), missing)
+        added_packages.note(context, (name for name in missing if name not in there))
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
                 context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)

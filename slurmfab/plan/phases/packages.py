@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.facts.cgroups import NO_BUS
+from slurmfab.agent.packages.former_packages import FormerPackages
 from slurmfab.agent.packages.packages import Packages
 from slurmfab.plan.phases import people
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 
+ROLES = ("controller", "database", "compute", "login")
+SLURMS = frozenset((*(name for role in ROLES for name in packages(role)), *DATABASE_SERVER, BUS, "sudo"))
+"""Packages that stay on a host whose role changes: Debian's slurmctld cancels all jobs when it is removed."""
+
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """All packages that the host's roles, its MariaDB, sudo rules and control groups need, as one resource."""
+    """All packages that the host needs, as one resource."""
+    return (Packages(tuple(sorted(wanted(plan_input, host)))),)
+
+
+def wanted(plan_input: PlanInput, host: str) -> set[str]:
+    """All packages that the host's roles, its MariaDB, sudo rules, and control groups need."""
     names = {name for role in plan_input.cluster.roles(host) for name in packages(role)}
     database = plan_input.cluster.database
     if database and host == database.host and not database.external:
         names |= set(DATABASE_SERVER)
     names |= set(people.packages(plan_input, host))
     names |= {BUS} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
-    return (Packages(tuple(sorted(names))),)
+    return names
+
+
+def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of packages that slurmfab installed for what the cluster file no longer has."""
+    added = plan_input.facts[host].added_packages if host in plan_input.facts else ()
+    names = tuple(sorted(set(added) - SLURMS - wanted(plan_input, host)))
+    return (FormerPackages(names),) if names else ()
 
 
 def lacks_bus(plan_input: PlanInput, host: str) -> bool:

@@ -1,10 +1,11 @@
-"""Where slurmd could not ask systemd for its place, the system bus is installed."""
+"""Packages that hosts need, and those that slurmfab installed and that nothing needs any more."""
 
 from __future__ import annotations
 
 import pytest
 from support import USABLE, cluster, facts_of, plan_input, prepared
 
+from slurmfab.agent.packages.former_packages import FormerPackages
 from slurmfab.facts import Cgroup
 from slurmfab.plan.phases import packages
 
@@ -22,3 +23,19 @@ def test_the_bus_is_installed_on_compute_nodes_without_one(host: str, cgroup: Cg
     wanted = plan_input(cluster(), facts_of(cluster(), prepared, cgroup=cgroup))
     (found,) = packages.resources(wanted, host)
     assert ("dbus" in vars(found)["names"]) == has_it
+
+
+@pytest.mark.parametrize(
+    ("added", "former"),
+    [
+        ((), ()),
+        (("lmod", "glusterfs-client"), ("glusterfs-client", "lmod")),
+        # A host whose role changes keeps Slurm's packages: slurmctld's removal cancels all jobs.
+        (("slurmctld", "slurmd", "mariadb-server", "sudo", "lmod"), ("lmod",)),
+    ],
+)
+def test_packages_that_slurmfab_installed_are_removed_where_nothing_asks_for_them(
+    added: tuple[str, ...], former: tuple[str, ...]
+) -> None:
+    wanted = plan_input(cluster(), facts_of(cluster(), prepared, added_packages=added))
+    assert packages.former(wanted, "n1") == ((FormerPackages(former),) if former else ())

@@ -1,0 +1,12 @@
+"""What capabilities of the cluster file leave behind when it no longer has them, after everything that used it."""
+
+from __future__ import annotations
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.plan.phases import packages
+from slurmfab.plan.plan_input import PlanInput
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of packages that slurmfab installed."""
+    return packages.former(plan_input, host)
