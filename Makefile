@@ -53,7 +53,7 @@ test-fast: setup  ## the tests that need no hosts, within a minute
 	$(BIN)/pytest -n 3 -m 'not lab' --ignore tests/lab
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
-	$(AS_ROOT) env PATH="$$PATH" BREAKAGES=all $(BIN)/pytest -n 2 tests/breakages
+	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n 2 tests/breakages
 
 unit: test-fast  ## another name for test-fast
 

@@ -28,8 +28,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 SUITES = ("bookworm", "trixie")
 LABS = ("tests/lab/", "tests/breakages/")
-BREAKAGES = "BREAKAGES"
-"""Environment variable: which rows of tests/breakages are played: `all`, or a number that selects a share."""
+TURN = "TURN"
+"""Environment variable: which rows of tests/breakages are played, and on which suite the files of `stock.in_turn` are.
+
+`all` for all of them, or a number that selects a share.
+"""
 DAY = 86400
 """Seconds; the day's number selects the share if nobody does."""
 SLOWEST = 10
@@ -119,8 +122,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Set before the other processes start, so that all collect the same rows.
-    os.environ.setdefault(BREAKAGES, str(int(time.time()) // DAY))
+    # Set before the other processes start, so that all collect the same tests.
+    os.environ.setdefault(TURN, str(int(time.time()) // DAY))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(), "times")
         config.pluginmanager.register(Breakages(), "breakages")
@@ -146,7 +149,7 @@ class Breakages:
         self.results: list[dict[str, bool]] = []
 
     def pytest_report_header(self) -> str:
-        return f"breakages: share by {BREAKAGES}={os.environ[BREAKAGES]}; all of them: make test-breakages"
+        return f"breakages: share by {TURN}={os.environ[TURN]}; all of them: make test-breakages"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
@@ -155,7 +158,7 @@ class Breakages:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.results:
             count = Counter(word for result in self.results for word, holds in result.items() if holds)
-            terminalreporter.section(f"breakages (share by {BREAKAGES}={os.environ[BREAKAGES]})")
+            terminalreporter.section(f"breakages (share by {TURN}={os.environ[TURN]})")
             terminalreporter.write_line(
                 f"{len(self.results)} played: {count['found']} found, {count['named']} named,"
                 f" {count['mended']} mended, {count['told']} told with a repair that was tried"

@@ -10,7 +10,7 @@ from table import rows, share
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the rows of other shares, unless somebody selects tests by name."""
-    seed = "all" if config.option.keyword else os.environ["BREAKAGES"]
+    seed = "all" if config.option.keyword else os.environ["TURN"]
     chosen = {row.name for row in share(rows(), seed)} | {""}
     config.hook.pytest_deselected(items=[item for item in items if name_of(item) not in chosen])
     items[:] = [item for item in items if name_of(item) in chosen]

@@ -16,7 +16,7 @@ import cases
 from breakage import Breakage, Mended, Oddity, Row, Setting
 
 SHARES = 3
-"""A run of all tests plays one of so many shares of the rows; `BREAKAGES=all` plays all of them."""
+"""A run of all tests plays one of so many shares of the rows; `TURN=all` plays all of them."""
 
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 BEGIN, END = "<!-- table of breakages: written by tests/breakages/table.py -->", "<!-- end of the table -->"

@@ -20,6 +20,17 @@ from slurmfab.slurm import versions
 SUITES = ("bookworm", "trixie")
 """Slurm 22.05 and 24.11: without and with the ability of `scontrol reconfigure` to add nodes."""
 
+
+def in_turn(file: str) -> tuple[str, ...]:
+    """The suites of a test file whose subject is the same with every Slurm: one by turns, or both with `TURN=all`.
+
+    Args:
+        file: its name without `test_`, by which some files are on one suite and some on the other.
+    """
+    turn = os.environ["TURN"]
+    return SUITES if turn == "all" else (SUITES[(int(turn) + len(file)) % len(SUITES)],)
+
+
 PLACES = "0123456789abcdefghijklmnopqrstuvwxyz"
 """Characters that tell the labs of test processes on one machine apart; each process takes one."""
 

@@ -15,7 +15,7 @@ import pytest
 from fingerprints import AT_WORK, INSTALLS
 from lab_cluster import DeployedLab
 from lab_user import Person, snapshots, words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab import lab
 from slurmfab.agent.backup.archive import Archive
@@ -64,7 +64,7 @@ class Dark:
         self.file.write_text("\n".join([*lines, f"bundle: {name}", ""]))
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("bundle"))
 def dark(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dark]:
     suite = request.param
     person = Person.at(tmp_path_factory.mktemp("dark"))

@@ -12,7 +12,7 @@ import pytest
 from lab_cluster import DeployedLab
 from lab_user import Person, words_of
 from lying_agent import honest_again, make_liar
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -62,7 +62,7 @@ def files(hosts: DeployedLab) -> dict[str, str]:
     return {host: hosts.on(host, f"sha256sum {FILES}") for host in ("ctl", "n1", "n2")}
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("hostile"))
 def siege(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Siege]:
     """Everything hostile is in place."""
     with stock.copy(request.param, nodes=3) as hosts:

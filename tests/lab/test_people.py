@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab import lab
 
@@ -134,7 +134,7 @@ class Peopled:
         self.hosts.inventory_path.write_text(text)
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("people"))
 def peopled(
     request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Peopled]:
