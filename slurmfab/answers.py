@@ -195,7 +195,7 @@ def _kept() -> core_schema.CoreSchema:
     content = {"content": core_schema.nullable_schema(_TEXT)}
     file = {"path": _LINE, "run": _RUN, "existed": _FLAG, "secret": _FLAG, "same": _FLAG, **content}
     service = {"unit": _LINE, "run": _RUN, "enabled": _FLAG, "running": _FLAG}
-    more = {**dict.fromkeys(("owner", "group", "mode", "other"), _LINE), "whole": _TEXT}
+    more = {**dict.fromkeys(("owner", "group", "mode", "other", "link"), _LINE), "whole": _TEXT}
     files = core_schema.list_schema(strict_object(file, more))
     services = core_schema.list_schema(strict_object(service, {}))
     runs = {"runs": core_schema.list_schema(_RUN), "dropped": _LINE}

@@ -50,6 +50,7 @@ KINDS = {
     "restored-state": "backup.restored_state:RestoredState",
     "scripts": "files.scripts:Scripts",
     "service": "services.service:Service",
+    "shared-files": "slurm.shared_files:SharedFiles",
     "site-files": "slurm.site_files:SiteFiles",
     "slurm-files": "slurm.files:SlurmFiles",
     "slurm-nodes": "nodes.registered:SlurmNodes",

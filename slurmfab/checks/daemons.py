@@ -30,7 +30,8 @@ QUESTION = (
     f"units=$(systemctl show --property=Id,LoadState,ActiveState,Result,UnitFileState,MainPID {' '.join(WATCHED)}); "
     f'echo "$units"; echo {GAP}; cat /proc/uptime; date +%s.%N; getconf CLK_TCK; '
     'for pid in $(echo "$units" | sed -n s/^MainPID=//p); do cat /proc/$pid/stat 2>/dev/null; done; '
-    f"echo {GAP}; stat --format='%.9Z %n' {' '.join(sorted({path for paths in WATCHED.values() for path in paths}))} "
+    f"echo {GAP}; stat --dereference --format='%.9Z %n' "
+    f"{' '.join(sorted({path for paths in WATCHED.values() for path in paths}))} "
     f"2>/dev/null; echo {GAP}; stat --dereference --format='%U %G %a' {MUNGE_KEY} 2>/dev/null; "
     f"echo {GAP}; if test -S {MUNGE_SOCKET}; then echo there; fi; "
     f"echo {GAP}; awk '$4 == \"0A\" {{ print $2 }}' /proc/net/tcp /proc/net/tcp6 2>/dev/null;"

@@ -39,6 +39,15 @@ LINKS = (
 """Prints which of Slurm's files are links, and where these lead."""
 
 
+SHARED = (
+    f"cd {SLURM_DIRECTORY} 2>/dev/null && for name in $(echo %s); do "
+    "[ -e $name ] || [ -L $name ] || continue; "
+    'echo "$name $(readlink -f %s/$name || echo -) $(readlink -f $name || echo -)"; '
+    "done; :"
+)
+"""Prints where each of these names (an argument) leads from the shared directory and from Slurm's directory."""
+
+
 def test_partitions_are_as_wanted(cluster: Cluster, slurm: Slurm) -> None:
     """every partition is in the state of the cluster file"""
     states = slurm.partition_states()
@@ -94,10 +103,31 @@ def test_files_are_the_controllers(
 
 def test_files_are_no_links(host: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """Slurm's files are files, and no links to others"""
+    if cluster.slurm_conf_directory:
+        pytest.skip(f"they are links to {cluster.slurm_conf_directory}.")
     right = HandMade(cluster, lock, host, controller)
     links = dict(line.split(" ", 1) for line in host.as_found.ask(LINKS).splitlines())
     wrong = [f"{name} is a symbolic link to {place}" for name, place in links.items() if not right.is_kept(name)]
     assert not wrong, f"{'; '.join(wrong)}; a change there is not slurmfab's. Repair: {deploy(host.name)}"
+
+
+def test_files_are_links_to_the_shared_directory(
+    host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock
+) -> None:
+    """Slurm's files are links to those in the shared directory"""
+    shared = cluster.slurm_conf_directory
+    if not shared or not lock.slurm:
+        return
+    need_files(host, others, cluster, lock)
+    names = " ".join((*FILES, *cluster.site_file_names))
+    places = (line.split(" ") for line in host.as_found.ask(SHARED, names, shared).splitlines())
+    wrong = [name for name, wanted, actual in places if actual in ("-", "") or actual != wanted]
+    if wrong:
+        raise Drifted(
+            CHANGED_FILE,
+            f"{', '.join(wrong)} in {SLURM_DIRECTORY} {'is no link' if len(wrong) == 1 else 'are no links'} to a file "
+            f"in {shared}, where slurmfab changes it for all hosts. Repair: {deploy(host.name)}",
+        )
 
 
 def test_files_are_as_the_cluster_file_says(controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:

@@ -22,11 +22,13 @@ HARDWARE = "hardware"
 
 HARDWARE_ADVICE = "deploy does not change this: repair the node; or, if this is intended:"
 
-FILE_KINDS = frozenset({"file", "block", "slurm-files", "absent", "munge-key"})
+FILE_KINDS = frozenset({"file", "block", "slurm-files", "shared-files", "absent", "munge-key"})
 """Kinds of resources that are files or lines of a file."""
 
 NO_FILE = frozenset({"leftovers"})
-"""Names of differences in such resources that are not about a file of the cluster."""
+OF_CONTROLLER = " content"
+"""Names of differences in such resources that are not about a file of the cluster, and the end of the names of those
+that are told of the primary controller, which writes the file for all hosts."""
 
 
 def drift_kind(outcome: Outcome) -> str:
@@ -40,7 +42,8 @@ def drift_kind(outcome: Outcome) -> str:
     if resource == HARDWARE:
         return OTHER_HARDWARE
     if resource in FILE_KINDS:
-        return CHANGED_FILE if {change.name for change in outcome.changes} - NO_FILE else ""
+        names = {change.name for change in outcome.changes if not change.name.endswith(OF_CONTROLLER)}
+        return CHANGED_FILE if names - NO_FILE else ""
     if resource == "service" and any(one.name == LOADED and one.actual.startswith(OLDER) for one in outcome.changes):
         return KEY_NOT_LOADED if name == "munge" else OLDER_FILE
     return ""

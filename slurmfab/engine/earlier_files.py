@@ -77,13 +77,13 @@ def after_slurmd(run: Run, plan_input: PlanInput) -> None:
     failed = [
         host
         for host in starting_failed(run, "slurmd", "slurmd")
-        if runs_slurmd(plan_input, host) and (host in replaced(run) or plan_input.cluster.fetches(host))
+        if runs_slurmd(plan_input, host) and (host in replaced(run) or reads_others(plan_input, host))
     ]
     others = [host for host in run.remaining(plan_input.facts) if runs_slurmd(plan_input, host)]
     if failed and not others and daemons.runs_slurmctld(plan_input, run.controller):
         told = whole_cluster(run, plan_input)
         raise DeployFailed(f"slurmd starts on no node with the new files. {told}")
-    for host in (one for one in failed if one in replaced(run)):
+    for host in (one for one in failed if one in replaced(run) and not reads_others(plan_input, one)):
         wanted = {host: [before(run, *paths(plan_input)), *slurmd(plan_input, host)]}
         complete_reason(run, host, put_back(run, wanted), "slurmd")
 
@@ -112,7 +112,11 @@ def whole_cluster(run: Run, plan_input: PlanInput) -> str:
     """Put back all files that this run has replaced, and start the daemons that ran before; tells what came of it."""
     files = before(run, *paths(plan_input))
     hosts = replaced(run)
-    lines = [put_back(run, {host: [files, *slurmd(plan_input, host)] for host in hosts})]
+    # In a shared directory, the primary controller puts the files back for all.
+    first = [run.controller] if plan_input.cluster.slurm_conf_directory and hosts else []
+    lines = [put_back(run, {host: [files] for host in first})]
+    hosts = tuple(dict.fromkeys((*hosts, *(one for one in plan_input.facts if first and runs_slurmd(plan_input, one)))))
+    lines.append(put_back(run, {host: [files, *slurmd(plan_input, host)] for host in hosts}))
     controllers = [host for host in plan_input.cluster.controllers if daemons.runs_slurmctld(plan_input, host)]
     starts = {host: daemons.controller_service(plan_input, host) for host in controllers}
     lines.append(put_back(run, {host: starts[host] for host in starts if host == run.controller}))
@@ -174,6 +178,11 @@ def replaced(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys(step.host for step in run.steps if step.phase == REPLACING))
 
 
+def reads_others(plan_input: PlanInput, host: str) -> bool:
+    """Whether a host reads files that the primary controller keeps for all hosts: fetched, or in a shared directory."""
+    return plan_input.cluster.fetches(host) or plan_input.cluster.slurm_conf_directory is not None
+
+
 def paths(plan_input: PlanInput) -> tuple[str, ...]:
     """Absolute paths of the files that the phase `slurm.conf` may replace, slurm.conf last."""
     names = {name for name, _ in plan_input.files} | {GRES, JOB_CONTAINER, SCRIPT}
@@ -181,7 +190,9 @@ def paths(plan_input: PlanInput) -> tuple[str, ...]:
     names |= {name for facts in plan_input.facts.values() for name in facts.written_site_files}
     ordered = sorted(names, key=lambda name: (name == "slurm.conf", name))
     mark = f"{plan_input.cluster.state_directory}/{NAME_MARK}"
-    return mark, SITE_FILES, *(f"{SLURM_DIRECTORY}/{name}" for name in ordered)
+    shared = plan_input.cluster.slurm_conf_directory
+    places = [f"{folder}/{name}" for folder in filter(None, (SLURM_DIRECTORY, shared)) for name in ordered]
+    return mark, SITE_FILES, *places
 
 
 def before(run: Run, *files: str) -> EarlierFiles:

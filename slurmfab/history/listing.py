@@ -195,8 +195,12 @@ def accounts_of(outcome: Outcome) -> dict[str, None]:
 def files_of(outcome: Outcome) -> tuple[str, ...]:
     """The names of the files that a resource has changed."""
     kind, _, name = outcome.id.partition(":")
-    if kind == "slurm-files":
-        names = (change.name.removesuffix(" access") for change in outcome.changes if change.name != "leftovers")
+    if kind in {"slurm-files", "shared-files"}:
+        names = (
+            change.name.removesuffix(" access").removesuffix(" content")
+            for change in outcome.changes
+            if change.name != "leftovers"
+        )
         return tuple(dict.fromkeys(names))
     if kind in {"absent", "block", "file", "munge-key", "munge-key-switch", "restored", "slurmdbd-conf"}:
         return (posixpath.basename(name.partition("#")[0]),)

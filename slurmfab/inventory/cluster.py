@@ -177,6 +177,8 @@ class Cluster(Model):
         cgroup_conf: the same for cgroup.conf.
         slurmdbd_conf: the same for slurmdbd.conf.
         slurm_files: further files of Slurm's directory: path of each by its name, relative to the cluster file.
+        slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
+            of its own on each host.
         topology: the switches of the network, for topology.conf; empty for none.
         ids: UID of `slurm` and `munge`, also used as GID; slurmfab chooses missing ones.
         memory_margin: memory of a node that is not in its RealMemory, such as `3%` or `2048M`.
@@ -223,6 +225,10 @@ class Cluster(Model):
         SlurmdbdConf, Field(description="Further keys of slurmdbd.conf; null drops slurmfab's.")
     ] = {}
     slurm_files: SlurmFiles = {}
+    slurm_conf_directory: Annotated[
+        Annotated[str, AfterValidator(check_directory("/shared/slurm/etc"))] | None,
+        Field(description="Directory shared by all hosts that has Slurm's files; /etc/slurm has links to them."),
+    ] = None
     topology: Annotated[tuple[Switch, ...], Field(description="Switches of the network, for topology.conf.")] = ()
     ids: Annotated[dict[str, int], Field(description="UID, and GID, of slurm and munge.")] = {}
     memory_margin: Annotated[

@@ -103,8 +103,9 @@ def is_consequence(outcome: Outcome, ids: Iterable[str]) -> bool:
         outcome: the outcome of the daemon's resource.
         ids: ids of all resources that differ on the host.
     """
-    before = {"service:munge": KEY_FILE, "service:slurmd": "slurm-files:/etc/slurm"}.get(outcome.id, "")
-    return before in ids and {change.name for change in outcome.changes} == {"loaded"}
+    files = ("slurm-files:/etc/slurm", "shared-files:/etc/slurm")
+    before = {"service:munge": (KEY_FILE,), "service:slurmd": files}.get(outcome.id, ())
+    return not set(before).isdisjoint(ids) and {change.name for change in outcome.changes} == {"loaded"}
 
 
 def describe_difference(phase: str, outcome: Outcome) -> str:
@@ -119,7 +120,7 @@ def describe_difference(phase: str, outcome: Outcome) -> str:
         return f"{daemon} would not start at boot"
     if outcome.id == KEY_FILE:
         return "its munge key is not the controller's"
-    if outcome.id.startswith("slurm-files:"):
+    if outcome.id.startswith(("slurm-files:", "shared-files:")):
         files = [name for name in changed if "." in name and " " not in name]
         verb = "differs" if len(files) == 1 else "differ"
         return f"its {' and '.join(files) or 'Slurm files'} {verb} from the cluster's"

@@ -30,6 +30,11 @@ def slurm_directory() -> Directory:
     return Directory(SLURM_DIRECTORY, "root", "root", 0o755)
 
 
+def shared_directory(path: str) -> Directory:
+    """The directory of Slurm's files that the hosts share, on the primary controller, which writes them."""
+    return Directory(path, "root", "root", 0o755)
+
+
 def log_directory() -> Directory:
     """The directory of the logs of Slurm's daemons."""
     return Directory(SLURM_LOGS, "slurm", "slurm", 0o755, LOG_MARKS)

@@ -123,10 +123,15 @@ class PlanInput:
         A node that does not answer counts as right then.
         """
         present, rendered = self.controller_facts.slurm_files, self.rendered.get(GRES, "")
-        if self.cluster.configless or not is_hand_made(present["slurm.conf"]):
+        if self.has_one_gres or not is_hand_made(present["slurm.conf"]):
             return present[GRES]
         texts = {node: self.facts[node].gres_conf if node in self.facts else rendered for node in self.compute_nodes}
         return gres_of_nodes(texts)
+
+    @property
+    def has_one_gres(self) -> bool:
+        """Whether all nodes read one gres.conf: slurmctld's, or that of a shared directory."""
+        return self.cluster.configless or self.cluster.slurm_conf_directory is not None
 
     @property
     def gres_after(self) -> str:
@@ -285,7 +290,7 @@ class PlanInput:
 
         They are the same on all hosts, but for hand-made ones.
         """
-        if not self.hand_made or self.cluster.configless:
+        if not self.hand_made or self.has_one_gres:
             return self.files
         present = texts_of(self.facts[host]) if host in self.facts else {}
         node = host if self.is_compute_node(host) else ""

@@ -139,7 +139,7 @@ class Service(Resource):
         """
         start = process_start(main_pid(shown))
         newer = [path for path in self.watches if changed_at(context.path(path)) > start + TICK]
-        coming = [path for path in self.watches if context.dry_run and path in context.touched - set(newer)]
+        coming = [path for path in self.watches if context.dry_run and path not in newer and is_touched(context, path)]
         reasons = [OLDER + ", ".join(map(os.path.basename, newer))] if newer else []
         reasons += ["%s before its change" % ", ".join(map(os.path.basename, coming))] if coming else []
         return ", ".join(reasons) if reasons and start else None
@@ -360,13 +360,20 @@ def main_pid(shown: Dict[str, str]) -> int:
     return int(shown.get("MainPID", "0") or 0)
 
 
+def is_touched(context: Context, path: str) -> bool:
+    """Whether an earlier resource would change a file in a dry run, or what it is a link to."""
+    top = context.path("/").rstrip("/")
+    return path in context.touched or os.path.realpath(context.path(path))[len(top) :] in context.touched
+
+
 def changed_at(path: str) -> float:
     """When a file's content, owner, mode or name last changed, in seconds since 1970; 0 when there is no file.
 
-    This is the ctime, which no program can set. One in the future counts as 0: the clock was set back.
+    This is the ctime, which no program can set; of a link, its own or that of the file, whichever is later. One in the
+    future counts as 0: the clock was set back.
     """
     try:
-        changed = os.stat(path).st_ctime
+        changed = max(os.stat(path).st_ctime, os.lstat(path).st_ctime)
     except FileNotFoundError:
         return 0.0
     return changed if changed <= time.time() + 1 else 0.0

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Dict, Iterator, List, Tuple
 from slurmfab.agent.client import commands
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.included_files import whole
+from slurmfab.agent.core.links import link_target
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names, read_bytes
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import Opened, open_folder, open_parent
+from slurmfab.agent.core.safe_paths import Opened, open_folder
 from slurmfab.agent.identities.users_and_groups import group_name, user_name
 
 if TYPE_CHECKING:
@@ -276,22 +277,6 @@ def is_safe(context: Context, status: os.stat_result, mode: int = 0o644) -> bool
     """Whether only root and slurm can change a file, and all can use it as with the wanted mode."""
     is_trusted = user_name(context, status.st_uid, "root") in TRUSTED
     return is_trusted and not status.st_mode & 0o022 and status.st_mode & mode & 0o055 == mode & 0o055
-
-
-def link_target(path: str) -> str:
-    """Where a symbolic link of root leads that only root can change; empty for anything else.
-
-    slurm.conf replaces such a link, whose target stays as it is.
-    """
-    try:
-        folder, name = open_parent(path)
-    except FileNotFoundError:
-        return ""
-    with folder:
-        status = folder.find(name)
-        if folder.others or status is None or not stat.S_ISLNK(status.st_mode):
-            return ""
-        return os.readlink(name, dir_fd=folder.descriptor)
 
 
 def move(stage: str, directory: str, name: str) -> None:

@@ -8,11 +8,12 @@ from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.host_paths import SITE_FILES
+from slurmfab.agent.core.links import link_target
 from slurmfab.agent.core.reading import read_bytes, read_text
 from slurmfab.agent.core.resource import Context, Resource, State
 from slurmfab.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.agent.identities.users_and_groups import group_name, user_name
-from slurmfab.agent.slurm.files import is_safe, link_target
+from slurmfab.agent.slurm.files import is_safe
 
 RECORD = "the record of slurmfab's files"
 """The name in a state for the names in `SITE_FILES`."""

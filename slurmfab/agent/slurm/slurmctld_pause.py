@@ -29,6 +29,7 @@ class SlurmctldPause(Resource):
         files: Slurm's files that will be replaced meanwhile. The installed Slurm has to accept them, the disks have to
             have room for them, and the present ones have to be in the undo store, before slurmctld is stopped.
         node: NodeName of this host, as for `SlurmFiles`.
+        directory: where the files are.
     """
 
     kind: ClassVar[str] = "slurmctld-pause"
@@ -38,6 +39,7 @@ class SlurmctldPause(Resource):
     grace: float = 0.0
     files: Tuple[Tuple[str, str], ...] = ()
     node: str = ""
+    directory: str = SLURM_DIRECTORY
 
     def name(self) -> str:
         """The unit."""
@@ -85,7 +87,7 @@ class SlurmctldPause(Resource):
         """
         if not self.files:
             return
-        files = SlurmFiles(SLURM_DIRECTORY, self.files, self.node)
+        files = SlurmFiles(self.directory, self.files, self.node)
         differing = frozenset(change.name for change in compare(files, context))
         if differing:
             context.keep(files, context, differing)

@@ -1,4 +1,4 @@
-"""A file with the state that it had before a run, from the copy in this host's undo store."""
+"""A file, or a link of root's, with the state that it had before a run, from this host's undo store."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import os
 from typing import Callable, ClassVar, Tuple
 
 from slurmfab.agent.core import replace
+from slurmfab.agent.core.links import link_target, put_link
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import open_folder
+from slurmfab.agent.core.safe_paths import open_folder, open_parent
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
 from slurmfab.agent.undo import undo_store
 
 
 class Restored(Resource):
     """A file with the content, owner, group and mode that it had before a run; or no file where there was none.
+
+    A link of root's, as to a directory that the hosts share, is made again; what it leads to is as it is.
 
     The copy never leaves the host, so no secret travels.
 
@@ -45,6 +48,8 @@ class Restored(Resource):
         entry = self.entry(context)
         if not entry["existed"]:
             return {"file": None}
+        if "link" in entry:
+            return {"link": entry["link"]}
         content = self.content(context, entry)
         shown = "as kept" if self.is_hidden(context, entry) else content.decode("utf-8", "surrogateescape")
         return {"content": shown, "owner": entry["owner"], "group": entry["group"], "mode": entry["mode"]}
@@ -56,7 +61,10 @@ class Restored(Resource):
             ResourceFailed: something that is not a regular file has this path.
         """
         entry, path = self.entry(context), context.path(self.path)
-        found = replace.find(path)
+        target = link_target(path)
+        found = None if target else replace.find(path)
+        if target:
+            return {"file": "a link to %s" % target, "link": target}
         if found is None:
             return {"file": None}
         status, content = found
@@ -78,6 +86,12 @@ class Restored(Resource):
         entry, path = self.entry(context), context.path(self.path)
         if not entry["existed"]:
             replace.unlink(path)
+            return
+        if "link" in entry:
+            open_folder(os.path.dirname(path), make=True).close()
+            folder, name = open_parent(path)
+            with folder:
+                put_link(folder, name, entry["link"])
             return
         uid, gid, mode = number(context, entry["owner"], uid_of), number(context, entry["group"], gid_of), entry["mode"]
         if "content" in differing:
@@ -113,7 +127,8 @@ class Restored(Resource):
 
     def is_hidden(self, context: Context, entry: undo_store.Entry) -> bool:
         """Whether the old or the present content is private though the file is not declared a secret."""
-        status = replace.regular(context.path(self.path))
+        path = context.path(self.path)
+        status = None if link_target(path) else replace.regular(path)
         is_private = bool(entry["secret"]) or (status is not None and undo_store.is_private(status))
         return is_private and not self.secret
 

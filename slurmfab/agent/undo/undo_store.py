@@ -154,7 +154,7 @@ def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry
 
     Returns:
         `path` and `existed`. For a regular file also `owner`, `group`, `mode`, `secret` and `blob`, the name of the
-        copy; for something else `other`, what it is.
+        copy; for a link that root made `link`, where it leads; for something else `other`, what it is.
 
     Raises:
         ResourceFailed: the file is too large, or is being replaced by something else.
@@ -169,8 +169,7 @@ def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry
         if status is None:
             return {"path": path, "existed": False}
         if not stat.S_ISREG(status.st_mode):
-            # Resources replace regular files only; something else is removed only where a file has to be absent.
-            return {"path": path, "existed": True, "other": what_else(folder, name, status)}
+            return {"path": path, "existed": True, "secret": is_secret, **what_else(folder, name, status)}
         status, content = regular(folder, name)
     replace.put(blob, content, status.st_uid, status.st_gid, status.st_mode & 0o777)
     replace.sync(os.path.dirname(blob))
@@ -185,11 +184,15 @@ def store_file(context: Context, blob: str, path: str, is_secret: bool) -> Entry
     }
 
 
-def what_else(folder: Folder, name: str, status: os.stat_result) -> str:
-    """What a name is that is not a regular file's, such as `a symbolic link to /etc/x`."""
+def what_else(folder: Folder, name: str, status: os.stat_result) -> Entry:
+    """What a name is that is not a regular file's, for its entry: where a link of root's leads; or what else it is.
+
+    Resources replace files and root's links; all else is removed only where a file has to be absent.
+    """
     if not stat.S_ISLNK(status.st_mode):
-        return "not a regular file"
-    return "a symbolic link to %s" % os.readlink(name, dir_fd=folder.descriptor)
+        return {"other": "not a regular file"}
+    target = os.readlink(name, dir_fd=folder.descriptor)
+    return {"other": "a symbolic link to %s" % target} if folder.others else {"link": target}
 
 
 def regular(folder: Folder, name: str) -> Tuple[os.stat_result, bytes]:
@@ -278,7 +281,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `dropped`: the newest run whose copies were removed, or empty. `files` and `services`: one entry for each, from
         the oldest of these runs that changed it, with its id as `run`. Of files, `content` is `None` for secrets and
         for bytes that are not UTF-8, and `same` tells whether the file has that content now; `whole` is the text of a
-        file of Slurm's that includes others, with these. Of services, `enabled` and `running` are booleans.
+        file of Slurm's that includes others, with these. Of a link, `link` is where it led, `content` the text that is
+        there now, if all users can read it. Of services, `enabled` and `running` are booleans.
 
     Raises:
         ResourceFailed: `since` is not the id of a run.
@@ -305,9 +309,10 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 def file_answer(context: Context, run: str, entry: Entry) -> Entry:
     """The entry of a file in the answer of `read`."""
-    copy = content_of(context, run, entry)
+    copy = linked(context, entry) if "link" in entry else content_of(context, run, entry)
     content = None if entry.get("secret", True) else copy
     same = copy is not None and copy == present(context.path(entry["path"]))
+    same = link_of(context, entry["path"]) == entry["link"] if "link" in entry else same
     answer = {"owner": "", "group": "", "mode": "", "secret": False, **entry, "run": run, "content": None, "same": same}
     answer.pop("blob", None)
     with suppress(UnicodeDecodeError):
@@ -316,6 +321,25 @@ def file_answer(context: Context, run: str, entry: Entry) -> Entry:
     if answer["content"] and everything != content:
         answer["whole"] = everything.decode(errors="replace")
     return answer
+
+
+def link_of(context: Context, path: str) -> str:
+    """Where a link leads that only root can change; empty for anything else."""
+    with suppress(OSError, ResourceFailed):
+        folder, name = open_parent(context.path(path))
+        with folder:
+            return folder.link(name)
+    return ""
+
+
+def linked(context: Context, entry: Entry) -> Optional[bytes]:
+    """What lies where a link of root's led; `None` if there is no file that all users can read."""
+    place = os.path.join(os.path.dirname(entry["path"]), entry["link"])
+    with suppress(OSError, ResourceFailed):
+        found = replace.find(context.path(os.path.normpath(place)))
+        if found is not None and not is_private(found[0]):
+            return found[1]
+    return None
 
 
 def present(path: str) -> bytes:

@@ -18,6 +18,7 @@ from slurmfab.agent.files.program import Program
 from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm.files import SlurmFiles
+from slurmfab.agent.slurm.shared_files import SharedFiles
 from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.agent.slurm.state import SlurmState
 from slurmfab.agent.undo.restored_file import Restored
@@ -29,7 +30,7 @@ from slurmfab.plan.hand_made_files import GRES, MAIN, gres_of_nodes, is_hand_mad
 from slurmfab.plan.phases import configless, daemons, scripts
 from slurmfab.plan.phases import database as database_phase
 from slurmfab.plan.phases import munge as munge_phase
-from slurmfab.plan.phases.slurm_conf import NAME_MARK, WATCHED
+from slurmfab.plan.phases.slurm_conf import NAME_MARK, WATCHED, has_own_files
 from slurmfab.plan.plan import Phase
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.site_files import readers
@@ -67,25 +68,59 @@ class RollbackInput(PlanInput):
         return {}
 
     @cached_property
+    def directories(self) -> tuple[str, ...]:
+        """The directories of Slurm's files before or after the rollback: those that hosts share, and each host's."""
+        saved = (file for state in self.undo_states.values() for file in state.files)
+        mains = [file for file in saved if posixpath.basename(file.path) == MAIN]
+        places = (posixpath.dirname(path) for file in mains for path in (file.path, file.link))
+        shared = dict.fromkeys(filter(None, (self.cluster.slurm_conf_directory, *places)))
+        return (*(one for one in shared if one != SLURM_DIRECTORY), SLURM_DIRECTORY)
+
+    def name_in_directory(self, file: SavedFile) -> str:
+        """The name of a file below the directory of Slurm's files; its path if it is elsewhere."""
+        directory = next((one for one in self.directories if file.path.startswith(f"{one}/")), "")
+        return file.path.removeprefix(f"{directory}/") if directory else file.path
+
+    def is_slurms(self, file: SavedFile) -> bool:
+        """Whether a file is one of Slurm's, which the installed Slurm checks before any of them is replaced."""
+        is_text = not file.existed or file.content is not None or bool(file.link)
+        is_here = posixpath.dirname(file.path) in self.directories
+        return is_here and file.path.endswith(".conf") and is_text and not file.secret
+
+    def slurms_before(self, host: str) -> dict[str, SavedFile]:
+        """By name, what each of Slurm's files on a host was; of a link, the file that it led to if that is known."""
+        saved = {file.path: file for file in filter(self.is_slurms, self.undo_state(host).files)}
+        found: dict[str, SavedFile] = {}
+        for path, file in saved.items():
+            name = posixpath.basename(path)
+            own = saved.get(f"{SLURM_DIRECTORY}/{name}")
+            if own is None:
+                found.setdefault(name, file)
+            elif file is own:
+                place = posixpath.normpath(posixpath.join(SLURM_DIRECTORY, own.link))
+                found[name] = saved.get(place, own) if own.link else own
+        return found
+
+    @cached_property
     def files(self) -> tuple[tuple[str, str], ...]:
         """Slurm's files on the controller after the rollback: restored files, and files that no run changed."""
         texts = self.controller_facts.slurm_files
-        for file in filter(is_slurms, self.undo_state(self.cluster.controller).files):
-            texts[posixpath.basename(file.path)] = (file.content or "") if file.existed else ""
+        for name, file in self.slurms_before(self.cluster.controller).items():
+            texts[name] = (file.content or "") if file.existed else ""
         return tuple((name, text) for name, text in texts.items() if text or name == "slurm.conf")
 
     @cached_property
     def whole_files(self) -> Mapping[str, str]:
         """The texts of `files` by name, with all that they include."""
-        saved = (self.undo_state(self.cluster.controller).file(f"{SLURM_DIRECTORY}/{name}") for name, _ in self.files)
-        return {**dict(self.files), **{posixpath.basename(one.path): one.whole for one in saved if one and one.whole}}
+        saved = self.slurms_before(self.cluster.controller)
+        return {**dict(self.files), **{name: one.whole for name, one in saved.items() if one.whole}}
 
     @property
     def gres_after(self) -> str:
         """One gres.conf that says for each node what it will have; those of a cluster made by hand differ."""
         text = dict(self.files).get(GRES, "")
-        saved = {node: self.undo_state(node).file(f"{SLURM_DIRECTORY}/{GRES}") for node in self.compute_nodes}
-        if not is_hand_made(dict(self.files)[MAIN]):
+        saved = {node: self.slurms_before(node).get(GRES) for node in self.compute_nodes}
+        if self.has_one_gres or not is_hand_made(dict(self.files)[MAIN]):
             return text
         return gres_of_nodes({node: (one.content or "") if one else text for node, one in saved.items()})
 
@@ -101,14 +136,14 @@ class RollbackInput(PlanInput):
     def site_files(self) -> tuple[SiteFile, ...]:
         """The site's own files that daemons read when they start, of those that the controller's undo store has."""
         saved = self.undo_state(self.cluster.controller).files
-        names = {file.path.removeprefix(f"{SLURM_DIRECTORY}/"): file for file in saved if file.existed}
+        names = {self.name_in_directory(file): file for file in saved if file.existed}
         return tuple(SiteFile(name, file.content or "") for name, file in names.items() if readers(name))
 
     @cached_property
     def site_differences(self) -> tuple[Difference, ...]:
         """The site's own files that daemons read when they start, and that the rollback changes on the controller."""
         saved = self.undo_state(self.cluster.controller).files
-        names = {file.path.removeprefix(f"{SLURM_DIRECTORY}/"): file for file in saved if not file.is_back}
+        names = {self.name_in_directory(file): file for file in saved if not file.is_back}
         return tuple(
             Difference(name, FILE, name, actual=THERE, wanted=THERE if file.existed else "")
             for name, file in sorted(names.items())
@@ -153,28 +188,20 @@ class RollbackInput(PlanInput):
         return self.undo_state(host).service(unit) is not None and not self.runs_afterwards(host, unit)
 
 
-def is_slurms(file: SavedFile) -> bool:
-    """Whether a file is one of Slurm's files, which the installed Slurm checks before any of them is replaced."""
-    is_text = not file.existed or file.content is not None
-    return (
-        posixpath.dirname(file.path) == SLURM_DIRECTORY and file.path.endswith(".conf") and is_text and not file.secret
-    )
-
-
 def is_cluster_name(file: SavedFile) -> bool:
     """Whether a file is `clustername` in slurmctld's state directory; it may only change while slurmctld is stopped."""
     return posixpath.basename(file.path) == NAME_MARK
 
 
-def is_run_by_slurmd(file: SavedFile) -> bool:
+def is_run_by_slurmd(rollback: RollbackInput, file: SavedFile) -> bool:
     """Whether a file is a program that slurmd runs because slurm.conf names it or its directory."""
-    is_program = file.path.startswith(f"{SLURM_DIRECTORY}/") and not file.path.endswith(".conf")
+    is_program = rollback.name_in_directory(file) != file.path and not file.path.endswith(".conf")
     return is_program or file.path.startswith(f"{PROGRAMS}/")
 
 
-def changes_with_slurm_conf(file: SavedFile) -> bool:
+def changes_with_slurm_conf(rollback: RollbackInput, file: SavedFile) -> bool:
     """Whether a file changes together with slurm.conf."""
-    return is_slurms(file) or is_cluster_name(file)
+    return rollback.is_slurms(file) or is_cluster_name(file)
 
 
 def stopping(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
@@ -191,16 +218,18 @@ def stopping(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
 def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     """Restore all files but Slurm's and the munge key from the host's undo store."""
     others = (
-        file for file in rollback.undo_state(host).files if file.path != MUNGE_KEY and not changes_with_slurm_conf(file)
+        file
+        for file in rollback.undo_state(host).files
+        if file.path != MUNGE_KEY and not changes_with_slurm_conf(rollback, file)
     )
-    back = restored(file for file in others if not is_run_by_slurmd(file) or file.existed)
+    back = restored(file for file in others if not is_run_by_slurmd(rollback, file) or file.existed)
     return (*(one for one in scripts.resources(rollback, host) if isinstance(one, Program)), *back)
 
 
 def former_scripts(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     """Remove programs that slurmd did not run before, once no slurm.conf names them: a missing prolog drains nodes."""
     files = rollback.undo_state(host).files
-    gone = restored(file for file in files if is_run_by_slurmd(file) and not file.existed)
+    gone = restored(file for file in files if is_run_by_slurmd(rollback, file) and not file.existed)
     return (*gone, *(one for one in scripts.gone(rollback, host) if isinstance(one, Program)))
 
 
@@ -227,10 +256,10 @@ def slurms_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     """Restore Slurm's files; the installed Slurm checks them together with the files that no run changed.
 
     If there was no slurm.conf before, nothing is checked. If StateSaveLocation changes, slurmctld's state is moved too.
+    The files of a shared directory come before the links to them, which come before a host's own files.
     """
-    saved = tuple(filter(is_slurms, rollback.undo_state(host).files))
-    names = {posixpath.basename(file.path) for file in saved}
-    there = tuple((posixpath.basename(file.path), file.content or "") for file in saved if file.existed)
+    saved = tuple(filter(rollback.is_slurms, rollback.undo_state(host).files))
+    there = {posixpath.dirname(file.path) for file in saved if file.existed and not file.link}
     gone = tuple(Absent(file.path) for file in saved if not file.existed)
     is_primary = host == rollback.cluster.controller
     is_moving = rollback.moves_state and is_primary
@@ -238,10 +267,38 @@ def slurms_files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     state = (*moving, *restored(filter(is_cluster_name, rollback.undo_state(host).files)))
     if f"{SLURM_DIRECTORY}/slurm.conf" in {file.path for file in saved if not file.existed}:
         return (*restored(file for file in saved if file.existed), *gone, *state)
-    beside = tuple(path for path in WATCHED if posixpath.basename(path) not in names)
+    links = restored(file for file in saved if file.link)
+    staged = [staged_in(rollback, host, one, saved) for one in rollback.directories if one in there]
+    own = [one for one in staged if one.directory == SLURM_DIRECTORY]
+    return (*state, *(one for one in staged if one not in own), *links, *shared_by_others(rollback, host), *own, *gone)
+
+
+def staged_in(rollback: RollbackInput, host: str, directory: str, saved: Iterable[SavedFile]) -> SlurmFiles:
+    """Slurm's files that a host restores in one directory.
+
+    Args:
+        rollback: the plan input.
+        host: the host.
+        directory: the directory.
+        saved: Slurm's files in the host's undo store.
+    """
+    here = [file for file in saved if posixpath.dirname(file.path) == directory and not file.link]
+    names = {posixpath.basename(file.path) for file in here}
+    beside = tuple(name for name in map(posixpath.basename, WATCHED) if name not in names)
+    there = tuple((posixpath.basename(file.path), file.content or "") for file in here if file.existed)
     node = host if rollback.is_compute_node(host) else ""
-    staged = SlurmFiles(SLURM_DIRECTORY, there, node, tuple(map(posixpath.basename, beside)), is_primary)
-    return (*state, *((staged,) if there else ()), *gone)
+    return SlurmFiles(directory, there, node, beside, host == rollback.cluster.controller)
+
+
+def shared_by_others(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """The files that the primary controller restores in a shared directory, as another host has to read them there."""
+    shared, primary = rollback.cluster.slurm_conf_directory, rollback.cluster.controller
+    if shared is None or host == primary or not has_own_files(rollback, host):
+        return ()
+    files = filter(rollback.is_slurms, rollback.undo_state(primary).files)
+    there = [file for file in files if file.existed and not file.link and posixpath.dirname(file.path) == shared]
+    values = tuple((posixpath.basename(file.path), file.content or "") for file in there)
+    return (SharedFiles(SLURM_DIRECTORY, shared, values),) if values else ()
 
 
 def stop(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:

@@ -24,6 +24,7 @@ class SavedFile:
         content: its text; `None` if it is secret, not text, or not a regular file.
         is_back: whether the file has this content now.
         whole: the text of a file of Slurm's with all that it includes, if it includes any.
+        link: where it led if it was a link; `content` is then what is there now.
     """
 
     path: str
@@ -33,6 +34,7 @@ class SavedFile:
     content: str | None = field(default=None, repr=False)
     is_back: bool = False
     whole: str = field(default="", repr=False)
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def from_answer(answer: Mapping[str, Any]) -> UndoState:
                 one["content"],
                 one["same"],
                 one.get("whole", ""),
+                one.get("link", ""),
             )
             for one in answer["files"]
         ),

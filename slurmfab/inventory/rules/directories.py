@@ -53,15 +53,30 @@ def private_tmp_is_no_other_directory(cluster: Cluster) -> Iterator[tuple[Place,
             yield ("private_tmp", "BasePath"), f'"{base[:-1]}" contains or is inside {path}, which is {key}'
 
 
+def shared_files_are_roots(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """The shared directory of Slurm's files is root's and open to all; configless nodes have no files to share."""
+    shared, place = cluster.slurm_conf_directory, ("slurm_conf_directory",)
+    if shared is None:
+        return
+    if cluster.configless:
+        yield place, "configless nodes fetch Slurm's files from slurmctld; remove one of the two keys"
+    for (key, *_), path in named(cluster):
+        if key != place[0] and (f"{shared}/".startswith(f"{path}/") or f"{path}/".startswith(f"{shared}/")):
+            yield place, f'"{shared}" contains or is inside {path}, which is {key}'
+
+
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     directories_have_one_purpose,
     private_tmp_is_no_other_directory,
+    shared_files_are_roots,
 )
 
 
 def named(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """The directories that the cluster file names and hosts make, each with its place in the file."""
     yield ("state_directory",), cluster.state_directory
+    if cluster.slurm_conf_directory is not None:
+        yield ("slurm_conf_directory",), cluster.slurm_conf_directory
     if cluster.backup is not None:
         yield ("backup", "directory"), cluster.backup.directory
     if cluster.private_tmp is not None:

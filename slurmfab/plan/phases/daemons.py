@@ -105,7 +105,12 @@ def stop(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     if not must_stop(plan_input):
         return ()
     node = host if plan_input.is_compute_node(host) else ""
-    return (SlurmctldPause(files=plan_input.files_of(host), node=node),)
+    folders = site_files.written_in(plan_input, host)
+    return (
+        SlurmctldPause(files=plan_input.files_of(host), node=node, directory=folders[0])
+        if folders
+        else SlurmctldPause(),
+    )
 
 
 def slurmctld(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

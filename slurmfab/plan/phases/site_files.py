@@ -7,6 +7,7 @@ read it, so that it reads anew, and at the end otherwise, because Slurm drains a
 from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.slurm.site_files import SiteFiles
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.paths import SLURM_DIRECTORY
@@ -15,16 +16,23 @@ from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.site_files import is_served, readers
 
 
-def written(plan_input: PlanInput, *, has_own_files: bool) -> tuple[Resource, ...]:
-    """The site's files on a host.
+def written_in(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """The directory in which a host writes Slurm's files; none where another host writes them for all."""
+    shared, is_primary = plan_input.cluster.slurm_conf_directory, host == plan_input.cluster.controller
+    return (shared or SLURM_DIRECTORY,) if shared is None or is_primary else ()
+
+
+def written(plan_input: PlanInput, host: str, *, has_own_files: bool) -> tuple[Resource, ...]:
+    """The site's files that a host writes.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
+        host: the host.
         has_own_files: whether the host has files of its own; otherwise it fetches those that slurmctld serves.
     """
     files = wanted(plan_input, has_own_files)
     values = tuple((one.name, one.text, one.mode) for one in files)
-    return (SiteFiles(SLURM_DIRECTORY, values),) if files else ()
+    return tuple(SiteFiles(folder, values) for folder in written_in(plan_input, host) if files)
 
 
 def former(plan_input: PlanInput, host: str, *, has_own_files: bool, read_by_daemons: bool) -> tuple[Resource, ...]:
@@ -36,10 +44,14 @@ def former(plan_input: PlanInput, host: str, *, has_own_files: bool, read_by_dae
         has_own_files: as for `written`.
         read_by_daemons: whether it is about the files that a daemon reads at its start, or about the others.
     """
-    before = plan_input.facts[host].written_site_files if host in plan_input.facts else ()
+    shared = plan_input.cluster.slurm_conf_directory
+    writer = plan_input.cluster.controller if shared else host
+    before = plan_input.facts[writer].written_site_files if writer in plan_input.facts else ()
     kept = {file.name for file in wanted(plan_input, has_own_files)}
     gone = tuple(name for name in before if name not in kept and bool(readers(name)) == read_by_daemons)
-    return (SiteFiles(SLURM_DIRECTORY, (), gone, read_by_daemons),) if gone else ()
+    links = tuple(Absent(f"{SLURM_DIRECTORY}/{name}") for name in gone) if shared else ()
+    folders = written_in(plan_input, host) if gone else ()
+    return (*(SiteFiles(folder, (), gone, read_by_daemons) for folder in folders), *links)
 
 
 def fetched(plan_input: PlanInput) -> tuple[Resource, ...]:

@@ -9,6 +9,7 @@ from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.slurm.files import SlurmFiles
+from slurmfab.agent.slurm.shared_files import SharedFiles
 from slurmfab.agent.slurm.state import SlurmState
 from slurmfab.agent.slurm.state_access import StateAccess
 from slurmfab.paths import SLURM_DIRECTORY, SLURM_SPOOL
@@ -16,6 +17,7 @@ from slurmfab.plan.database_order import joins_accounting
 from slurmfab.plan.directories import (
     log_directory,
     private_directory,
+    shared_directory,
     site_directories,
     slurm_directory,
     spool_directory,
@@ -49,9 +51,11 @@ def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """
     is_controller = host in plan_input.cluster.controllers
     state, private = plan_input.cluster.state_directory, plan_input.cluster.private_tmp
+    shared = plan_input.cluster.slurm_conf_directory if host == plan_input.cluster.controller else None
     access = StateAccess(plan_input.state_before or state, str(plan_input.slurm_version))
     return (
         *((slurm_directory(),) if is_controller or has_own_files(plan_input, host) else ()),
+        *((shared_directory(shared),) if shared else ()),
         log_directory(),
         *site_directories(plan_input, host),
         *((Directory(SLURM_SPOOL, "root", "root", 0o755),) if has_our_spool(plan_input, host) else ()),
@@ -66,7 +70,8 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     If StateSaveLocation changes, the primary controller copies the state. If the cluster's name or ID changes, the
     stored one is removed, because slurmctld would refuse to start (slurm.conf(5)). The job submit script comes before
     the slurm.conf that names it, because slurmctld does not start without it. An unused gres.conf is removed, and so is
-    an unused job_container.conf if slurmfab wrote it.
+    an unused job_container.conf if slurmfab wrote it. In a directory that the hosts share, the primary controller does
+    this for all.
     """
     state = plan_input.cluster.state_directory
     is_primary = host == plan_input.cluster.controller
@@ -76,10 +81,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *((SlurmState(state, plan_input.state_before),) if is_primary and plan_input.moves_state else ()),
         *((Absent(f"{state}/{NAME_MARK}"),) if is_primary and is_another(plan_input) else ()),
         *((submit_script(plan_input),) if "controller" in roles and plan_input.slurm_conf.explains_refusals else ()),
-        *site_files.written(plan_input, has_own_files=has_own),
+        *site_files.written(plan_input, host, has_own_files=has_own),
         *(own_files(plan_input, host, previewed=is_primary) if has_own else ()),
         *site_files.former(plan_input, host, has_own_files=has_own, read_by_daemons=True),
-        *((Absent(f"{SLURM_DIRECTORY}/{JOB_CONTAINER}"),) if had_private_tmp(plan_input, host) else ()),
+        *(absent(plan_input, host, JOB_CONTAINER) if had_private_tmp(plan_input, host) else ()),
     )
 
 
@@ -94,9 +99,21 @@ def own_files(plan_input: PlanInput, host: str, *, previewed: bool = False) -> t
     node = host if plan_input.is_compute_node(host) else ""
     files = plan_input.files_of(host)
     kept = tuple(name for name, text in files if text != plan_input.rendered.get(name))
-    staged = SlurmFiles(SLURM_DIRECTORY, files, node, previewed=previewed, kept=kept)
     stays = plan_input.hand_made and may_keep_gres(plan_input.facts[host].gres_conf, node)
-    return (staged,) if GRES in plan_input.rendered or stays else (staged, Absent(f"{SLURM_DIRECTORY}/{GRES}"))
+    gone = () if GRES in plan_input.rendered or stays else absent(plan_input, host, GRES)
+    shared = plan_input.cluster.slurm_conf_directory
+    if shared is None:
+        return (SlurmFiles(SLURM_DIRECTORY, files, node, previewed=previewed, kept=kept), *gone)
+    writes = host == plan_input.cluster.controller
+    own = tuple((file.name, file.text) for file in plan_input.site_files)
+    links = SharedFiles(SLURM_DIRECTORY, shared, (*files, *own), tuple(name for name, _ in own), writes)
+    return (*((SlurmFiles(shared, files, node, previewed=previewed, kept=kept),) if writes else ()), links, *gone)
+
+
+def absent(plan_input: PlanInput, host: str, name: str) -> tuple[Resource, ...]:
+    """The removal of one of Slurm's files on a host; from a shared directory by the primary controller."""
+    folders = (*site_files.written_in(plan_input, host), SLURM_DIRECTORY)
+    return tuple(Absent(f"{folder}/{name}") for folder in dict.fromkeys(folders))
 
 
 def watched(plan_input: PlanInput, host: str, paths: tuple[str, ...]) -> tuple[str, ...]:

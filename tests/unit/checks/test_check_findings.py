@@ -187,6 +187,18 @@ def test_a_file_of_slurms_that_is_a_link_is_named_with_its_target(bench: Bench) 
         test_configuration.test_files_are_no_links(bench.hosts["n2"], *rest)
 
 
+def test_a_file_of_a_hosts_own_where_a_shared_one_belongs_is_named(bench: Bench) -> None:
+    known = bench.known
+    cluster = known.cluster.model_copy(update={"slurm_conf_directory": "/shared/etc"})
+    rest = bench.hosts, cluster, known.lock
+    shared = "slurm.conf /shared/etc/slurm.conf"
+    bench.shells["n1"].rules["readlink"] = f"{shared} /shared/etc/slurm.conf\n"
+    test_configuration.test_files_are_links_to_the_shared_directory(bench.hosts["n1"], *rest)
+    bench.shells["n2"].rules["readlink"] = f"{shared} /etc/slurm/slurm.conf\n"
+    with pytest.raises(Drifted, match=r"slurm\.conf in /etc/slurm is no link to a file in /shared/etc.* --hosts n2"):
+        test_configuration.test_files_are_links_to_the_shared_directory(bench.hosts["n2"], *rest)
+
+
 def test_a_hostname_other_than_the_locks_is_named_with_the_repair(bench: Bench) -> None:
     bench.shells["n1"].rules["kernel/hostname"] = "N1.example.org\n"
     test_identity.test_hostname_is_the_clusters(bench.hosts["n1"], bench.known.lock)

@@ -248,3 +248,42 @@ def test_every_planned_resource_is_of_a_kind_that_the_agent_knows() -> None:
 
 def test_the_controller_gets_its_slurm_conf_before_other_hosts() -> None:
     assert [phase.name for phase in PHASES if phase.controller_first] == ["slurm.conf", "slurmctld", "slurmctld start"]
+
+
+SHARED = "/shared/etc/slurm.conf"
+
+
+def linked(path: str, target: str, content: str) -> SavedFile:
+    return SavedFile(path, RUN, content=content, link=target)
+
+
+def shared_rollback(states: Mapping[str, UndoState], *, is_shared: bool) -> RollbackInput:
+    """A rollback to a cluster file with a shared directory of Slurm's files, or without one."""
+    wanted = rollback(states)
+    place = "/shared/etc" if is_shared else None
+    return dataclasses.replace(wanted, cluster=wanted.cluster.model_copy(update={"slurm_conf_directory": place}))
+
+
+def test_a_shared_file_when_it_is_restored_then_the_controller_writes_it_and_other_hosts_read_it() -> None:
+    wanted = shared_rollback({"c1": UndoState((text(SHARED, BEFORE),))}, is_shared=True)
+    assert dict(wanted.files)["slurm.conf"] == BEFORE
+    assert planned(wanted, "c1")["slurm.conf"] == ["slurm-files:/shared/etc"]
+    assert planned(wanted, "n1")["slurm.conf"] == ["shared-files:/etc/slurm"]
+    assert resource(wanted, "n1", "slurm.conf").files == (("slurm.conf", BEFORE),)
+    assert [one.name for one in wanted.differences] == ["SlurmdTimeout"]
+
+
+def test_links_when_they_took_the_place_of_files_then_the_files_come_first_and_the_shared_ones_go() -> None:
+    own = {host: UndoState((text(CONF, BEFORE),)) for host in ("n1", "n2")}
+    wanted = shared_rollback({**own, "c1": UndoState((text(CONF, BEFORE), absent(SHARED)))}, is_shared=False)
+    assert dict(wanted.files)["slurm.conf"] == BEFORE
+    assert planned(wanted, "c1")["slurm.conf"] == ["slurm-files:/etc/slurm", f"absent:{SHARED}"]
+    assert planned(wanted, "n1")["slurm.conf"] == ["slurm-files:/etc/slurm"]
+
+
+def test_files_when_they_took_the_place_of_links_then_the_links_come_back() -> None:
+    states = {host: UndoState((linked(CONF, SHARED, BEFORE),)) for host in HOSTS}
+    wanted = shared_rollback(states, is_shared=True)
+    assert dict(wanted.files)["slurm.conf"] == BEFORE
+    assert planned(wanted, "c1")["slurm.conf"] == [f"restored:{CONF}"]
+    assert planned(wanted, "n1")["slurm.conf"] == [f"restored:{CONF}"]
