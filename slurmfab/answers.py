@@ -229,7 +229,7 @@ def _found_files() -> core_schema.CoreSchema:
         {
             "places": strict_object({**places, "drop_ins": core_schema.list_schema(_PATH)}, {}),
             "slurm_conf": _TEXT,
-            **{"files": files, "drop_ins": files, "left": pairs, "hidden": pairs, "federation": _LINE},
+            **{"files": files, "drop_ins": files, "left": pairs, "hidden": pairs, "federation": _LINE, "mark": _LINE},
         },
         {},
     )

@@ -148,6 +148,7 @@ def host_files(answer: Mapping[str, Any]) -> HostFiles:
         drop_ins=tuple(FoundFile(*one) for one in answer["drop_ins"]),
         slurm_conf=HIDDEN_SETTING.sub("", answer["slurm_conf"]),
         left=dict(answer["left"]),
+        mark=answer["mark"],
     )
 
 

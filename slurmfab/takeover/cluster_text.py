@@ -78,6 +78,9 @@ def hosts_of_daemons(draft: Draft) -> str:
     lines.append(f"controllers: [{names}]")
     if draft.state_directory:
         lines.append(f"state_directory: {yaml_text(draft.state_directory)}")
+    if draft.slurm_conf_directory:
+        lines += ["", "# All hosts share this directory, and /etc/slurm has links to Slurm's files in it."]
+        lines.append(f"slurm_conf_directory: {yaml_text(draft.slurm_conf_directory)}")
     if draft.database:
         lines += ["", "# slurmdbd and its database; the password stays where it is.", "database:"]
         lines += [

@@ -41,6 +41,7 @@ class Draft:
         controllers: the primary first.
         ids: UID of slurm and munge, where the default is another one.
         state_directory: StateSaveLocation; empty for the default one.
+        slurm_conf_directory: directory of Slurm's files that all hosts share; empty for none.
         database: the section `database`; empty for none.
         nodes: settings by compute node, in the order of the old file.
         node_comments: comments above the group of a node.
@@ -61,6 +62,7 @@ class Draft:
     addresses: Mapping[str, str] = field(default_factory=dict)
     ids: Mapping[str, int] = field(default_factory=dict)
     state_directory: str = ""
+    slurm_conf_directory: str = ""
     database: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     node_comments: Mapping[str, Comments] = field(default_factory=dict)

@@ -39,6 +39,7 @@ class HostFiles:
         slurm_conf: the text of slurm.conf with all that it includes; without passwords, as `files`.
         left: by path, why a file that belongs to Slurm is not in `files`: it is missing, stays on the host because only
             root may read it, or is no file of Slurm's directory.
+        mark: the same on two hosts only if they read one slurm.conf, on a file system that they share; or empty.
     """
 
     files: tuple[FoundFile, ...]
@@ -48,6 +49,7 @@ class HostFiles:
     drop_ins: tuple[FoundFile, ...] = ()
     slurm_conf: str = field(default="", repr=False)
     left: Mapping[str, str] = field(default_factory=dict)
+    mark: str = ""
 
     def file(self, name: str) -> FoundFile | None:
         """The first file with this name, whatever its directory; `None` if the host has none."""

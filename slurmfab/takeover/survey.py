@@ -25,6 +25,7 @@ from slurmfab.takeover.nodes import OWN_PARTITION
 from slurmfab.takeover.old_cluster import OldCluster
 from slurmfab.takeover.old_lines import comments_by_key
 from slurmfab.takeover.settings import Settled
+from slurmfab.takeover.shared_directory import shared_directory
 
 DEFAULT_STATE = "/var/lib/slurm/slurmctld"
 UNSET_STATE = "/var/spool"
@@ -95,6 +96,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         addresses=where.addresses,
         ids=places.ids(old),
         state_directory="" if state == DEFAULT_STATE and len(where.controllers) == 1 else state,
+        slurm_conf_directory=shared_directory(old),
         database=database.section(old),
         nodes=by_node,
         node_comments=nodes.node_comments(old),
@@ -166,10 +168,11 @@ def other_ways_of_files(old: OldCluster) -> Iterator[str]:
         way = "have files of their own" if most else "fetch their files from slurmctld (configless)"
         yield f"{fold(other)} {way}, unlike most nodes; a deployment makes them like the others."
     file = old.file(old.found.controller, "slurm.conf")
-    if file and file.link:
+    if file and file.link and not shared_directory(old):
         yield (
             f"{file.path} is a link to {file.link}. When slurm.conf changes, slurmfab writes a file into "
-            f"{SLURM_DIRECTORY} of each host."
+            f"{SLURM_DIRECTORY} of each host; if all hosts share that directory: slurm_conf_directory: "
+            f"{file.link.rpartition('/')[0]}."
         )
 
 

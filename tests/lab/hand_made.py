@@ -157,12 +157,14 @@ class Kind:
         nodes: how many hosts the lab has besides ctl.
         gpus: stand-in GPUs, as in LabSpec.
         packages: further packages, by host.
+        shared: directories that all hosts share.
     """
 
     make: Maker
     nodes: int = 2
     gpus: tuple[str, ...] = ()
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -175,7 +177,7 @@ def made_by_hand(stock: Stock, kind: str, suite: str) -> Iterator[HandMade]:
         suite: Debian suite.
     """
     wanted = KINDS[kind]
-    with stock.installed(suite, wanted.packages, nodes=wanted.nodes, gpus=wanted.gpus) as lab:
+    with stock.installed(suite, wanted.packages, nodes=wanted.nodes, gpus=wanted.gpus, shared=wanted.shared) as lab:
         yield wanted.make(lab, suite)
 
 
@@ -586,6 +588,7 @@ SelectType=select/linear
 JobCompType=jobcomp/filetxt
 JobCompLoc=/srv/slurm/log/jobs.log
 FirstJobId=50000
+KillWait=45
 MaxJobId=900000
 NodeName=node[1-2] NodeHostName=n[1-2] NodeAddr={n1},{n2} CPUs=2 RealMemory=1000
 PartitionName=all Nodes=node[1-2] Default=YES OverSubscribe=YES:2
@@ -595,7 +598,7 @@ PartitionName=all Nodes=node[1-2] Default=YES OverSubscribe=YES:2
 def own_ids(lab: DeployedLab, suite: str) -> HandMade:
     """slurm under UID 1001, all its directories below /srv, other ports, nodes with other names than their hosts.
 
-    slurm.conf is a link into a directory that stands for one that all hosts mount.
+    slurm.conf is a link into a directory that all hosts share.
     """
     del suite
     places = """
@@ -605,9 +608,9 @@ chown -R slurm: /srv/slurm /var/lib/slurm /var/log/slurm
 """
     prepare(lab)
     addresses = {host.name: host.address for host in lab.lab.hosts}
-    conf = file("/srv/shared/slurm.conf", OWN_IDS.format(**addresses))
+    lab.on("ctl", file("/srv/shared/slurm.conf", OWN_IDS.format(**addresses)))
     link = f"ln -s /srv/shared/slurm.conf {ETC}/slurm.conf\n"
-    everywhere(lab, f"{places}{conf}{link}systemctl restart munge", "ctl", "n1", "n2")
+    everywhere(lab, f"{places}{link}systemctl restart munge", "ctl", "n1", "n2")
     unit = "/etc/systemd/system/slurmctld.service.d"
     site = "[Service]\nNice=-5\nLimitNOFILE=262144\nRestart=on-failure\nPIDFile=/srv/slurm/run/slurmctld.pid"
     lab.on("ctl", f"set -e\n{file(f'{unit}/site.conf', site)}systemctl daemon-reload; systemctl restart slurmctld")
@@ -689,7 +692,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "includes": Kind(includes, nodes=3),
     "configless": Kind(configless, gpus=("n1:1:Tesla_T4", "n2:1:Tesla_T4")),
-    "own-ids": Kind(own_ids),
+    "own-ids": Kind(own_ids, shared=("/srv/shared",)),
     "scripts": Kind(scripts),
 }
 """All kinds of hand-made clusters, by name."""

@@ -46,7 +46,13 @@ KEPT = {
         "KillWait: 45",
     ),
     "configless": ("configless: true", "MemSpecLimit: 100", "DefMemPerNode: 200", "idle_on_node_suspend"),
-    "own-ids": ("hosts: node[1-2]", "SlurmctldPort: 7002", "state_directory: /srv/slurm/state", "FirstJobId: 50000"),
+    "own-ids": (
+        "hosts: node[1-2]",
+        "SlurmctldPort: 7002",
+        "state_directory: /srv/slurm/state",
+        "FirstJobId: 50000",
+        "slurm_conf_directory: /srv/shared",
+    ),
     "scripts": ("prolog.sh", "job_submit.lua", "JobSubmitPlugins: lua", "HealthCheckInterval: 300"),
 }
 """Texts in the cluster file that an import writes, by kind of cluster."""
@@ -70,7 +76,7 @@ WAYS = {
 """For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
 
 
-CHANGED = ("accounts", "includes")
+CHANGED = ("accounts", "includes", "own-ids")
 """Kinds on which a change after the takeover is deployed and rolled back."""
 
 OWN_FILES = "sha256sum /etc/slurm/*.conf | grep -v slurmdbd"

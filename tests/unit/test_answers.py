@@ -32,6 +32,7 @@ FOUND = {
     "left": [("/etc/slurm/prolog.sh", "there is no such file")],
     "hidden": [],
     "federation": "",
+    "mark": "41 1790000000000000000",
 }
 KEPT = {"runs": [RUN], "dropped": "", "files": [FILE], "services": []}
 OUTCOME = {"id": "file:/etc/hosts", "status": "ok", "changes": [], "message": "", "seconds": 0, "drift": ""}

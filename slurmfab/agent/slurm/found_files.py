@@ -74,7 +74,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `places`: as `daemon_places.Places` has them. `slurm_conf`: its text with all that it includes. `files` and
         `drop_ins`: path, text, permission bits, and where a link leads, of each file, slurm.conf first. `left`: path
         and reason of each file that stays here, or is missing though a file names it. `hidden`: path and key of each
-        password that was left out. `federation`: its name, empty for none, or if slurmdbd does not answer.
+        password that was left out. `federation`: its name, empty for none, or if slurmdbd does not answer. `mark`: what
+        only one file of a shared file system has, of slurm.conf.
     """
     account = read_accounts("" if context.root == "/" else context.root, ("slurm",)).get("slurm", {})
     places = daemon_places.find(context, int(account.get("uid", 0)))
@@ -92,8 +93,21 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         "drop_ins": units.files,
         "left": sorted({**units.left, **found.left}.items()),
         "hidden": sorted({*found.hidden, *units.hidden}),
+        "mark": mark(context.path(places.conf)) if places.conf else "",
         "federation": federation(context) if request.get("with_federation") and SLURMDBD in slurm_conf else "",
     }
+
+
+def mark(path: str) -> str:
+    """The number of a file and when it last changed, to the nanosecond; empty if it cannot be seen.
+
+    Hosts that show the same read one file: no two copies are made at the same nanosecond.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    return "%d %d" % (status.st_ino, status.st_ctime_ns)
 
 
 def federation(context: Context) -> str:

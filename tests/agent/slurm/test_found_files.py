@@ -127,6 +127,8 @@ def test_a_directory_on_another_file_system_when_linked_to_by_root_then_is_read_
     (root / "etc/slurm").mkdir()
     (root / "etc/slurm/slurm.conf").symlink_to("../../shared/slurm.conf")
     assert read(root)["files"] == [("/etc/slurm/slurm.conf", "ClusterName=alpha\n", 0o644, "/shared/slurm.conf")]
+    status = (root / "shared/slurm.conf").stat()
+    assert read(root)["mark"] == f"{status.st_ino} {status.st_ctime_ns}"
 
 
 def test_links_of_another_user_when_slurms_directory_is_theirs_then_lead_to_no_secret(root: Path) -> None:

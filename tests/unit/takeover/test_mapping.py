@@ -14,6 +14,7 @@ from slurmfab.facts import Account
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.takeover import accounts
+from slurmfab.takeover.carried import PACKAGED_PLUGSTACK
 from slurmfab.takeover.first_lock import first_lock
 from slurmfab.takeover.found import FoundCluster, FoundFile, Takeover
 from slurmfab.takeover.old_cluster import OldCluster
@@ -278,6 +279,40 @@ def test_a_directory_of_links_is_told() -> None:
     linked = FoundFile("/etc/slurm/slurm.conf", BASE, link="/shared/slurm/slurm.conf")
     one = survey(found("24.11", dict.fromkeys(("ctl", "n1", "n2"), (linked,))))
     assert about(one, "/etc/slurm/slurm.conf is a link to /shared/slurm/slurm.conf.")
+    assert parsed(one).slurm_conf_directory is None
+
+
+@pytest.mark.parametrize(
+    ("marks", "own", "wanted"),
+    [
+        (("7 1", "7 1", "7 1"), (FoundFile("/etc/slurm/plugstack.conf", PACKAGED_PLUGSTACK),), "/shared/slurm"),
+        (("7 1", "7 1", "7 2"), (), None),
+        (("", "", ""), (), None),
+        (("7 1", "7 1", "7 1"), (FoundFile("/etc/slurm/cgroup.conf", ""),), None),
+    ],
+    ids=["one file", "a copy", "unknown", "a file of the host's own"],
+)
+def test_a_directory_when_all_hosts_read_one_slurm_conf_there_then_is_in_the_cluster_file(
+    marks: tuple[str, ...], own: tuple[FoundFile, ...], wanted: str | None
+) -> None:
+    linked = FoundFile("/etc/slurm/slurm.conf", BASE, link="/shared/slurm/slurm.conf")
+    old = found("24.11", dict.fromkeys(("ctl", "n1", "n2"), (linked, *own)))
+    hosts = {
+        name: dataclasses.replace(files, mark=mark)
+        for (name, files), mark in zip(old.hosts.items(), marks, strict=True)
+    }
+    one = survey(dataclasses.replace(old, hosts=hosts))
+    assert parsed(one).slurm_conf_directory == wanted
+    assert bool(about(one, "/etc/slurm/slurm.conf is a link")) == (wanted is None)
+
+
+@pytest.mark.parametrize("directory", ["/srv", "/home/slurm", "/shared/state/etc", "/shared", "/sha red"])
+def test_a_shared_directory_when_a_cluster_file_may_not_name_it_then_is_left_out(directory: str) -> None:
+    text = f"{BASE}StateSaveLocation=/shared/state\n"
+    linked = FoundFile("/etc/slurm/slurm.conf", text, link=f"{directory}/slurm.conf")
+    old = found("24.11", dict.fromkeys(("ctl", "n1", "n2"), (linked,)))
+    hosts = {name: dataclasses.replace(files, mark="7 1") for name, files in old.hosts.items()}
+    assert parsed(survey(dataclasses.replace(old, hosts=hosts))).slurm_conf_directory is None
 
 
 def test_comments_that_stand_above_a_line_are_its_own() -> None:
