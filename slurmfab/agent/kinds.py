@@ -25,6 +25,7 @@ KINDS = {
     "jobs-ended": "nodes.jobs:JobsEnded",
     "left-file": "files.left_file:LeftFile",
     "listening": "services.listening:Listening",
+    "login-guard": "people.login_guard:LoginGuard",
     "moved-ids": "identities.moved_ids:MovedIds",
     "munge-directories": "munge.directories:MungeDirectories",
     "munge-key": "munge.key:MungeKey",
@@ -32,6 +33,7 @@ KINDS = {
     "no-kept-secrets": "undo.undo_secrets:NoKeptSecrets",
     "node-drain": "nodes.drain:NodeDrain",
     "node-gate": "nodes.new_node_drain:NewNodeDrain",
+    "node-logins": "people.node_logins:NodeLogins",
     "node-reboot": "nodes.reboot:NodeReboot",
     "node-resume": "nodes.resume:NodeResume",
     "node-trial": "nodes.acceptance:NodeAcceptance",
@@ -66,6 +68,7 @@ KINDS = {
     "sudo-rules": "people.sudo_rules:SudoRules",
     "timer": "services.timer:Timer",
     "user": "identities.user:User",
+    "user-slices": "files.user_slices:UserSlices",
 }
 """Module and class by kind. A new resource type needs one file in this package and one line here."""
 

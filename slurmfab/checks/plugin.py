@@ -8,6 +8,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     gpu_node            a compute node with GPUs
     gpus_node           a compute node with two GPUs or more
     sharing_node        a compute node whose GPUs are shared (shards)
+    closed_node         a compute node that users may log in to only with a job there
     private_node        a compute node, if jobs have a private /tmp
     watched             a compute node, if the cluster file has `health`
     backup              a backup controller
@@ -272,6 +273,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
         "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
         "sharing_node": tuple(node for node in nodes if shares_gpus(cluster, node)),
+        "closed_node": tuple(filter(cluster.closes, nodes)),
         "private_node": nodes if cluster.private_tmp else (),
         "other": tuple(host for host in hosts if host != cluster.controller),
         **slurm_logins(cluster, tuple(host for host in hosts if host != cluster.controller)),

@@ -48,6 +48,7 @@ ORDER = (
     "database",
     "accounting",
     "limits",
+    "logins",
     "gpus",
     "mail",
     "backups",

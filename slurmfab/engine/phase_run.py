@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from slurmfab.agent.core.resource import Outcome, Resource
 from slurmfab.engine import earlier_files, notices
+from slurmfab.engine.login_proof import apply_proved_step
 from slurmfab.engine.report import Step, apart
 from slurmfab.engine.requests import apply_step
 from slurmfab.engine.run import Run
@@ -116,7 +117,8 @@ class PhaseRun:
             if number not in self.begun:
                 self.begun.add(number)
                 self.run.progress.note(name)
-            future = self.pool.submit(apply_step, self.run, name, host, resources)
+            apply = apply_proved_step if self.phases[number].guards_logins else apply_step
+            future = self.pool.submit(apply, self.run, name, host, resources)
             self.at_work[future] = number, host
             future.add_done_callback(self.answered.put)
             return

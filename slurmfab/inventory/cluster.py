@@ -19,6 +19,7 @@ from slurmfab.inventory.accounting import Account, Database, Qos, User, database
 from slurmfab.inventory.backups import Backup
 from slurmfab.inventory.gpu_checks import GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
+from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.slurm_files import SlurmFiles
 from slurmfab.inventory.slurm_settings import (
@@ -200,6 +201,10 @@ class Cluster(Model):
         own_partition: whether slurm.conf has a hidden partition for slurmfab's own jobs.
         bundle: files with packages for hosts without access to a package mirror.
         slurm_ssh: SSH logins of the slurm user between the hosts.
+        node_logins: who may log in to compute nodes by SSH: `all`, or only users `with_job` there.
+        login_limits: what each user may use on login hosts; `None` for no limits.
+        motd: whether login hosts have a message of the day, or a text that ends it.
+        x11: whether jobs can open windows on the screens of users (srun --x11).
     """
 
     name: Annotated[
@@ -264,6 +269,10 @@ class Cluster(Model):
     ] = True
     bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror, from fab bundle.")] = ()
     slurm_ssh: SlurmSshOrLogins = SlurmSsh()
+    node_logins: NodeLogins = "all"
+    login_limits: LoginLimitsOrNot = None
+    motd: Motd = False
+    x11: Annotated[bool, Field(description="Whether jobs can open windows on users' screens (srun --x11).")] = False
 
     @property
     def controller(self) -> str:
@@ -312,6 +321,10 @@ class Cluster(Model):
             "login": self.login,
             "compute": self._settings_by_node,
         }
+
+    def closes(self, host: str) -> bool:
+        """Whether users may log in to a host only with a job there; hosts with other roles too stay open."""
+        return self.node_logins == "with_job" and self.roles(host) == ("compute",)
 
     def fetches(self, host: str) -> bool:
         """Whether a host fetches Slurm's files from slurmctld; controllers and hosts without slurmd have their own."""

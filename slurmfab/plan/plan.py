@@ -16,6 +16,7 @@ from slurmfab.plan.phases import (
     former,
     gpu_checks,
     hosts_file,
+    logins,
     munge,
     people,
     scripts,
@@ -44,6 +45,7 @@ class Phase:
         controller_first: whether the other hosts wait until the primary controller has finished it.
         needs: the hosts that have to be through with all earlier phases before any host begins this one.
         installs: whether it installs packages, which are sent to the hosts before.
+        guards_logins: whether it changes who may log in, which another login proves, or else the host takes it back.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Phase:
     controller_first: bool = False
     needs: tuple[str, ...] = (ALL,)
     installs: bool = False
+    guards_logins: bool = False
 
 
 PHASES = (
@@ -62,6 +65,7 @@ PHASES = (
     Phase("munge key", munge.key, prepares=True, needs=OWN),
     Phase("hosts file", hosts_file.resources, needs=OWN),
     Phase("sudo", people.sudo, needs=OWN),
+    Phase("login hosts", logins.login_hosts, needs=OWN),
     Phase("ssh", ssh.trust, needs=OWN),
     Phase("munge", munge.resources, needs=OWN),
     Phase("database", database.resources, needs=OWN),
@@ -79,6 +83,7 @@ PHASES = (
     Phase("new nodes", daemons.gate),
     Phase("new slurmd", daemons.new_slurmd),
     Phase("nodes", daemons.nodes),
+    Phase("node logins", logins.node_logins, guards_logins=True),
     Phase("former scripts", scripts.gone),
     Phase("former software", former.resources),
     Phase("backups", backups.resources),

@@ -342,6 +342,7 @@ class PlanInput:
             own_partition=self.cluster.own_partition,
             longest_check=self.cluster.gpu_checks.minutes if self.cluster.gpu_checks else 0,
             ipv6=self.uses_ipv6,
+            x11=self.cluster.x11,
         )
 
     @property

@@ -90,6 +90,7 @@ class SlurmConf:
         own_partition: whether there is a hidden partition for slurmfab's own jobs.
         longest_check: minutes of slurmfab's longest job, which its own partition allows.
         ipv6: whether Slurm uses IPv6 addresses too.
+        x11: whether jobs can open windows on users' screens.
     """
 
     cluster_name: str
@@ -115,6 +116,7 @@ class SlurmConf:
     own_partition: bool = True
     longest_check: int = SHORTEST_LIMIT
     ipv6: bool = False
+    x11: bool = False
 
     @property
     def mail_program(self) -> str:
@@ -171,6 +173,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "mail_program": conf.mail_program,
         "explains_refusals": conf.explains_refusals,
         "gres_lines": gres_lines(conf.nodes),
+        "x11": ",X11" if conf.x11 else "",
         "slurm": slurm.line,
         "serving": slurm.line_with if conf.configless else None,
         "ipv6": slurm.line_with if conf.ipv6 else None,

@@ -78,6 +78,13 @@ class Transport(Protocol):
             HostError: the installation failed.
         """
 
+    def log_in_again(self, host: str) -> None:
+        """Log in to a host over a connection of its own, as for the first request, and run a command there.
+
+        Raises:
+            HostError: the host did not let the user in, or the command did not run.
+        """
+
     def host_key(self, host: str) -> tuple[str, str] | None:
         """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""
 
@@ -234,14 +241,34 @@ class SshTransport:
 
     def connection(self, host: str) -> Any:
         """The open Fabric connection to a host, through the connection of its jump host if it has one."""
+        if host not in self.connections:
+            self.connections[host] = self.connected(host)
+        return self.connections[host]
+
+    def connected(self, host: str) -> Any:
+        """A new Fabric connection to a host, through the connection of its jump host if it has one."""
         from slurmfab.ssh.connection import connect  # paramiko is slow to import
 
-        if host not in self.connections:
-            route = self.routes[host]
-            gateway = self.gateway(route.gateway) if route.gateway else None
-            with self.proxies if route.proxy_command else contextlib.nullcontext():
-                self.connections[host] = connect(route, self.policies[host], gateway)
-        return self.connections[host]
+        route = self.routes[host]
+        gateway = self.gateway(route.gateway) if route.gateway else None
+        with self.proxies if route.proxy_command else contextlib.nullcontext():
+            return connect(route, self.policies[host], gateway)
+
+    def log_in_again(self, host: str) -> None:
+        """Log in over a connection of its own, and run a command there; sshd's PAM session begins with the command."""
+        connection = self.connected(host)
+        try:
+            channel: paramiko.Channel = connection.transport.open_session(timeout=SILENCE_SECONDS)
+            with closed_after(SILENCE_SECONDS, channel):
+                channel.exec_command("exit 0")
+                code = channel.recv_exit_status()
+        except Exception as error:  # as in `execute`
+            raise AgentFailed(host, f"no command ran after the login: {error or type(error).__name__}.") from error
+        finally:
+            with contextlib.suppress(Exception):
+                connection.close()
+        if code != 0:
+            raise AgentFailed(host, f"a command that only ends did so with exit code {code}.")
 
     def gateway(self, route: Route) -> Any:
         """The open connection to a jump host, shared by all hosts behind it; a failed one is not tried again.

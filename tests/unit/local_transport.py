@@ -35,6 +35,9 @@ class LocalTransport:
         """No SSH, so no key."""
         return None
 
+    def log_in_again(self, host: str) -> None:
+        """Do nothing: there are no logins."""
+
     def install_python(self, host: str) -> None:
         """Do nothing: this program runs in python3."""
 

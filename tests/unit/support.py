@@ -14,7 +14,7 @@ from slurmfab.agent.kinds import build
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run, RunHooks, RunOptions
-from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, Unreachable
+from slurmfab.errors import AgentFailed, ConnectionLost, HostError, LoginRefused, PythonMissing, Unreachable
 from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
@@ -111,6 +111,7 @@ class FakeHosts:
         forgetful: hosts that leave the last question of a comparison unanswered.
         losing: by host, the number of the request at which its connection breaks, counted from 1.
         vanishing: by host, the id of the resource at which it vanishes while it is converged.
+        locked_out: hosts that let nobody in again.
         others: by id of a resource, what its host says of other hosts that are not as wanted.
         when_changed: called with host and resource id after each change, to alter facts.
     """
@@ -122,6 +123,7 @@ class FakeHosts:
     forgetful: set[str] = field(default_factory=set)
     losing: dict[str, int] = field(default_factory=dict)
     vanishing: dict[str, str] = field(default_factory=dict)
+    locked_out: set[str] = field(default_factory=set)
     others: dict[str, dict[str, str]] = field(default_factory=dict)
     when_changed: Callable[[str, str], None] = lambda _host, _id: None
     requests: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
@@ -171,6 +173,10 @@ class FakeHosts:
             others = [] if request["dry_run"] else [[*pair] for pair in self.others.get(name, {}).items()]
             said = {"id": name, "status": status, "changes": changes, "message": message, "seconds": 0.0}
             yield {**said, "others": others}
+
+    def log_in_again(self, host: str) -> None:
+        if host in self.locked_out:
+            raise LoginRefused(host, "sshd refused the login.")
 
     def host_key(self, host: str) -> tuple[str, str] | None:  # noqa: ARG002
         """No SSH, so no key."""

@@ -31,7 +31,9 @@ NODE_STATES = {
 NODE_COMMANDS = ("drain", "reboot")
 """Commands that change only such states, even if they were interrupted."""
 
-UNDOABLE_KINDS = {"absent", "block", "file", "munge-key", "munge-key-switch", "restored", "scripts", "service"}
+UNDOABLE_KINDS = {
+    "absent", "block", "file", "munge-key", "munge-key-switch", "node-logins", "restored", "scripts", "service",
+}  # fmt: skip
 """Kinds of resources that store the earlier state in the host's undo store whenever they change something."""
 
 NO_UNDO_STATE = (

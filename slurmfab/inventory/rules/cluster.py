@@ -13,6 +13,7 @@ from slurmfab.inventory.rules import (
     directories,
     gpu_checks,
     gres,
+    logins,
     people,
     slurm_conf,
     slurm_files,
@@ -200,6 +201,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *people.RULES,
     *gpu_checks.RULES,
     *gres.RULES,
+    *logins.RULES,
     *slurm_conf.RULES,
     *slurm_files.RULES,
 )

@@ -6,7 +6,7 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.facts.cgroups import NO_BUS
 from slurmfab.agent.packages.former_packages import FormerPackages
 from slurmfab.agent.packages.packages import Packages
-from slurmfab.plan.phases import people
+from slurmfab.plan.phases import logins, people
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 
@@ -26,7 +26,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
     database = plan_input.cluster.database
     if database and host == database.host and not database.external:
         names |= set(DATABASE_SERVER)
-    names |= set(people.packages(plan_input, host))
+    names |= {*people.packages(plan_input, host), *logins.packages(plan_input, host)}
     names |= {BUS} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
     return names
 

@@ -58,6 +58,23 @@ def refuse_uneven_files(plan_input: PlanInput, hosts: Collection[str]) -> None:
         raise InputError(reason)
 
 
+def refuse_closed_nodes_without_control_groups(plan_input: PlanInput) -> None:
+    """Refuse nodes that let in users with a job there, where Slurm cannot tell which processes are a job's.
+
+    Raises:
+        InputError: nobody would get in; nothing was changed.
+    """
+    if plan_input.cluster.node_logins != "with_job":
+        return
+    settings = plan_input.conf_wanted.settings
+    flags = {flag.strip().lower() for flag in settings.get("prologflags", "").split(",")}
+    if not flags & {"contain", "x11"} or settings.get("proctracktype") != "proctrack/cgroup":
+        raise InputError(
+            "node_logins: with_job needs control groups on every compute node, and at least one has none that Slurm "
+            "can use, so nobody could log in with a job. Nothing was changed on any host."
+        )
+
+
 def refuse_unknown_keys(plan_input: PlanInput) -> None:
     """Refuse keys and values that the installed Slurm does not know, before any file is sent.
 

@@ -1,0 +1,158 @@
+"""sshd's PAM lines for nodes that users enter with a job only: written, guarded, kept or taken back, and removed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurmfab.agent.core.host_lock import Lock
+from slurmfab.agent.core.resource import CHANGED, FAILED, OK, Context, ResourceFailed, apply
+from slurmfab.agent.people import login_guard, node_logins
+from slurmfab.agent.people.login_guard import LoginGuard
+from slurmfab.agent.people.node_logins import ACCOUNT, EXEMPT, RECORD, SESSION, SSHD, NodeLogins
+
+DEBIANS = """\
+@include common-auth
+account    required     pam_nologin.so
+@include common-account
+session    required     pam_loginuid.so
+@include common-session
+session    required     pam_limits.so
+@include common-password
+"""
+COMMON = (
+    "session\t[default=1]\t\t\tpam_permit.so\nsession\trequired\tpam_unix.so \nsession\toptional\tpam_systemd.so \n"
+)
+CLOSED = NodeLogins(("root", "slurm"))
+OPEN = NodeLogins(())
+
+
+class Host(Context):
+    """A scratch root with sshd's PAM files, on which systemd's programs only note that they were called."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.programs: list[str] = []
+        self.put(SSHD, DEBIANS)
+        self.put(node_logins.COMMON_SESSION, COMMON)
+        self.put("/usr/lib/x86_64-linux-gnu/security/pam_slurm_adopt.so", "")
+
+    def put(self, path: str, text: str) -> None:
+        Path(self.path(path)).parent.mkdir(parents=True, exist_ok=True)
+        Path(self.path(path)).write_text(text)
+
+    def text(self, path: str) -> str:
+        return Path(self.path(path)).read_text() if Path(self.path(path)).exists() else ""
+
+    def run(self, argv: Sequence[str], *rest: Any, **more: Any) -> subprocess.CompletedProcess[bytes]:
+        if argv[0] in ("systemctl", "systemd-run"):
+            self.programs.append(argv[0])
+            return subprocess.CompletedProcess(argv, 0, b"", b"")
+        return super().run(argv, *rest, **more)
+
+
+@pytest.fixture
+def host(root: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    return Host(str(root))
+
+
+def test_a_node_that_is_closed_then_opened_has_the_bytes_of_before(host: Host) -> None:
+    assert apply(CLOSED, host).status == CHANGED
+    assert apply(CLOSED, host).status == OK
+    assert all(host.text(path) for path in (EXEMPT, ACCOUNT, SESSION, RECORD))
+    assert apply(OPEN, host).status == CHANGED
+    assert host.text(SSHD) == DEBIANS
+    assert not any(host.text(path) for path in (EXEMPT, ACCOUNT, SESSION, RECORD))
+    assert apply(OPEN, host).status == OK
+
+
+def test_users_are_judged_before_common_account_and_keep_their_sessions_out_of_pam_systemd(host: Host) -> None:
+    apply(CLOSED, host)
+    lines = host.text(SSHD).splitlines()
+    assert lines.index("account substack slurmfab-account") < lines.index("@include common-account")
+    assert ("@include slurmfab-session" in lines, "@include common-session" in lines) == (True, False)
+    first, second, *others, listed, sudoers, systemd = host.text(SESSION).splitlines()[1:]
+    assert [first, second, *others, systemd] == COMMON.splitlines()
+    assert (" default=ignore] pam_listfile.so " in listed, " default=1] pam_succeed_if.so " in sudoers) == (True, True)
+
+
+def test_the_list_has_the_cluster_files_users_and_everybody_who_has_deployed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_USER", "bob")
+    apply(CLOSED, host)
+    monkeypatch.setenv("SUDO_USER", "ann")
+    apply(NodeLogins(("ann", "root", "slurm")), host)
+    monkeypatch.delenv("SUDO_USER")
+    assert apply(CLOSED, host).status == CHANGED
+    assert host.text(EXEMPT).splitlines() == ["root", "slurm", node_logins.DEPLOYERS, "bob"]
+
+
+def test_another_nodename_is_told_to_the_module(host: Host) -> None:
+    apply(NodeLogins(("root",), "cn01"), host)
+    assert "action_adopt_failure=deny nodename=cn01\n" in host.text(ACCOUNT)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "says"),
+    [
+        (SSHD, DEBIANS + "account required pam_slurm_adopt.so\n", "that slurmfab did not write"),
+        (SSHD, DEBIANS + "# END slurmfab logins\n", "are damaged (8)"),
+        (SSHD, "", "openssh-server"),
+        ("/usr/lib/x86_64-linux-gnu/security/pam_slurm_adopt.so", None, "libpam-slurm-adopt"),
+    ],
+)
+def test_what_would_let_nobody_in_is_refused_and_nothing_changed(
+    host: Host, path: str, text: str | None, says: str
+) -> None:
+    Path(host.path(path)).unlink()
+    if text is not None:
+        host.put(path, text)
+    before = host.text(SSHD)
+    outcome = apply(CLOSED, host)
+    assert (outcome.status, says in outcome.message) == (FAILED, True)
+    assert (host.text(SSHD), host.text(EXEMPT)) == (before, "")
+
+
+@pytest.mark.parametrize(("proved", "is_kept"), [(True, True), (False, False)])
+def test_a_guarded_change_is_kept_when_it_is_proved_and_else_taken_back(
+    host: Host, *, proved: bool, is_kept: bool
+) -> None:
+    apply(CLOSED, host)
+    assert "systemd-run" in host.programs
+    assert apply(LoginGuard(proved), host).status == CHANGED
+    assert (host.text(SSHD) != DEBIANS) == is_kept
+    assert apply(LoginGuard(proved), host).status == OK
+    assert (apply(CLOSED, host).status == OK) == is_kept
+
+
+def test_a_change_that_fails_half_way_is_taken_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(context: Context, path: str, text: str | None) -> None:
+        original(context, path, text)
+        if path == SSHD:
+            raise ResourceFailed("the disk is full")
+
+    original = node_logins.put
+    monkeypatch.setattr(node_logins, "put", put)
+    assert apply(CLOSED, host).status == FAILED
+    assert host.text(SSHD) == DEBIANS
+
+
+def test_a_run_that_ends_without_proof_has_its_change_taken_back_by_the_host(host: Host, tmp_path: Path) -> None:
+    lock = Lock()
+    lock.take(str(tmp_path / "lock"), "ann, fab deploy")
+    apply(CLOSED, host)
+    places: Mapping[int, str] = {1: host.path(login_guard.EARLIER), 2: host.path("/etc"), 3: str(tmp_path / "lock")}
+    script = ["sh", "-c", login_guard.WAIT + login_guard.RESTORE, "sh", *places.values()]
+    with subprocess.Popen(script) as guard:
+        with pytest.raises(subprocess.TimeoutExpired):
+            guard.wait(0.3)
+        assert host.text(SSHD) != DEBIANS
+        subprocess.os.close(lock.descriptor)  # type: ignore[attr-defined]
+        assert guard.wait(60) == 0
+    assert (host.text(SSHD), login_guard.is_armed(host)) == (DEBIANS, False)

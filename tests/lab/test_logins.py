@@ -1,0 +1,156 @@
+"""Logins of users on real hosts: nodes closed to those without a job, proved before it counts, and opened again.
+
+One lab goes through all of it, in this order.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lab_cluster import DeployedLab, eventually
+from stock import SUITES, Stock
+
+pytestmark = pytest.mark.lab
+
+LEFT_OUT = 3
+CLOSED = "node_logins: with_job\n"
+PAM = "cat /etc/pam.d/sshd"
+LISTFILE = "$(find /lib/*/security /usr/lib/*/security -name 'pam_listfile.so*' | head -1)"
+BREAK = f"f={LISTFILE}; cp -p $f $f.whole && echo broken >$f"
+MEND = f"f={LISTFILE}; f=${{f%.whole}}; mv $f.whole $f"
+DEPLOYER = (
+    "useradd -m -s /bin/bash dora && cp -r /root/.ssh ~dora/ && chown -R dora: ~dora/.ssh"
+    " && echo 'dora ALL=(ALL:ALL) NOPASSWD: ALL' >/etc/sudoers.d/dora"
+)
+"""A user who may deploy, and is not in the group sudo."""
+
+
+@dataclass
+class Site:
+    """A cluster, the text of its file, and the key of the user ann."""
+
+    lab: DeployedLab
+    text: str
+    key: Path
+
+    def write(self, more: str) -> None:
+        user = f"users: [{{name: ann, keys: ['{self.key.with_suffix('.pub').read_text().strip()}']}}]\n"
+        self.lab.inventory_path.write_text(f"{self.text}{user}{more}")
+
+    def deploy(self, more: str) -> list[str]:
+        """The resources that a deployment of this changes."""
+        self.write(more)
+        steps = self.lab.deploy()["steps"]
+        return [outcome["id"] for step in steps for outcome in step["outcomes"]]
+
+    def log_in(self, host: str, command: str, typed: str = "") -> tuple[int, str]:
+        """What a login of ann's on a host prints, with its exit code; what she types needs a terminal."""
+        options = (
+            "LogLevel=ERROR",
+            "StrictHostKeyChecking=no",
+            "UserKnownHostsFile=/dev/null",
+            "BatchMode=yes",
+            "IdentitiesOnly=yes",
+        )
+        words = [word for option in options for word in ("-o", option)]
+        target = f"ann@{self.lab.lab.host(host).address}"
+        terminal = ["-tt"] if typed else []
+        argv = ["ssh", "-F", "none", *words, *terminal, "-i", str(self.key), target, *([command] if command else [])]
+        done = subprocess.run(argv, input=typed, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    key = tmp_path_factory.mktemp("ann") / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ann", "-f", str(key)], check=True)
+    with stock.copy(request.param, nodes=2) as lab:
+        lab.on("n2", "systemctl disable --now slurmd")
+        text = (
+            lab.inventory_path.read_text().replace("n[1-2]", "n1").replace("controllers:", "login: [n2]\ncontrollers:")
+        )
+        yield Site(lab, text, key)
+
+
+def test_a_change_that_lets_the_deployer_not_in_again_is_taken_back(site: Site) -> None:
+    before = site.lab.on("n1", PAM)
+    for host in ("ctl", "n1", "n2"):
+        site.lab.on(host, DEPLOYER)
+    site.lab.on("n1", BREAK)
+    text = site.text
+    site.text = text.replace("user: root", "user: dora", 1).replace("}\n", ", become: sudo}\n", 1)
+    assert "user: dora" in site.text
+    site.write(CLOSED)
+    done = site.lab.slurmfab("deploy")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "with this, another login failed" in said) == (LEFT_OUT, True), said
+    assert site.lab.on("n1", PAM) == before
+    assert site.log_in("n1", "id -un") == (0, "ann\n")
+    site.lab.on("n1", MEND)
+    assert "node-logins:/etc/pam.d/sshd" in site.deploy(CLOSED)
+    site.text = text
+    assert site.deploy(CLOSED) == ["node-logins:/etc/pam.d/sshd"], "dora stays exempt as one who has deployed"
+    assert site.deploy(CLOSED) == []
+
+
+def test_a_user_gets_in_with_a_job_alone_and_stays_in_its_control_group(site: Site) -> None:
+    code, said = site.log_in("n1", "id -un")
+    assert (code != 0, "ann" in said.splitlines()) == (True, False), said
+    assert site.log_in("n2", "id -un") == (0, "ann\n")
+    job = site.lab.on(
+        "ctl", "cd /tmp && runuser -u ann -- sbatch --parsable -w n1 --mem=50 -o /dev/null --wrap 'sleep 600'"
+    )
+    site.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    code, shown = site.log_in("n1", "cat /proc/self/cgroup; sleep 0")
+    assert code == 0, shown
+    held = {line.split(":")[1] for line in shown.splitlines() if f"/job_{job}/" in line}
+    assert {"memory", "cpuset", "devices"} <= held, shown
+    site.lab.on("ctl", f"scancel {job}")
+    eventually(lambda: site.log_in("n1", "id -un")[0] != 0, "ann is still let in")
+
+
+def test_others_get_in_and_the_checks_prove_it(site: Site) -> None:
+    site.lab.on("ctl", "runuser -u slurm -- ssh -o BatchMode=yes n1 true")
+    done = site.lab.slurmfab("check-cluster", "--only", "ssh,logins")
+    assert done.returncode == 0, done.stdout + done.stderr
+    site.lab.on("n1", "sed -i '/slurmfab-account/d' /etc/pam.d/sshd")
+    done = site.lab.slurmfab("check-cluster", "--only", "logins")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode != 0, "a user without a job on the node (nobody) may log in" in said) == (True, True), said
+    assert site.deploy(CLOSED) == ["node-logins:/etc/pam.d/sshd"]
+
+
+def test_login_hosts_hold_users_to_their_limits_and_greet_them(site: Site) -> None:
+    changed = site.deploy(f"{CLOSED}login_limits: {{memory: 300M, tasks: 100, cpus: 1}}\nmotd: 'Help: ask ann'\n")
+    assert changed == ["user-slices:login-limits", "owned-files:motd"]
+    assert site.lab.deploy()["steps"] == []
+    show = "systemctl show --property=TasksMax,MemoryMax,CPUQuotaPerSecUSec user-%s.slice"
+    uid = site.lab.on("n2", "id -u ann")
+    assert sorted(site.lab.on("n2", show % uid).split()) == [
+        "CPUQuotaPerSecUSec=1s",
+        "MemoryMax=314572800",
+        "TasksMax=100",
+    ]
+    roots = ["CPUQuotaPerSecUSec=infinity", "MemoryMax=infinity", "TasksMax=infinity"]
+    assert sorted(site.lab.on("n2", show % 0).split()) == roots
+    shown = site.log_in("n2", "cat /proc/self/cgroup; cat /sys/fs/cgroup/pids/user.slice/user-$(id -u).slice/pids.max")[
+        1
+    ]
+    assert f"/user.slice/user-{uid}.slice/" in shown, shown
+    greeting = site.log_in("n2", "", "exit\n")[1]
+    assert "main*" in greeting, greeting
+    assert "Help: ask ann" in greeting, greeting
+
+
+def test_without_the_keys_all_is_as_before(site: Site) -> None:
+    site.deploy("")
+    assert site.lab.deploy()["steps"] == []
+    assert site.log_in("n1", "id -un") == (0, "ann\n")
+    left = site.lab.on("n1", "grep -rl slurmfab /etc/pam.d /etc/security; ls /var/lib/slurmfab; dpkg -V openssh-server")
+    assert "pam" not in left
+    assert "earlier-logins" not in left
+    assert site.lab.on("n2", "ls -d /etc/systemd/system/user-* /etc/motd.d/slurmfab 2>/dev/null; true") == ""
