@@ -80,7 +80,13 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     names = {*ALWAYS, *(name for role in roles for name in packages(role))}
     if cluster.database and not cluster.database.external:
         names |= set(DATABASE_SERVER)
-    return tuple(sorted(names))
+    return tuple(sorted(names | {one.name for one in cluster.packages.everything}))
+
+
+def texts_for(cluster: Cluster) -> tuple[str, ...]:
+    """The same packages as apt-get wants them: `NAME`, or `NAME=VERSION` where the cluster file has a version."""
+    texts = {one.name: one.text for one in cluster.packages.everything}
+    return tuple(texts.get(name, name) for name in names_for(cluster))
 
 
 def collect(run: Run, host: str, to: str) -> Path:
@@ -157,7 +163,7 @@ def fetch(run: Run, host: str, archive_file: Archive) -> str:
             run.progress.show_status()
 
     run.progress.begin("collecting packages", (host,))
-    lines = run.transport.call(host, {"op": "collect", "names": names_for(run.inventory.cluster)}, on_line)
+    lines = run.transport.call(host, {"op": "collect", "names": texts_for(run.inventory.cluster)}, on_line)
     index = str(answer_value(host, lines, "collected")["index"])
     end_file(archive_file, current)
     archive_file.add(INDEX, index.encode())

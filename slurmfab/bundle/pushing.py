@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +84,8 @@ def deliver(
     Raises:
         InputError: a bundle is missing, damaged or another one than before.
     """
-    names = {host: package_names(wanted) for host, wanted in resources.items() if package_names(wanted)}
-    needing = {host: names[host] for host in names if plan_input.cluster.bundle and lacking(plan_input, host)}
+    texts = {host: package_texts(wanted) for host, wanted in resources.items() if package_texts(wanted)}
+    needing = {host: texts[host] for host in texts if plan_input.cluster.bundle and lacking(plan_input, host)}
     digests = send_packages(run, plan_input, needing) if needing else {}
     return {
         host: tuple(from_bundle(one, digests.get(host, "")) for one in wanted)
@@ -100,7 +100,7 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
     Args:
         run: the run; a host to which packages cannot be sent is excluded from it.
         plan_input: facts and wanted state.
-        needing: the packages to install, by host.
+        needing: the packages to install, by host, each as `NAME` or `NAME=VERSION`.
 
     Returns:
         The digest of the bundle that the packages came from, by host.
@@ -115,7 +115,8 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
     def push(host: str) -> str:
         bundle = chosen[host]
         if bundle is None:
-            raise HostFailed(host, refusal(found, plan_input.facts[host], needing[host], plan_input.slurm_version))
+            names = names_in(needing[host])
+            raise HostFailed(host, refusal(found, plan_input.facts[host], names, plan_input.slurm_version))
         send_to_host(run, host, bundle, needing[host], sent)
         return bundle.digest
 
@@ -133,9 +134,14 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
     return digests
 
 
-def package_names(resources: tuple[Resource, ...]) -> tuple[str, ...]:
-    """The names of all packages among resources."""
-    return tuple(name for one in resources if isinstance(one, Packages) for name in one.names)
+def package_texts(resources: tuple[Resource, ...]) -> tuple[str, ...]:
+    """All packages among resources, each as `NAME` or `NAME=VERSION`."""
+    return tuple(text for one in resources if isinstance(one, Packages) for text in one.texts(one.names))
+
+
+def names_in(texts: Iterable[str]) -> tuple[str, ...]:
+    """The names of packages, each given as `NAME` or `NAME=VERSION`."""
+    return tuple(text.partition("=")[0] for text in texts)
 
 
 def from_bundle(resource: Resource, digest: str) -> Resource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from slurmfab.agent.packages.packages import Packages
+from slurmfab.agent.packages.packages import Packages, is_version
 from slurmfab.bundle.archive import Bundle
 from slurmfab.bundle.pinned import bundles
 from slurmfab.errors import SlurmfabError
@@ -44,9 +44,14 @@ def refusals(inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) 
 
 
 def lacking(plan_input: PlanInput, host: str) -> tuple[str, ...]:
-    """The wanted packages that are not installed on a host, by its facts."""
+    """The names of wanted packages that are not installed on a host, or in another version, by its facts."""
     installed = plan_input.facts[host].packages
-    return tuple(name for one in wanted(plan_input, host) for name in one.names if name not in installed)
+    found = (text.partition("=") for one in wanted(plan_input, host) for text in one.texts(one.names))
+    return tuple(
+        name
+        for name, _, version in found
+        if name not in installed or (version and not is_version(installed[name], version))
+    )
 
 
 def wanted(plan_input: PlanInput, host: str) -> tuple[Packages, ...]:

@@ -41,6 +41,7 @@ ORDER = (
     "ssh",
     "network",
     "configuration",
+    "site",
     "nodes",
     "health",
     "cgroups",

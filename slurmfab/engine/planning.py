@@ -12,7 +12,8 @@ from slurmfab.errors import HostFailed
 from slurmfab.facts import HostFacts
 from slurmfab.impact.approvals import Approvals
 from slurmfab.impact.disruptive_changes import LOST_LIMITS
-from slurmfab.inventory import job_scripts, people_ids, slurm_files, system_ids
+from slurmfab.inventory import files_on_hosts, job_scripts, people_ids, slurm_files, system_ids
+from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.job_scripts import Scripts
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.slurm_files import SiteFile
@@ -30,12 +31,14 @@ class LocalInput:
         scripts: the scripts that nodes run before and after jobs.
         stamp: who runs the deployment and when, for the reasons of drained nodes.
         slurm_files: the site's own files in Slurm's directory.
+        own_files: the site's own files elsewhere on hosts.
     """
 
     database_password: str
     scripts: Scripts
     stamp: str
     slurm_files: tuple[SiteFile, ...] = ()
+    own_files: tuple[Content, ...] = ()
 
 
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
@@ -43,7 +46,7 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
 
     Args:
         inventory: the cluster.
-        with_scripts: whether the scripts that nodes run around jobs, and the site's files of Slurm, are read too.
+        with_scripts: whether the scripts that nodes run around jobs, and the site's own files, are read too.
 
     Raises:
         InputError: a file is missing or not fit for use.
@@ -51,8 +54,10 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
     cluster = inventory.cluster
     password = database_password.read(cluster.database)
     beside = inventory.path.parent
-    scripts = job_scripts.read(cluster, beside) if with_scripts else {}
-    return LocalInput(password, scripts, stamp(), slurm_files.read(cluster.slurm_files, beside) if with_scripts else ())
+    if not with_scripts:
+        return LocalInput(password, {}, stamp())
+    slurms, others = slurm_files.read(cluster.slurm_files, beside), files_on_hosts.read_whole(cluster, beside)
+    return LocalInput(password, job_scripts.read(cluster, beside), stamp(), slurms, others)
 
 
 def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
@@ -110,6 +115,7 @@ def make_plan_input(
         database_password=local.database_password,
         scripts=local.scripts,
         slurm_files=local.slurm_files,
+        own_files=local.own_files,
     )
 
 

@@ -193,10 +193,12 @@ def fact_selection(known: Inventory, node: str = "") -> dict[str, tuple[str, ...
     users, groups = names_of(known.cluster, known.lock.ids)
     is_node = "compute" in known.cluster.roles(node)
     files = named_files(known.cluster.settings_of(node)) if is_node else ()
+    own = known.cluster.packages.of_host(node, known.cluster.roles(node))
     return {
         **FACT_SELECTION,
         "users": (*FACT_SELECTION["users"], *users),
         "groups": groups,
+        "packages": tuple(dict.fromkeys((*FACT_SELECTION["packages"], *(one.name for one in own)))),
         "gpu_files": files,
         "site_files": known.cluster.site_file_names,
         "state_directories": (known.cluster.state_directory,),

@@ -17,10 +17,12 @@ from slurmfab import hostlist
 from slurmfab.errors import HostlistError
 from slurmfab.inventory.accounting import Account, Database, Qos, User, database_of
 from slurmfab.inventory.backups import Backup
+from slurmfab.inventory.files_on_hosts import Files
 from slurmfab.inventory.gpu_checks import GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
+from slurmfab.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.inventory.slurm_files import SlurmFiles
 from slurmfab.inventory.slurm_settings import (
     CgroupConf,
@@ -180,6 +182,8 @@ class Cluster(Model):
         slurm_files: further files of Slurm's directory: path of each by its name, relative to the cluster file.
         slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
             of its own on each host.
+        packages: packages of the site's own, for all hosts, by role, and for groups of hosts.
+        files: files of the site's own on hosts, by their path there.
         topology: the switches of the network, for topology.conf; empty for none.
         ids: UID of `slurm` and `munge`, also used as GID; slurmfab chooses missing ones.
         memory_margin: memory of a node that is not in its RealMemory, such as `3%` or `2048M`.
@@ -234,6 +238,8 @@ class Cluster(Model):
         Annotated[str, AfterValidator(check_directory("/shared/slurm/etc"))] | None,
         Field(description="Directory shared by all hosts that has Slurm's files; /etc/slurm has links to them."),
     ] = None
+    packages: PackageLists = SitePackages()
+    files: Files = {}
     topology: Annotated[tuple[Switch, ...], Field(description="Switches of the network, for topology.conf.")] = ()
     ids: Annotated[dict[str, int], Field(description="UID, and GID, of slurm and munge.")] = {}
     memory_margin: Annotated[

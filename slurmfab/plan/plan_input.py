@@ -14,6 +14,7 @@ from slurmfab.hostlist import fold
 from slurmfab.impact import gpu_changes
 from slurmfab.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
 from slurmfab.inventory import people_ids
+from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.lock import HostLock, Lock
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.ip_addresses import IPV4, IPV6, canonical
@@ -50,6 +51,7 @@ class PlanInput:
         database_password: password for an external database server; empty if slurmfab manages MariaDB, because that
             password is generated on the database's host and stays there.
         slurm_files: the site's own files in Slurm's directory.
+        own_files: the site's own files elsewhere on hosts.
         scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
     """
 
@@ -62,6 +64,7 @@ class PlanInput:
     database_password: str = field(default="", repr=False)
     scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
     slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
+    own_files: tuple[Content, ...] = field(default=(), repr=False)
 
     @cached_property
     def members(self) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateSyntaxError
 
 from slurmfab.agent.client.commands import PARTITION
+from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup
 from slurmfab.slurm.formatting import assignment
 from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
@@ -230,6 +231,30 @@ class Settings:
         for name, (key, value) in sorted(self._own.items()):
             if name not in self._written and value is not None:
                 yield assignment(key, value)
+
+
+def fill_text(text: str, context: Mapping[str, object]) -> str:
+    """The text that a template of the site's own gives.
+
+    Args:
+        text: the template.
+        context: the values of its variables.
+
+    Raises:
+        InputError: it is no template, or names something that does not exist; with the line, if that is known.
+    """
+    try:
+        return _compiled(text).render(context)
+    except TemplateSyntaxError as error:
+        raise InputError(f"line {error.lineno}: {error.message}") from None
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(str(error) or type(error).__name__) from None
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> Template:
+    """A template of the site's own, compiled once for all hosts."""
+    return _environment().from_string(text)
 
 
 def load_templates() -> None:

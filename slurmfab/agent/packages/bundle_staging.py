@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
-from typing import Any, Dict, Iterable, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.resource import Context, ResourceFailed
@@ -50,14 +50,14 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     return {}
 
 
-def begin(context: Context, bundle: str, index: str, wanted: Iterable[str]) -> List[str]:
+def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[str]:
     """The files of a bundle that have to be copied here, so that apt can install packages.
 
     Args:
         context: the request's context.
         bundle: the digest of its manifest.
         index: the text of its Packages file.
-        wanted: names of the packages to install.
+        wanted: the packages to install, each as `NAME` or `NAME=VERSION`.
 
     Raises:
         ResourceFailed: as for `stage`.
@@ -66,8 +66,11 @@ def begin(context: Context, bundle: str, index: str, wanted: Iterable[str]) -> L
     code, output = apt_get(context, [*bundle_place.options(context, bundle), "update"])
     if code != 0:
         raise ResourceFailed("the bundle's index cannot be read: %s" % apt_errors.explain(output))
-    states = dpkg_status.states(dpkg_status.read(context.root), wanted)
-    missing = [name for name in wanted if states.get(name) != "installed"]
+    names = [text.partition("=")[0] for text in wanted]
+    states = dpkg_status.states(dpkg_status.read(context.root), names)
+    # apt needs no file for a package that has its version already.
+    is_there = {name for name, state in states.items() if state == "installed"}
+    missing = [text for text in wanted if text not in is_there]
     needed = dict(files_for(context, bundle, missing))
     known = {os.path.basename(one["Filename"]): one for one in map(fields, index.split("\n\n")) if "Filename" in one}
     lacking = [name for name in needed if sha256_of(os.path.join(place, name)) != known.get(name, {}).get("SHA256")]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import ClassVar, Dict, Optional, Tuple
+from typing import ClassVar, Container, Dict, List, Optional, Tuple
 
 from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
 
+INSTALLED = "installed"
+
 LISTS = "/var/lib/apt/lists"
+SOURCES = ("/etc/apt", "/etc/apt/sources.list.d", "/etc/apt/keyrings")
+"""Directories of apt's sources and their keys; the time of each is that of its last new or removed file."""
+
 LISTS_AGE = 86400.0
 """Seconds after which package lists are fetched again."""
 
@@ -39,17 +44,19 @@ FIX_BROKEN = ("--fix-broken", "install")
 
 
 class Packages(Resource):
-    """Installed packages of any version; the installation does not start their daemons.
+    """Installed packages, of any version where none is wanted; the installation does not start their daemons.
 
     Args:
         names: package names.
         bundle: digest of the bundle that the packages come from; empty for the host's own package sources.
+        versions: `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
     """
 
     kind: ClassVar[str] = "packages"
     deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
     bundle: str = ""
+    versions: Tuple[str, ...] = ()
 
     def name(self) -> str:
         """The package names, with commas."""
@@ -57,7 +64,9 @@ class Packages(Resource):
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Every package installed, no package of the host half installed, and nothing left by an interrupted run."""
-        return {**dict.fromkeys(self.names, "installed"), "unfinished": None, "policy-rc.d": None, "bundle": None}
+        versions = dict(text.split("=") for text in self.versions)
+        states = {**dict.fromkeys(self.names, INSTALLED), **versions}
+        return {**states, "unfinished": None, "policy-rc.d": None, "bundle": None}
 
     def actual(self, context: Context) -> State:
         """dpkg's state of each package, packages that dpkg has not finished, and what an interrupted run left."""
@@ -67,9 +76,25 @@ class Packages(Resource):
         left["bundle"] = None if self.bundle else bundle_place.leftover(context)
         # Where a package is to be installed, the others are finished along with it.
         states = dpkg_status.states(status, self.names)
-        is_whole = all(states.get(name) == "installed" for name in self.names)
+        is_whole = all(states.get(name) == INSTALLED for name in self.names)
         left["unfinished"] = unfinished.unfinished(context.root, status) or None if is_whole else None
-        return {**states, **left}
+        return {**states, **self.found_versions(status, states), **left}
+
+    def found_versions(self, status: bytes, states: Dict[str, str]) -> Dict[str, str]:
+        """Of the packages that need a certain version and are installed: this version, or the other one that is there.
+
+        Args:
+            status: dpkg's status file.
+            states: dpkg's states by name.
+        """
+        wanted = dict(text.split("=") for text in self.versions)
+        there = dpkg_status.versions(status, [name for name in wanted if states.get(name) == INSTALLED])
+        return {name: wanted[name] if is_version(one, wanted[name]) else one for name, one in there.items()}
+
+    def texts(self, some: Container[str]) -> List[str]:
+        """The packages of these names for apt-get: `NAME`, or `NAME=VERSION`."""
+        versions = {text.partition("=")[0]: text for text in self.versions}
+        return [versions.get(name, name) for name in self.names if name in some]
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Install the missing packages, finish others, and remove what an interrupted run left.
@@ -78,7 +103,7 @@ class Packages(Resource):
             ResourceFailed: apt-get failed.
             LeftAsItWas: a package that Slurm does not need cannot be finished.
         """
-        missing = [package for package in self.names if package in differing]
+        missing = self.texts(differing)
         if not missing:
             daemon_policy.restore(context)
             bundle_place.remove(context)
@@ -88,8 +113,9 @@ class Packages(Resource):
         from slurmfab.agent.packages import apt_errors  # slow to compile, and most runs install nothing
 
         # Noted before, so that an interrupted run forgets none; what is half installed was somebody's before.
-        there = dpkg_status.states(dpkg_status.read(context.root), missing)
-        added_packages.note(context, (name for name in missing if name not in there))
+        wanted = [text.partition("=")[0] for text in missing]
+        there = dpkg_status.states(dpkg_status.read(context.root), wanted)
+        added_packages.note(context, (name for name in wanted if name not in there))
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
                 context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
@@ -124,8 +150,17 @@ class Packages(Resource):
             raise LeftAsItWas("dpkg cannot finish %s, which keeps no job from running: %s" % (left, why))
 
 
+def is_version(version: str, wanted: str) -> bool:
+    """Whether a version is the wanted one, or begins like it where that ends in `*`.
+
+    >>> is_version("3.2.2-2", "3.2*"), is_version("3.2.2-2", "3.2")
+    (True, False)
+    """
+    return version.startswith(wanted[:-1]) if wanted.endswith("*") else version == wanted
+
+
 def lists_are_fresh(context: Context, now: float) -> bool:
-    """Whether the package lists exist and were fetched within a day.
+    """Whether the package lists exist and were fetched within a day, and since the last change of apt's sources.
 
     The list files carry the mirror's time stamps; the time stamps of apt's directories show when apt fetched last.
 
@@ -137,7 +172,9 @@ def lists_are_fresh(context: Context, now: float) -> bool:
     if not any("_Packages" in name for name in names(folder)):
         return False
     fetched = max(os.stat(path).st_mtime for path in (folder, folder + "/partial") if os.path.isdir(path))
-    return now - fetched < LISTS_AGE
+    sources = [context.path(path) for path in SOURCES]
+    changed = max((os.stat(path).st_mtime for path in sources if os.path.isdir(path)), default=0.0)
+    return now - fetched < LISTS_AGE and changed < fetched
 
 
 def update(context: Context) -> str:
@@ -159,7 +196,7 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
 
     Args:
         context: the request's context.
-        packages: package names.
+        packages: package names, or `NAME=VERSION`.
         source: options of apt-get that select another package source; empty for the host's own.
 
     Returns:
@@ -169,7 +206,9 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
         code, output = complete(context, source)
         if code != 0:
             return code, output
-    return apt_get(context, [*source, *MINIMAL, "install", "--", *packages])
+    # A version in the cluster file may be an older one than the host's.
+    older = ["--allow-downgrades"] if any("=" in package for package in packages) else []
+    return apt_get(context, [*source, *MINIMAL, *older, "install", "--", *packages])
 
 
 def complete(context: Context, source: Tuple[str, ...]) -> tuple[int, str]:

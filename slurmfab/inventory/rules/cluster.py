@@ -11,10 +11,12 @@ from slurmfab.inventory.rules import (
     accounting,
     database,
     directories,
+    files_on_hosts,
     gpu_checks,
     gres,
     logins,
     people,
+    site_packages,
     slurm_conf,
     slurm_files,
 )
@@ -204,6 +206,8 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *logins.RULES,
     *slurm_conf.RULES,
     *slurm_files.RULES,
+    *site_packages.RULES,
+    *files_on_hosts.RULES,
 )
 
 

@@ -6,13 +6,13 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.free_space import FreeSpace
 from slurmfab.paths import SLURM_LOGS, SLURM_SPOOL
 from slurmfab.plan.directories import spool_directory
-from slurmfab.plan.phases import packages
+from slurmfab.plan.phases import files, packages
 from slurmfab.plan.plan_input import PlanInput
 
 
 def with_packages(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """Room, and then the packages, which need some, too: a phase of its own would cost each host one more request."""
-    return (free_space(plan_input, host), *packages.resources(plan_input, host))
+    """Room, apt's sources, and then the packages: a phase of its own would cost each host one more request."""
+    return (free_space(plan_input, host), *files.of_apt(plan_input, host), *packages.resources(plan_input, host))
 
 
 def free_space(plan_input: PlanInput, host: str) -> FreeSpace:

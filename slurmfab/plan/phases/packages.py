@@ -6,6 +6,7 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.facts.cgroups import NO_BUS
 from slurmfab.agent.packages.former_packages import FormerPackages
 from slurmfab.agent.packages.packages import Packages
+from slurmfab.inventory.site_packages import Wanted
 from slurmfab.plan.phases import logins, people
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
@@ -17,18 +18,24 @@ SLURMS = frozenset((*(name for role in ROLES for name in packages(role)), *DATAB
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """All packages that the host needs, as one resource."""
-    return (Packages(tuple(sorted(wanted(plan_input, host)))),)
+    versions = tuple(one.text for one in own(plan_input, host) if one.version)
+    return (Packages(tuple(sorted(wanted(plan_input, host))), versions=versions),)
+
+
+def own(plan_input: PlanInput, host: str) -> tuple[Wanted, ...]:
+    """The packages of the site's own on a host."""
+    return plan_input.cluster.packages.of_host(host, plan_input.cluster.roles(host))
 
 
 def wanted(plan_input: PlanInput, host: str) -> set[str]:
-    """All packages that the host's roles, its MariaDB, sudo rules, and control groups need."""
+    """All packages that the host's roles, its MariaDB, sudo rules and control groups need, and the site's own."""
     names = {name for role in plan_input.cluster.roles(host) for name in packages(role)}
     database = plan_input.cluster.database
     if database and host == database.host and not database.external:
         names |= set(DATABASE_SERVER)
     names |= {*people.packages(plan_input, host), *logins.packages(plan_input, host)}
     names |= {BUS} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
-    return names
+    return names | {one.name for one in own(plan_input, host)}
 
 
 def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -342,3 +342,35 @@ def test_packages_that_dpkg_was_unpacking_when_it_was_killed_are_found_as_apt_ge
 )
 def test_apt_when_it_fails_is_explained(output: str, words: str) -> None:
     assert words in apt_errors.explain(output)
+
+
+VERSIONED = b"Package: tree\nStatus: install ok installed\nVersion: 2.1.0-1\n\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "actual"),
+    [("2.1*", None), ("2.1.0-1", None), ("2.2*", "2.1.0-1"), ("2.1", "2.1.0-1")],
+)
+def test_a_package_in_another_version_than_the_wanted_one_differs(dpkg: Path, version: str, actual: str | None) -> None:
+    (dpkg / "var/lib/dpkg/status").write_bytes(VERSIONED)
+    wanted = Packages(("tree",), versions=(f"tree={version}",))
+    outcome = apply(wanted, Context(str(dpkg), dry_run=True))
+    assert [(one.name, one.actual, one.wanted) for one in outcome.changes] == (
+        [("tree", actual, version)] if actual else []
+    )
+
+
+def test_a_package_of_a_certain_version_is_asked_for_with_it(fresh: Path) -> None:
+    host = Apt(fresh)
+    apply(Packages(("munge", "tree"), versions=("tree=2.1*",)), host)
+    (argv,) = [argv for argv in host.programs if "install" in argv]
+    assert argv[-2:] == ("--", "tree=2.1*")
+    assert "--allow-downgrades" in argv
+
+
+def test_lists_are_fetched_again_when_a_source_is_newer(fresh: Path) -> None:
+    (fresh / "etc/apt/sources.list.d").mkdir(parents=True)
+    os.utime(fresh / "etc/apt/sources.list.d", (4e9, 4e9))
+    host = Apt(fresh)
+    apply(Packages(("tree",)), host)
+    assert host.verbs == ["update", "install"]

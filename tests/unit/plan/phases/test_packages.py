@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support import USABLE, cluster, facts_of, plan_input, prepared
+from support import THREE_HOSTS, USABLE, cluster, facts_of, plan_input, prepared
 
 from slurmfab.agent.packages.former_packages import FormerPackages
+from slurmfab.agent.packages.packages import Packages
 from slurmfab.facts import Cgroup
 from slurmfab.plan.phases import packages
 
@@ -39,3 +40,14 @@ def test_packages_that_slurmfab_installed_are_removed_where_nothing_asks_for_the
 ) -> None:
     wanted = plan_input(cluster(), facts_of(cluster(), prepared, added_packages=added))
     assert packages.former(wanted, "n1") == ((FormerPackages(former),) if former else ())
+
+
+def test_packages_of_the_site_are_installed_with_those_of_roles() -> None:
+    found = cluster(f"{THREE_HOSTS}packages: {{all: [tree], compute: [htop=3.2*]}}\n")
+    wanted = plan_input(found, facts_of(found, prepared))
+    (one,) = packages.resources(wanted, "n1")
+    assert isinstance(one, Packages)
+    assert {"slurmd", "tree", "htop"} <= set(one.names)
+    assert one.versions == ("htop=3.2*",)
+    (other,) = packages.resources(wanted, "c1")
+    assert (vars(other)["versions"], "htop" in vars(other)["names"]) == ((), False)

@@ -1,0 +1,104 @@
+"""Packages and files of the site's own on hosts, by role and group: put there, checked, and taken back.
+
+One lab goes through all of it, in this order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from lab_cluster import DeployedLab
+from stock import SUITES, Stock
+
+pytestmark = pytest.mark.lab
+
+OWN = """\
+packages:
+  compute: [tree=2*]
+  groups: [{hosts: n2, packages: [hello]}]
+files:
+  /etc/motd: {text: "Ours.\\n"}
+  /etc/profile.d/site.sh: {source: own/site.sh, roles: [compute]}
+  /etc/site/deep/hosts.txt: {source: own/hosts.j2, template: true, hosts: n1, owner: slurm, group: slurm, mode: 0640}
+  /etc/systemd/journald.conf.d/site.conf: {source: own/journald, roles: [controllers], restart: systemd-journald}
+  /etc/apt/preferences.d/site: {text: "Package: sl\\nPin: release *\\nPin-Priority: -1\\n"}
+"""
+SOURCES = {
+    "site.sh": "export SITE=here\n",
+    "hosts.j2": "{{ cluster }} {{ host }}: {{ hosts | join(' ') }}\n",
+    "journald": "# nothing yet\n",
+}
+THERE = "for one in tree hello; do [ ! -x /usr/bin/$one ] || echo $one; done; ls -d /etc/site /etc/profile.d/site.sh"
+
+
+@dataclass
+class Site:
+    """A cluster, and what its file says without the site's own things."""
+
+    lab: DeployedLab
+    text: str
+
+    def deploy(self, more: str) -> None:
+        """Deploy with this in the cluster file, twice: the second time nothing differs."""
+        self.lab.inventory_path.write_text(f"{self.text}{more}")
+        self.lab.deploy()
+        assert self.lab.deploy()["steps"] == []
+
+    def failures(self) -> list[str]:
+        """What the checks of the site's own things, and of Slurm's files, complain of."""
+        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "configuration,site")
+        return [one["cause"] for one in json.loads(done.stdout)["checks"] if one["outcome"] == "failed"]
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
+    with stock.copy(request.param, nodes=2) as lab:
+        lab.on("n1", "echo Theirs. >/etc/motd; chmod 600 /etc/motd")
+        own = lab.inventory_path.parent / "own"
+        own.mkdir()
+        for name, text in SOURCES.items():
+            (own / name).write_text(text)
+        yield Site(lab, lab.inventory_path.read_text())
+
+
+def test_packages_and_files_reach_the_hosts_that_they_are_for(site: Site) -> None:
+    site.deploy(OWN)
+    assert site.lab.on("ctl", f"{{ {THERE}; }} 2>/dev/null; cat /etc/motd") == "Ours."
+    shown = site.lab.on("n1", f"{THERE}; cat /etc/motd").split()
+    assert shown == ["tree", "/etc/profile.d/site.sh", "/etc/site", "Ours."]
+    shown = site.lab.on("n2", f"hello; {{ {THERE}; }} 2>/dev/null; . /etc/profile.d/site.sh; echo $SITE").split()
+    assert shown[-4:] == ["tree", "hello", "/etc/profile.d/site.sh", "here"]
+    shown = site.lab.on("n1", "stat -c '%U %G %a' /etc/site/deep/hosts.txt; cat /etc/site/deep/hosts.txt").splitlines()
+    assert shown == ["slurm slurm 640", f"{site.lab.lab.spec.name} n1: ctl n1 n2"]
+    assert site.failures() == []
+
+
+def test_a_package_and_a_file_that_somebody_removed_are_named_and_come_back(site: Site) -> None:
+    site.lab.on("n1", "apt-get -qq -y remove tree >/dev/null 2>&1; echo mine >>/etc/profile.d/site.sh")
+    found = "\n".join(site.failures())
+    assert "tree is missing" in found
+    assert "/etc/profile.d/site.sh differs from the cluster file" in found
+    site.deploy(OWN)
+    assert site.failures() == []
+
+
+def test_a_changed_file_restarts_the_unit_that_reads_it(site: Site) -> None:
+    before = site.lab.on("ctl", "systemctl show --property=MainPID --value systemd-journald")
+    source = site.lab.inventory_path.parent / "own/journald"
+    source.write_text("# nothing at all\n")
+    site.deploy(OWN)
+    assert site.lab.on("ctl", "systemctl show --property=MainPID --value systemd-journald") != before
+
+
+def test_all_is_taken_back_with_the_keys(site: Site) -> None:
+    site.deploy("")
+    for host in ("ctl", "n1", "n2"):
+        assert (
+            site.lab.on(host, f"{{ {THERE} /etc/apt/preferences.d/site /etc/systemd/journald.conf.d; }} 2>/dev/null; :")
+            == ""
+        )
+    assert site.lab.on("n1", "cat /etc/motd; stat -c %a /etc/motd") == "Theirs.\n600"
+    assert site.failures() == []
