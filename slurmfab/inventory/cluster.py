@@ -21,6 +21,7 @@ from slurmfab.inventory.files_on_hosts import Files
 from slurmfab.inventory.gpu_checks import GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins
+from slurmfab.inventory.job_environment import JobEnvironmentOrNot
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.inventory.slurm_files import SlurmFiles
@@ -200,6 +201,7 @@ class Cluster(Model):
         gpu_checks: scheduled measurements of all GPUs; `None` for none.
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
         epilog: directory of the scripts that compute nodes run after each job; `None` for none.
+        job_environment: variables that jobs find in their environment; `None` for none.
         health: the health check of the compute nodes; `None` for none.
         configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
         own_partition: whether slurm.conf has a hidden partition for slurmfab's own jobs.
@@ -268,6 +270,7 @@ class Cluster(Model):
     gpu_checks: GpuChecksOrNot = None
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None
+    job_environment: JobEnvironmentOrNot = None
     health: HealthOrNot = None
     configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
     own_partition: Annotated[

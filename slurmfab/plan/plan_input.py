@@ -368,9 +368,10 @@ class PlanInput:
 
 
 def node_programs(cluster: Cluster) -> NodePrograms:
-    """The programs that slurmd runs on compute nodes: prolog, epilog and health check."""
+    """The programs that slurmd runs on compute nodes: prolog, epilog, health check, and the variables of jobs."""
     interval = cluster.health.interval if cluster.health else 0
-    return NodePrograms(cluster.prolog is not None, cluster.epilog is not None, interval)
+    has_variables = cluster.job_environment is not None
+    return NodePrograms(cluster.prolog is not None, cluster.epilog is not None, interval, has_task_prolog=has_variables)
 
 
 def digest(text: str) -> str:

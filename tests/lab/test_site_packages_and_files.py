@@ -16,6 +16,7 @@ from stock import SUITES, Stock
 pytestmark = pytest.mark.lab
 
 OWN = """\
+job_environment: {all: {SITE_A: it's one, SITE_B: two}, groups: [{hosts: n2, variables: {SITE_A: "2"}}]}
 packages:
   compute: [tree=2*]
   groups: [{hosts: n2, packages: [hello]}]
@@ -76,6 +77,14 @@ def test_packages_and_files_reach_the_hosts_that_they_are_for(site: Site) -> Non
     assert site.failures() == []
 
 
+def test_jobs_find_the_variables_of_their_node_unless_they_have_set_them(site: Site) -> None:
+    assert site.lab.on("ctl", "cd /tmp && srun -w n1 sh -c 'echo $SITE_A $SITE_B'") == "it's one two"
+    assert site.lab.on("ctl", "cd /tmp && SITE_B=mine srun -w n2 sh -c 'echo $SITE_A $SITE_B'") == "2 mine"
+    job = "sbatch --parsable --wait -w n1 -o /tmp/site-job --wrap 'echo $SITE_A; srun sh -c \"echo \\$SITE_B\"'"
+    site.lab.on("ctl", f"cd /tmp && {job}")
+    assert site.lab.on("n1", "cat /tmp/site-job") == "it's one\ntwo"
+
+
 def test_a_package_and_a_file_that_somebody_removed_are_named_and_come_back(site: Site) -> None:
     site.lab.on("n1", "apt-get -qq -y remove tree >/dev/null 2>&1; echo mine >>/etc/profile.d/site.sh")
     found = "\n".join(site.failures())
@@ -101,4 +110,6 @@ def test_all_is_taken_back_with_the_keys(site: Site) -> None:
             == ""
         )
     assert site.lab.on("n1", "cat /etc/motd; stat -c %a /etc/motd") == "Theirs.\n600"
+    assert site.lab.on("ctl", "cd /tmp && srun -w n1 sh -c 'echo $SITE_A.'") == "."
+    assert site.lab.on("n1", "ls /usr/local/lib/slurmfab 2>/dev/null | grep -c task-prolog; :") == "0"
     assert site.failures() == []

@@ -15,6 +15,7 @@ from slurmfab.inventory.rules import (
     gpu_checks,
     gres,
     logins,
+    job_environment,
     people,
     site_packages,
     slurm_conf,
@@ -207,6 +208,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *slurm_conf.RULES,
     *slurm_files.RULES,
     *site_packages.RULES,
+    *job_environment.RULES,
     *files_on_hosts.RULES,
 )
 

@@ -1,4 +1,4 @@
-"""Programs on compute nodes that slurm.conf names: prolog and epilog scripts, and the health check.
+"""Programs on compute nodes that slurm.conf names: prolog and epilog scripts, health check, variables.
 
 They are installed before the slurm.conf that names them, and removed after it no longer does, because Slurm drains a
 node whose prolog is missing.
@@ -30,6 +30,8 @@ from slurmfab.slurm.render import fill
 KINDS = ("prolog", "epilog")
 SCRIPTS = "/etc/slurm/{}.d"
 HEALTH = "health"
+TASK_PROLOG = f"{PROGRAMS}/task-prolog"
+"""What slurm.conf names as TaskProlog."""
 
 HEALTH_MODULES = (
     *programs.NODE_STATES,
@@ -42,14 +44,16 @@ HEALTH_MODULES = (
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The scripts and the health check of a compute node; empty for other hosts."""
+    """The scripts, the health check and the variables of jobs of a compute node; empty for other hosts."""
     kinds, health = wanted(plan_input, host)
-    if not kinds and health is None:
+    variables = task_prolog(plan_input, host)
+    if not kinds and health is None and not variables:
         return ()
     return (
         Directory(PROGRAMS),
         *(resource for kind in kinds for resource in around_jobs(plan_input, kind)),
         *(health_check(plan_input, host, health) if health is not None else ()),
+        *variables,
     )
 
 
@@ -64,6 +68,24 @@ def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | 
     cluster = plan_input.cluster
     scripts = {"prolog": cluster.prolog, "epilog": cluster.epilog}
     return tuple(kind for kind in KINDS if scripts[kind] is not None), cluster.health
+
+
+def task_prolog(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The program that gives jobs on a compute node their variables; empty without any."""
+    environment = plan_input.cluster.job_environment
+    if environment is None or not plan_input.is_compute_node(host):
+        return ()
+    return (File(TASK_PROLOG, task_prolog_text(tuple(environment.of_node(host).items())), mode=0o755),)
+
+
+@functools.cache
+def task_prolog_text(variables: tuple[tuple[str, str], ...]) -> str:
+    """The text of that program, cached because it is the same on many nodes.
+
+    Args:
+        variables: names and values.
+    """
+    return fill("task-prolog", {"variables": variables})
 
 
 def around_jobs(plan_input: PlanInput, kind: str) -> tuple[Resource, ...]:
@@ -162,6 +184,7 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     former = [kind for kind in KINDS if kind in there and kind not in kinds]
     return (
         *(one for kind in former for one in (Scripts(SCRIPTS.format(kind), ()), Absent(f"{PROGRAMS}/{kind}"))),
+        *((Absent(TASK_PROLOG),) if "task-prolog" in there and not task_prolog(plan_input, host) else ()),
         *(health_gone() if health is None and {"health-check", HEALTH} & set(there) else ()),
         *site_files.former(plan_input, host, has_own_files=has_own_files(plan_input, host), read_by_daemons=False),
     )
