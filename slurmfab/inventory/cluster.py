@@ -20,8 +20,8 @@ from slurmfab.inventory.backups import Backup
 from slurmfab.inventory.files_on_hosts import Files
 from slurmfab.inventory.gpu_checks import GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
-from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins
 from slurmfab.inventory.job_environment import JobEnvironmentOrNot
+from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.inventory.slurm_files import SlurmFiles

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from slurmfab import hostlist
+from slurmfab.errors import HostlistError
 from slurmfab.inventory.values import Model, check_amount, check_directory
 from slurmfab.paths import SLURM_SPOOL
 
@@ -68,9 +70,44 @@ HealthOrNot = Annotated[
     BeforeValidator(health_of, json_schema_input_type=Health | bool),
     Field(description="Health check of the compute nodes; true for all defaults."),
 ]
+
+
+def _directories(value: Any) -> Any:
+    """Read a mapping of hostlists to directories as groups; a directory for all nodes stays as it is."""
+    if not isinstance(value, dict):
+        return value
+    if not all(isinstance(one, str) and one for one in (*value.keys(), *value.values())):
+        raise ValueError('it must be a directory, or a mapping such as {"cn[01-04]": prolog-gpu.d}')
+    try:
+        return tuple((frozenset(hostlist.expand(hosts)), directory) for hosts, directory in value.items())
+    except HostlistError as error:
+        raise ValueError(str(error)) from None
+
+
+DirectoriesOfScripts = str | tuple[tuple[frozenset[str], str], ...] | None
+"""A directory of scripts for all nodes, or one for each group of nodes: the names of its nodes, and the directory."""
+
+_Directories = Annotated[
+    DirectoriesOfScripts,
+    BeforeValidator(_directories, json_schema_input_type=str | dict[str, str]),
+]
 ScriptsBefore = Annotated[
-    str | None, Field(min_length=1, description="Directory of scripts that nodes run before each job.")
+    _Directories, Field(min_length=1, description="Directory of scripts before each job, or one by hostlist of nodes.")
 ]
 ScriptsAfter = Annotated[
-    str | None, Field(min_length=1, description="Directory of scripts that nodes run after each job.")
+    _Directories, Field(min_length=1, description="Directory of scripts after each job, or one by hostlist of nodes.")
 ]
+
+
+def directory_of(scripts: DirectoriesOfScripts, node: str) -> str | None:
+    """The directory of scripts of a compute node; `None` if it has none."""
+    if scripts is None or isinstance(scripts, str):
+        return scripts
+    return next((directory for hosts, directory in scripts if node in hosts), None)
+
+
+def directories_of(scripts: DirectoriesOfScripts) -> tuple[str, ...]:
+    """All directories of scripts, each once."""
+    if scripts is None or isinstance(scripts, str):
+        return (scripts,) if scripts else ()
+    return tuple(dict.fromkeys(directory for _, directory in scripts))

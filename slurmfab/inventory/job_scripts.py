@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from slurmfab.errors import InputError
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.health import DirectoriesOfScripts, directories_of
 
 
 class Script(NamedTuple):
@@ -21,7 +22,7 @@ class Script(NamedTuple):
 
 
 Scripts = Mapping[str, tuple[Script, ...]]
-"""The scripts, sorted by name, by `prolog` and `epilog`."""
+"""The scripts, sorted by name, by the key from `key_of`."""
 
 MOST_SCRIPTS = 64
 """The most scripts in one directory."""
@@ -52,13 +53,24 @@ def read(cluster: Cluster, beside: Path) -> Scripts:
     found: dict[str, tuple[Script, ...]] = {}
     complaints: list[str] = []
     for key, value in wanted.items():
-        if value is not None:
-            scripts, wrong = scripts_in(key, beside / Path(value).expanduser())
-            found[key] = scripts
+        for directory in directories_of(value):
+            scripts, wrong = scripts_in(key, beside / Path(directory).expanduser())
+            found[key_of(key, value, directory)] = scripts
             complaints += wrong
     if complaints:
         raise InputError("\n".join((*complaints, "Nothing was changed on any host.")))
     return found
+
+
+def key_of(kind: str, value: DirectoriesOfScripts, directory: str | None) -> str:
+    """The key of the scripts of a directory: `prolog` or `epilog`, with the directory if groups of nodes have one.
+
+    Args:
+        kind: `prolog` or `epilog`.
+        value: what the cluster file has for it.
+        directory: the directory; `None` for that of a node that has none.
+    """
+    return kind if isinstance(value, str) else f"{kind} {directory or ''}"
 
 
 def scripts_in(key: str, directory: Path) -> tuple[tuple[Script, ...], tuple[str, ...]]:

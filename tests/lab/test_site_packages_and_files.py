@@ -17,6 +17,7 @@ pytestmark = pytest.mark.lab
 
 OWN = """\
 job_environment: {all: {SITE_A: it's one, SITE_B: two}, groups: [{hosts: n2, variables: {SITE_A: "2"}}]}
+prolog: {n2: own/prolog.d}
 packages:
   compute: [tree=2*]
   groups: [{hosts: n2, packages: [hello]}]
@@ -60,6 +61,8 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
         lab.on("n1", "echo Theirs. >/etc/motd; chmod 600 /etc/motd")
         own = lab.inventory_path.parent / "own"
         own.mkdir()
+        (own / "prolog.d").mkdir()
+        (own / "prolog.d/10-seen").write_text("#!/bin/sh\ntouch /run/site-prolog\n")
         for name, text in SOURCES.items():
             (own / name).write_text(text)
         yield Site(lab, lab.inventory_path.read_text())
@@ -80,6 +83,11 @@ def test_packages_and_files_reach_the_hosts_that_they_are_for(site: Site) -> Non
 def test_jobs_find_the_variables_of_their_node_unless_they_have_set_them(site: Site) -> None:
     assert site.lab.on("ctl", "cd /tmp && srun -w n1 sh -c 'echo $SITE_A $SITE_B'") == "it's one two"
     assert site.lab.on("ctl", "cd /tmp && SITE_B=mine srun -w n2 sh -c 'echo $SITE_A $SITE_B'") == "2 mine"
+    assert (
+        site.lab.on("n2", "ls /run/site-prolog /etc/slurm/prolog.d")
+        == "/run/site-prolog\n\n/etc/slurm/prolog.d:\n10-seen"
+    )
+    assert site.lab.on("n1", "ls /run/site-prolog /etc/slurm/prolog.d 2>/dev/null; :") == ""
     job = "sbatch --parsable --wait -w n1 -o /tmp/site-job --wrap 'echo $SITE_A; srun sh -c \"echo \\$SITE_B\"'"
     site.lab.on("ctl", f"cd /tmp && {job}")
     assert site.lab.on("n1", "cat /tmp/site-job") == "it's one\ntwo"

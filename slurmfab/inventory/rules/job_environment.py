@@ -1,4 +1,4 @@
-"""Rules about the variables of jobs."""
+"""Rules about the variables of jobs, and about the scripts around jobs."""
 
 from __future__ import annotations
 
@@ -31,4 +31,22 @@ def one_task_prolog(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             yield ("slurm_conf", key), "job_environment writes it, and Slurm has one; remove one of the two keys"
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (variables_of_known_nodes, one_task_prolog)
+def scripts_of_known_nodes(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A node has one directory of scripts of a kind."""
+    known = frozenset(cluster.compute_nodes)
+    for key, scripts in (("prolog", cluster.prolog), ("epilog", cluster.epilog)):
+        seen = set[str]()
+        for hosts, directory in scripts if isinstance(scripts, tuple) else ():
+            strange, again = sorted(hosts - known), sorted(hosts & seen)
+            seen |= hosts
+            if strange:
+                yield (key,), f'"{fold(strange)}" is not a compute node ({directory})'
+            if again:
+                yield (key,), f'"{fold(again)}" has two directories of scripts; one of them is {directory}'
+
+
+RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+    variables_of_known_nodes,
+    one_task_prolog,
+    scripts_of_known_nodes,
+)

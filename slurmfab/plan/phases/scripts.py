@@ -18,7 +18,8 @@ from slurmfab.agent.files.file import File
 from slurmfab.agent.files.program import Program
 from slurmfab.agent.files.scripts import Scripts
 from slurmfab.hostlist import expand, expand_files
-from slurmfab.inventory.health import Health
+from slurmfab.inventory.health import Health, directory_of
+from slurmfab.inventory.job_scripts import key_of
 from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS, SLURM_SPOOL
 from slurmfab.plan.directories import spool_directory
 from slurmfab.plan.phases import programs, site_files
@@ -51,7 +52,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         return ()
     return (
         Directory(PROGRAMS),
-        *(resource for kind in kinds for resource in around_jobs(plan_input, kind)),
+        *(resource for kind in kinds for resource in around_jobs(plan_input, host, kind)),
         *(health_check(plan_input, host, health) if health is not None else ()),
         *variables,
     )
@@ -88,16 +89,19 @@ def task_prolog_text(variables: tuple[tuple[str, str], ...]) -> str:
     return fill("task-prolog", {"variables": variables})
 
 
-def around_jobs(plan_input: PlanInput, kind: str) -> tuple[Resource, ...]:
+def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, ...]:
     """A directory of scripts, and the program that runs them in the order of their names.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
+        host: the compute node; without scripts of its own, the program finds none.
         kind: `prolog` or `epilog`.
     """
     directory = SCRIPTS.format(kind)
+    scripts = plan_input.cluster.prolog if kind == "prolog" else plan_input.cluster.epilog
+    key = key_of(kind, scripts, directory_of(scripts, host))
     return (
-        Scripts(directory, plan_input.scripts.get(kind, ())),
+        Scripts(directory, plan_input.scripts.get(key, ())),
         File(f"{PROGRAMS}/{kind}", filled(kind, directory=directory), mode=0o755),
     )
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.file import File
+from slurmfab.agent.files.scripts import Scripts
 from slurmfab.errors import ClusterFileError
+from slurmfab.inventory import job_scripts
 from slurmfab.plan.phases import scripts
 
 ODD = 'it\'s $HOME `id` \\\\n \\"x\\" %s'
@@ -56,3 +60,32 @@ def test_the_program_goes_after_slurm_conf_no_longer_names_it() -> None:
     wanted = plan_input(cluster(), facts_of(cluster(), prepared, programs=("task-prolog",)))
     assert scripts.gone(wanted, "n1") == (Absent("/usr/local/lib/slurmfab/task-prolog"),)
     assert "TaskProlog" not in wanted.rendered["slurm.conf"]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("prolog: {n3: a}", '"n3" is not a compute node'),
+        ("prolog: {'n[1-2]': a, n2: b}", '"n2" has two directories of scripts'),
+        ("epilog: {'n[1': a}", "epilog"),
+        ("epilog: {n1: [a]}", "it must be a directory, or a mapping such as"),
+        ("epilog: {}", "epilog"),
+    ],
+)
+def test_directories_of_scripts_that_make_no_sense_are_refused(more: str, reason: str) -> None:
+    with pytest.raises(ClusterFileError) as error:
+        cluster(f"{THREE_HOSTS}{more}\n")
+    assert reason in "\n".join(error.value.complaints)
+
+
+def test_a_node_has_the_scripts_of_its_group_and_the_program_that_runs_them_everywhere(tmp_path: Path) -> None:
+    found = cluster(f"{THREE_HOSTS}prolog: {{n1: gpu.d}}\n")
+    (tmp_path / "gpu.d").mkdir()
+    (tmp_path / "gpu.d/10-a").write_text("#!/bin/sh\n")
+    wanted = replace(plan_input(found, facts_of(found, prepared)), scripts=job_scripts.read(found, tmp_path))
+    files = {
+        node: [one.files for one in scripts.resources(wanted, node) if isinstance(one, Scripts)]
+        for node in ("n1", "n2")
+    }
+    assert files == {"n1": [(("10-a", "#!/bin/sh\n"),)], "n2": [()]}
+    assert any(isinstance(one, File) for one in scripts.resources(wanted, "n2"))
