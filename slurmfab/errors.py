@@ -11,6 +11,7 @@
     |   |   +-- HostKeyChanged      its SSH host key differs from the pinned one
     |   |   +-- HostKeyRevoked      its SSH host key is revoked
     |   |   +-- LoginRefused        sshd refused the login
+    |   |   +-- Asleep              Slurm has powered it down
     |   |   +-- ConnectionLost      the connection ended during the run
     |   +-- BecomeRefused           the user cannot become root with sudo
     |   |   +-- SudoPasswordNeeded  sudo asks for a password, and none is known
@@ -148,6 +149,10 @@ class HostKeyRevoked(Unreachable):
 
 class LoginRefused(Unreachable):
     """A host whose sshd refused the login."""
+
+
+class Asleep(Unreachable):
+    """A node that Slurm has powered down until a job needs it, or is powering down or up."""
 
 
 class ConnectionLost(Unreachable):

@@ -39,3 +39,13 @@ HEALTH_CHECK = host_paths.HEALTH_CHECK
 """What slurm.conf names as HealthCheckProgram; it runs HEALTH_PROGRAM."""
 
 HEALTH_SETTINGS = "/etc/slurmfab-health.json"
+
+POWER_UNIT = "slurmfab-power"
+POWER_PROGRAM = f"{PROGRAMS}/power"
+SUSPEND_PROGRAM, RESUME_PROGRAM = f"{PROGRAMS}/suspend", f"{PROGRAMS}/resume"
+"""What slurm.conf names as SuspendProgram and ResumeProgram; both run POWER_PROGRAM."""
+
+POWER_SETTINGS = "/etc/slurmfab-power.json"
+POWER_PASSWORD = "/etc/slurmfab-power.password"  # noqa: S105 - its path
+POWER_FAILURES = "/var/lib/slurmfab/power"
+"""The directory with a file for each node that could not be switched, by its name; the reason is in it."""

@@ -38,6 +38,7 @@ KINDS = {
     "node-resume": "nodes.resume:NodeResume",
     "node-trial": "nodes.acceptance:NodeAcceptance",
     "owned-files": "files.owned_files:OwnedFiles",
+    "nodes-awake": "nodes.awake:NodesAwake",
     "packages": "packages.packages:Packages",
     "packages-former": "packages.former_packages:FormerPackages",
     "packages-gone": "packages.removed_packages:RemovedPackages",

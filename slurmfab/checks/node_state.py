@@ -16,6 +16,9 @@ READY = {"IDLE", "MIXED", "ALLOCATED", "COMPLETING"}
 HARMLESS = {"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE", "PLANNED", "RESERVED", "COMPLETING"}
 """Flags with which a node still takes jobs (scontrol(1), NODES - SHOW COMMAND: State)."""
 
+ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"}
+"""Flags of a node that Slurm has switched off, or is switching off or on."""
+
 LESS = re.compile(r"Low (RealMemory|TmpDisk|CPUs|socket)|gres/\w+ count")
 """Reasons that slurmctld sets if a node registers with less hardware than slurm.conf says."""
 

@@ -15,6 +15,8 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     database            the host of slurmdbd
     saver               a host with scheduled backups
     gpu_checker         the primary controller, if the cluster file has `gpu_checks`
+    sleeper             a compute node that may sleep
+    switcher            a controller, if the cluster file has `power`
     enforcer            the primary controller, if jobs need an account
     mailer              the primary controller, if it sends mail about jobs
     with_people         any host, if the cluster file has users
@@ -46,6 +48,7 @@ from typing import Any
 
 import pytest
 
+from slurmfab.checks import node_state
 from slurmfab.checks.drifted import kind_of
 from slurmfab.checks.foundation import is_foundation
 from slurmfab.checks.hosts import CheckedHost, Shells
@@ -228,11 +231,21 @@ class Checks:
             HostError: the host is unreachable, and this is the check that reports it.
         """
         if host in self.lost:
+            if self.is_asleep(host):
+                pytest.skip(f"{host} is asleep: Slurm has switched it off, and wakes it for the next job.")
             if item.originalname == ALWAYS[0]:
                 raise self.lost[host]
             pytest.skip(f"{host} is unreachable.")
         if host in self.unsound and group_of(item) in JOBS and "slurm" in arguments_of(item):
             pytest.skip(f"this has failed on {host}: {self.unsound[host]}.")
+
+    def is_asleep(self, host: str) -> bool:
+        """Whether a silent host is a node that the cluster file lets sleep, and that Slurm has switched off."""
+        power = self.shared["cluster"].power
+        if power is None or host not in power.nodes or not self.slurm or not self.slurm.answers:
+            return False
+        flags = node_state.flags(self.slurm.nodes_as_found.get(host, {}).get("State", ""))
+        return bool(flags & node_state.ASLEEP) and "DOWN" not in flags
 
     def result(self, item: pytest.Function, error: BaseException | None, seconds: float) -> Result:
         """The result of a check on one host.
@@ -281,6 +294,8 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "database": tuple(host for host in cluster.database_hosts if host in hosts),
         "watched": nodes if cluster.health else (),
         "saver": tuple(host for host in cluster.backup_hosts if host in hosts),
+        "sleeper": tuple(node for node in nodes if cluster.power and node in cluster.power.nodes),
+        "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
         "gpu_checker": primary if cluster.gpu_checks else (),
         "enforcer": primary if cluster.has_accounts else (),
         "mailer": primary if sends_mail(cluster, lock) else (),

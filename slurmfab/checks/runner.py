@@ -44,6 +44,7 @@ ORDER = (
     "site",
     "nodes",
     "health",
+    "power",
     "cgroups",
     "jobs",
     "database",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from slurmfab.engine import database_password, older_copy
+from slurmfab.engine import database_password, older_copy, power_password
 from slurmfab.engine.actor import stamp
 from slurmfab.engine.run import Run
 from slurmfab.errors import HostFailed
@@ -32,6 +32,7 @@ class LocalInput:
         stamp: who runs the deployment and when, for the reasons of drained nodes.
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
+        power_password: password of the IPMI controllers of nodes; empty where none is needed.
     """
 
     database_password: str
@@ -39,6 +40,7 @@ class LocalInput:
     stamp: str
     slurm_files: tuple[SiteFile, ...] = ()
     own_files: tuple[Content, ...] = ()
+    power_password: str = field(default="", repr=False)
 
 
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
@@ -54,10 +56,11 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
     cluster = inventory.cluster
     password = database_password.read(cluster.database)
     beside = inventory.path.parent
+    power = power_password.read(cluster.power, beside)
     if not with_scripts:
-        return LocalInput(password, {}, stamp())
+        return LocalInput(password, {}, stamp(), power_password=power)
     slurms, others = slurm_files.read(cluster.slurm_files, beside), files_on_hosts.read_whole(cluster, beside)
-    return LocalInput(password, job_scripts.read(cluster, beside), stamp(), slurms, others)
+    return LocalInput(password, job_scripts.read(cluster, beside), stamp(), slurms, others, power_password=power)
 
 
 def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
@@ -116,6 +119,7 @@ def make_plan_input(
         scripts=local.scripts,
         slurm_files=local.slurm_files,
         own_files=local.own_files,
+        power_password=local.power_password,
     )
 
 

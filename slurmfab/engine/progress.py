@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from slurmfab.engine.report import Step, describe, headline
-from slurmfab.errors import HostError, Unreachable
+from slurmfab.errors import Asleep, HostError, Unreachable
 from slurmfab.folding import fold_texts
 from slurmfab.hostlist import fold
 from slurmfab.terminal import GREEN, RED, YELLOW, Paint, StatusLine, in_one_line, is_terminal, write
@@ -193,6 +193,8 @@ class Progress:
 
 def kind_of(error: HostError) -> str:
     """What kind of error a host was skipped for, in a word."""
+    if isinstance(error, Asleep):
+        return "asleep"
     return "unreachable" if isinstance(error, Unreachable) else "failed"
 
 

@@ -22,6 +22,7 @@ from slurmfab.errors import (
     InputError,
     PythonMissing,
     SlurmfabError,
+    Unreachable,
 )
 from slurmfab.facts import HostFacts, clock_of, from_answer
 from slurmfab.inventory import hostnames
@@ -45,6 +46,7 @@ FACT_SELECTION = {
         "slurmfab-backup.timer",
         "slurmfab-gpu-check.service",
         "slurmfab-gpu-check.timer",
+        "slurmfab-power.timer",
     ),
 }
 """The users, packages and services that a plan depends on."""
@@ -92,10 +94,10 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
     """
     run.progress.begin("asking", hosts)
     answers = run.pending.answers.pop(hosts, None) or begin_asking(run, hosts)
-    facts, without_python = collect_facts(run, answers)
+    facts, without_python, silent = collect_facts(run, answers)
+    facts.update(without_sleepers(run, facts, silent, may_wake=may_prepare))
     if not (may_prepare and run.options.installs_python):
-        for error in without_python.values():
-            run.exclude(error.host, error)
+        exclude_all(run, without_python)
     run.require_controller()
     if run.remaining(without_python):
         refuse_in_use(run, facts)
@@ -105,7 +107,7 @@ def gather(run: Run, hosts: tuple[str, ...], *, may_prepare: bool = True) -> dic
         lacking = [host for host in run.remaining(group) if host in without_python and host not in facts]
         if lacking and run.controller not in lacking:
             require_claim(run)
-        facts.update(collect_facts(run, on_each(lacking, lambda host: install_python(run, host))).facts)
+        facts.update(install_on(run, lacking))
         run.require_controller()
     for host, reason in hostnames.taken(run.inventory.cluster.hosts, run.inventory.lock, facts).items():
         run.exclude(host, HostFailed(host, reason))
@@ -132,17 +134,19 @@ class CollectedFacts(NamedTuple):
     Args:
         facts: by host.
         without_python: the errors of hosts that have no python3, by host.
+        silent: the errors of hosts that may only be asleep, by host.
     """
 
     facts: dict[str, HostFacts]
     without_python: dict[str, PythonMissing]
+    silent: dict[str, HostError]
 
 
 def collect_facts(run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabError]]) -> CollectedFacts:
     """Wait for the answers of hosts that were asked for facts.
 
     Args:
-        run: the run; excludes hosts that do not answer, but not those without python3.
+        run: the run; excludes hosts that do not answer, but not those without python3 or that may be asleep.
         answers: each host with its facts or its error.
 
     Raises:
@@ -150,17 +154,70 @@ def collect_facts(run: Run, answers: Iterable[tuple[str, HostFacts | SlurmfabErr
     """
     facts: dict[str, HostFacts] = {}
     without_python: dict[str, PythonMissing] = {}
+    silent: dict[str, HostError] = {}
     for host, answer in answers:
         if isinstance(answer, InputError):
             raise answer
         if isinstance(answer, PythonMissing):
             without_python[host] = answer
+        elif isinstance(answer, HostError) and may_be_asleep(run, host, answer):
+            silent[host] = answer
         elif isinstance(answer, SlurmfabError):
             run.exclude(host, answer)
         else:
             facts[host] = answer
             run.progress.host_done(host)
-    return CollectedFacts(facts, without_python)
+    return CollectedFacts(facts, without_python, silent)
+
+
+def may_be_asleep(run: Run, host: str, error: HostError) -> bool:
+    """Whether a host may be silent because Slurm has powered it down.
+
+    Args:
+        run: the run.
+        host: a host that did not answer.
+        error: how that showed; a host that refuses a login, or shows another key, is awake.
+    """
+    return type(error) is Unreachable and run.inventory.cluster.roles(host) == ("compute",)
+
+
+def without_sleepers(
+    run: Run, facts: Mapping[str, HostFacts], silent: Mapping[str, HostError], *, may_wake: bool
+) -> dict[str, HostFacts]:
+    """Exclude silent hosts, those that Slurm has powered down as sleepers, and return the facts of those woken.
+
+    Args:
+        run: the run.
+        facts: of the hosts that answered.
+        silent: hosts that did not answer, each with its error.
+        may_wake: whether nodes may be woken.
+
+    Raises:
+        SlurmfabError: another run is changing the cluster, and nodes would have to be woken.
+    """
+    if not silent:
+        return {}
+    from slurmfab.engine import sleeping  # few runs have silent nodes
+
+    asleep = sleeping.find(run, facts, silent)
+    woken = sleeping.wake(run, asleep, apply_step) if may_wake else ()
+    again = collect_facts(run, begin_asking(run, woken)) if woken else CollectedFacts({}, {}, {})
+    errors = {**silent, **asleep, **again.without_python, **again.silent}
+    exclude_all(run, {host: error for host, error in errors.items() if host not in again.facts})
+    return again.facts
+
+
+def exclude_all(run: Run, errors: Mapping[str, HostError]) -> None:
+    """Go on without these hosts; those that are excluded already keep their errors."""
+    for host in run.remaining(errors):
+        run.exclude(host, errors[host])
+
+
+def install_on(run: Run, hosts: Iterable[str]) -> dict[str, HostFacts]:
+    """Install python3 on hosts, and return the facts of those where that worked; the others are excluded."""
+    prepared = collect_facts(run, on_each(hosts, lambda host: install_python(run, host)))
+    exclude_all(run, prepared.silent)
+    return prepared.facts
 
 
 def install_python(run: Run, host: str) -> HostFacts:

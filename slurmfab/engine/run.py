@@ -37,6 +37,7 @@ class RunOptions:
         undoes: id of the run that a rollback undoes; empty for all other commands.
         digest_key: key for the digests of differences in a saved plan; empty for no digests.
         installs_python: whether a host without python3 gets it; otherwise such a host is excluded.
+        wakes: whether nodes that Slurm has powered down are woken, so that they take part.
         not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
     """
 
@@ -45,6 +46,7 @@ class RunOptions:
     undoes: str = ""
     digest_key: str = field(default="", repr=False)
     installs_python: bool = True
+    wakes: bool = False
     not_met: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -36,6 +36,7 @@ class DeployOptions:
         retry_failed: whether only the hosts that earlier runs left out take part.
         approvals: what the user allows.
         yes: whether a first contact on a terminal goes on without a question.
+        wake: whether nodes that Slurm has powered down are woken.
     """
 
     hosts: str = ""
@@ -43,6 +44,7 @@ class DeployOptions:
     retry_failed: bool = False
     approvals: Approvals = NOTHING
     yes: bool = False
+    wake: bool = False
 
 
 def task_that_allows(task: str) -> str:

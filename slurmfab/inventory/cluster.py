@@ -22,6 +22,7 @@ from slurmfab.inventory.gpu_checks import GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.inventory.job_environment import JobEnvironmentOrNot
 from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins
+from slurmfab.inventory.power import PowerOrNot
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.inventory.slurm_files import SlurmFiles
@@ -203,6 +204,7 @@ class Cluster(Model):
         epilog: directory of the scripts that compute nodes run after each job; `None` for none.
         job_environment: variables that jobs find in their environment; `None` for none.
         health: the health check of the compute nodes; `None` for none.
+        power: nodes that are switched off while they are idle; `None` for none.
         configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
         own_partition: whether slurm.conf has a hidden partition for slurmfab's own jobs.
         bundle: files with packages for hosts without access to a package mirror.
@@ -272,6 +274,7 @@ class Cluster(Model):
     epilog: ScriptsAfter = None
     job_environment: JobEnvironmentOrNot = None
     health: HealthOrNot = None
+    power: PowerOrNot = None
     configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
     own_partition: Annotated[
         bool, Field(description="Whether slurm.conf has a hidden partition for slurmfab's own jobs.")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slurmfab.agent.core.resource import CHANGED, FAILED, Outcome
+from slurmfab.agent.nodes.awake import SLEEPS
 from slurmfab.agent.nodes.reboot import REBOOT_FLAGS, NodeReboot
 from slurmfab.agent.nodes.states import SLURMS_OWN, NodeState
 from slurmfab.engine import job_waiting, requests, session
@@ -150,9 +151,12 @@ def refuse_out_of_service(seen: Snapshot, names: Sequence[str]) -> None:
     """Refuse nodes that are down or were drained by a user: Slurm puts nodes into service after a reboot.
 
     Raises:
-        InputError: there are such nodes; the message has their states and reasons.
+        InputError: there are such nodes, or sleeping ones; the message has their states and reasons.
     """
     states = {name: seen.by_name[name].state for name in names}
+    asleep = [name for name, state in states.items() if state.flags & SLEEPS]
+    if asleep:
+        raise InputError(f"{fold(asleep)}: asleep, so it boots anyway when a job needs it. Nothing was rebooted.")
     out = [
         f"{name}: it is {state.description}{drain.format_reason(state)}"
         for name, state in states.items()

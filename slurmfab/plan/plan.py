@@ -20,6 +20,7 @@ from slurmfab.plan.phases import (
     logins,
     munge,
     people,
+    power,
     scripts,
     slurm_conf,
     ssh,
@@ -74,6 +75,7 @@ PHASES = (
     Phase("accounts", accounts.resources, needs=(DATABASE,)),
     Phase("former people", people.forgotten, needs=(CONTROLLERS,)),
     Phase("scripts", scripts.resources, needs=OWN),
+    Phase("power programs", power.resources, needs=OWN),
     Phase("directories", slurm_conf.directories, needs=OWN),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True, needs=(CONTROLLERS, DATABASE)),
@@ -90,6 +92,7 @@ PHASES = (
     Phase("former software", former.resources),
     Phase("backups", backups.resources),
     Phase("gpu checks", gpu_checks.resources),
+    Phase("power", power.timer),
     Phase("carried files", configless.carried),
 )
 """All phases of a deployment, in the order in which each host has them.

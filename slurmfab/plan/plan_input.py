@@ -18,12 +18,14 @@ from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.lock import HostLock, Lock
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.ip_addresses import IPV4, IPV6, canonical
+from slurmfab.paths import RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.plan.hand_made_files import GRES, MAIN, alike, gres_of_nodes, is_hand_made, is_same_for, of_host, texts_of
 from slurmfab.plan.preflight import cgroups
 from slurmfab.slurm import accounting, render
 from slurmfab.slurm.conf_text import ConfText, parse
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
+from slurmfab.slurm.power_saving import PowerSaving
 from slurmfab.slurm.site_files import TOPOLOGY, readers
 from slurmfab.slurm.topology import topology_conf
 from slurmfab.slurm.versions import SlurmVersion, distribution_version
@@ -50,6 +52,7 @@ class PlanInput:
         prune: whether accounts, users and QOS that the cluster file does not name are removed.
         database_password: password for an external database server; empty if slurmfab manages MariaDB, because that
             password is generated on the database's host and stays there.
+        power_password: password of the IPMI controllers of nodes; empty where none is needed.
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
         scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
@@ -65,6 +68,7 @@ class PlanInput:
     scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
     slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
     own_files: tuple[Content, ...] = field(default=(), repr=False)
+    power_password: str = field(default="", repr=False)
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -342,6 +346,7 @@ class PlanInput:
             configless=self.cluster.configless,
             licenses=self.cluster.licenses,
             programs=node_programs(self.cluster),
+            power=power_saving(self.cluster),
             own_partition=self.cluster.own_partition,
             longest_check=self.cluster.gpu_checks.minutes if self.cluster.gpu_checks else 0,
             ipv6=self.uses_ipv6,
@@ -372,6 +377,22 @@ def node_programs(cluster: Cluster) -> NodePrograms:
     interval = cluster.health.interval if cluster.health else 0
     has_variables = cluster.job_environment is not None
     return NodePrograms(cluster.prolog is not None, cluster.epilog is not None, interval, has_task_prolog=has_variables)
+
+
+def power_saving(cluster: Cluster) -> PowerSaving | None:
+    """The nodes that slurmctld may switch off and on; `None` for none."""
+    power = cluster.power
+    if power is None:
+        return None
+    may_sleep = set(power.nodes) - set(power.always_on)
+    return PowerSaving(
+        SUSPEND_PROGRAM,
+        RESUME_PROGRAM,
+        fold(node for node in cluster.compute_nodes if node not in may_sleep),
+        power.suspend_timeout,
+        power.resume_timeout,
+        power.rate,
+    )
 
 
 def digest(text: str) -> str:

@@ -19,6 +19,7 @@ from slurmfab.slurm.job_submit_script import explains_refusals
 from slurmfab.slurm.node import Node, one_of_each
 from slurmfab.slurm.node_lines import node_lines, node_settings
 from slurmfab.slurm.node_programs import NodePrograms
+from slurmfab.slurm.power_saving import PowerSaving
 from slurmfab.slurm.preemption import Preemption, partition_settings, preemption
 from slurmfab.slurm.versions import SlurmVersion, pid_files
 
@@ -88,6 +89,7 @@ class SlurmConf:
         configless: whether slurmctld serves these files to compute nodes.
         licenses: number of licences by name of the software.
         programs: programs of slurmfab that nodes run.
+        power: nodes that are switched off while they are idle; `None` for none.
         own_partition: whether there is a hidden partition for slurmfab's own jobs.
         longest_check: minutes of slurmfab's longest job, which its own partition allows.
         ipv6: whether Slurm uses IPv6 addresses too.
@@ -114,6 +116,7 @@ class SlurmConf:
     configless: bool = False
     licenses: Mapping[str, int] = field(default_factory=dict)
     programs: NodePrograms = field(default_factory=NodePrograms)
+    power: PowerSaving | None = None
     own_partition: bool = True
     longest_check: int = SHORTEST_LIMIT
     ipv6: bool = False
@@ -166,6 +169,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "has_switches": conf.has_switches,
         "licenses": ",".join(f"{name}:{count}" for name, count in conf.licenses.items()),
         "programs": conf.programs,
+        "power": conf.power,
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
         "partition_lines": _partition_lines(conf, yielding),

@@ -17,6 +17,7 @@ from slurmfab.tasks.options import APPROVALS, CONNECTION, Common
         "plan": "carry out this saved plan, and nothing else",
         "retry_failed": "only the hosts that earlier runs left out",
         "hosts": "hostlist; first contact: the first host becomes the controller; later: only these hosts",
+        "wake": "wake nodes that Slurm has powered down, and deploy to them, too",
         "yes": "at first contact on a terminal: do not ask before the cluster file is written",
     },
 )
@@ -38,17 +39,16 @@ def deploy(
     accept_new_host_keys: bool = False,
     name: str = "",
     controller_computes: bool = False,
+    wake: bool = False,
     yes: bool = False,
 ) -> int:
     """Make the hosts what the cluster file says.
 
-    What is right already is not touched. Without a cluster file, --hosts is the first contact: the hosts are discovered
-    and shown, the cluster file is written, and they become a cluster. Exit codes: 0 done, 1 failed, 2 wrong input, 3
-    done, but some hosts were left out; --retry-failed continues with those.
+    What is right already is not touched. Without a cluster file, --hosts is the first contact, which writes it. Exit
+    codes: 0 done, 1 failed, 2 wrong input, 3 done, but some hosts were left out; --retry-failed continues with those.
 
     Examples:
-        fab deploy --hosts 'n1,n[2-5]' --user admin
-        fab deploy --hosts @inventory.yml:cluster
+        fab deploy --hosts 'n1,n[2-5]' --user admin   # or --hosts @inventory.yml:cluster
         fab deploy
     """
     from slurmfab.engine import commands
@@ -57,7 +57,8 @@ def deploy(
 
     contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys, name)
     contact = replace(contact, controller_computes=controller_computes)
-    options = DeployOptions(hosts, plan, retry_failed, Approvals(drain_first, frozenset(allow), move_ids, prune), yes)
+    approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
+    options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake)
     carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
     return carry_out(common.cluster, options, contact, common.output)
 

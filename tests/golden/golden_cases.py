@@ -9,6 +9,7 @@ from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.inventory.private_tmp import PrivateTmp
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
+from slurmfab.slurm.power_saving import PowerSaving
 from slurmfab.slurm.render import SlurmConf
 
 VERSIONS = {"22.05": "22.05.8", "23.11": "23.11.4", "24.11": "24.11.5", "25.11": "25.11.2", "26.05": "26.05.5"}
@@ -94,6 +95,12 @@ CASES: Mapping[str, SlurmConf] = {
         slurm_conf={"PriorityWeightFairshare": "1000000", "AccountingStorageTRES": "gres/gpu"},
     ),
     "health": replace(PLAIN, programs=NodePrograms(has_prolog=True, has_epilog=True, health_interval=300)),
+    "power": replace(
+        PLAIN,
+        power=PowerSaving(
+            "/usr/local/lib/slurmfab/suspend", "/usr/local/lib/slurmfab/resume", "cn01,cn04", 120, 600, 20
+        ),
+    ),
     "preemption": replace(
         PLAIN,
         partitions=(

@@ -22,6 +22,16 @@ _WRITTEN_FOR: Mapping[str, tuple[str, ...]] = {
     "prolog": ("Prolog",),
     "epilog": ("Epilog",),
     "health": ("HealthCheckProgram", "HealthCheckInterval"),
+    "power": (
+        "SuspendProgram",
+        "ResumeProgram",
+        "SuspendTime",
+        "SuspendTimeout",
+        "ResumeTimeout",
+        "SuspendRate",
+        "ResumeRate",
+        "SuspendExcNodes",
+    ),
 }
 """By key at the top of the cluster file, the keys of slurm.conf that slurmfab writes because of it."""
 

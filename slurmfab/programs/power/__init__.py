@@ -1,0 +1,1 @@
+"""The power program of controllers, run by slurmctld and by a timer."""

@@ -1,0 +1,114 @@
+"""Nodes that sleep: idle ones are switched off and wake for jobs, drained ones stay on, and all goes with the key.
+
+Lab hosts have no IPMI controllers: ipmitool is a stand-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from lab_cluster import DeployedLab, eventually
+from lab_user import words_of
+from power_switch import PASSWORD, PowerSwitch, switched
+from stock import SUITES, Stock
+
+pytestmark = pytest.mark.lab
+
+KEY = """power:
+  nodes: n[1-2]
+  suspend_after: 4s
+  suspend_timeout: 6s
+  resume_timeout: 90s
+  how: {ipmi: {address: "{node}-ipmi", user: lab, password_file: ipmi.password}}
+"""
+STATE = "scontrol -o show node {} | grep -o 'State=[A-Z+_*~#!%]*'"
+DRAIN = "scontrol update NodeName=n2 State=DRAIN Reason='loose cable'"
+SUSPEND = "runuser -u slurm -- /usr/local/lib/slurmfab/suspend n2; echo $?"
+LEFT = (
+    "grep -i suspend /etc/slurm/slurm.conf; ls -d /etc/slurmfab-power* /usr/local/lib/slurmfab/power "
+    "/usr/local/lib/slurmfab/suspend /usr/local/lib/slurmfab/resume 2>/dev/null; "
+    "systemctl list-unit-files --no-legend 'slurmfab-power.*'"
+)
+"""Prints what a deployment without the key must not leave."""
+
+
+@dataclass
+class Sleepers:
+    """A cluster of two nodes that may sleep, of which n2 is drained, and its power switch."""
+
+    hosts: DeployedLab
+    switch: PowerSwitch
+    without: str
+
+    def state(self, node: str) -> str:
+        """A node's state in Slurm."""
+        return self.hosts.on("ctl", STATE.format(node), check=False)
+
+    def until_asleep(self, node: str) -> None:
+        """Wait until Slurm has powered a node down."""
+        eventually(lambda: "POWERED_DOWN" in self.state(node), lambda: f"{node}: {self.state(node)}")
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def sleepers(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Sleepers]:
+    """The cluster, with n1 asleep."""
+    with stock.copy(request.param, nodes=2) as hosts:
+        hosts.deploy()
+        hosts.on("ctl", DRAIN)
+        path = hosts.inventory_path
+        password = path.with_name("ipmi.password")
+        password.write_text(f"{PASSWORD}\n")
+        password.chmod(0o600)
+        text = path.read_text()
+        path.write_text(text + KEY)
+        with switched(hosts) as switch:
+            hosts.deploy()
+            found = Sleepers(hosts, switch, text)
+            found.until_asleep("n1")
+            yield found
+
+
+def test_an_idle_node_is_switched_off_and_a_drained_one_stays_on(sleepers: Sleepers) -> None:
+    assert set(sleepers.switch.done) <= {"soft n1", "off n1"}
+    assert sleepers.switch.done[0] == "soft n1"
+    assert sleepers.state("n2") == "State=IDLE+DRAIN"
+    assert sleepers.hosts.on("n2", "systemctl is-active slurmd") == "active"
+    assert sleepers.hosts.on("ctl", "stat -c '%U %a' /etc/slurmfab-power.password") == "slurm 600"
+
+
+def test_commands_name_a_sleeping_node_as_asleep(sleepers: Sleepers) -> None:
+    deployed = sleepers.hosts.slurmfab("deploy")
+    assert deployed.returncode == 3, words_of(deployed)
+    assert "n1: asleep: it is asleep" in deployed.stderr, words_of(deployed)
+    assert "unreachable" not in words_of(deployed)
+    checked = sleepers.hosts.slurmfab("check-cluster", "--only", "reachable,power,network")
+    assert checked.returncode == 0, words_of(checked)
+    assert "n1 is asleep" in words_of(checked)
+
+
+def test_the_program_refuses_to_switch_off_a_drained_node(sleepers: Sleepers) -> None:
+    before = list(sleepers.switch.done)
+    assert sleepers.hosts.on("ctl", SUSPEND) == "1"
+    checked = sleepers.hosts.slurmfab("check-cluster", "--only", "power", "--hosts", "ctl")
+    assert (checked.returncode, "loose cable" in words_of(checked)) == (1, True), words_of(checked)
+    sleepers.hosts.on("ctl", "rm /var/lib/slurmfab/power/n2")
+    assert [line for line in sleepers.switch.done if line not in before and "n2" in line] == []
+
+
+def test_a_job_wakes_the_node_and_runs_there(sleepers: Sleepers) -> None:
+    assert sleepers.hosts.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+    assert "on n1" in sleepers.switch.done
+
+
+def test_without_the_key_sleeping_nodes_are_woken_and_nothing_is_left(sleepers: Sleepers) -> None:
+    sleepers.until_asleep("n1")
+    sleepers.hosts.inventory_path.write_text(sleepers.without)
+    sleepers.hosts.deploy()
+    assert sleepers.state("n1") == "State=IDLE"
+    assert sleepers.hosts.on("ctl", LEFT, check=False) == ""
+    sleepers.hosts.on("ctl", "scontrol update NodeName=n2 State=RESUME")
+    assert sleepers.hosts.on("ctl", "cd /tmp && srun -N2 hostname | sort").split() == ["n1", "n2"]
+    checked = sleepers.hosts.slurmfab("check-cluster")
+    assert checked.returncode == 0, words_of(checked)
