@@ -204,6 +204,7 @@ class Cluster(Model):
         epilog: directory of the scripts that compute nodes run after each job; `None` for none.
         job_environment: variables that jobs find in their environment; `None` for none.
         health: the health check of the compute nodes; `None` for none.
+        mps_daemon: whether NVIDIA's MPS daemon is started and stopped around jobs with `mps`.
         power: nodes that are switched off while they are idle; `None` for none.
         configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
         own_partition: whether slurm.conf has a hidden partition for slurmfab's own jobs.
@@ -274,6 +275,7 @@ class Cluster(Model):
     epilog: ScriptsAfter = None
     job_environment: JobEnvironmentOrNot = None
     health: HealthOrNot = None
+    mps_daemon: Annotated[bool, Field(description="Whether NVIDIA's MPS daemon runs around jobs with mps.")] = False
     power: PowerOrNot = None
     configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
     own_partition: Annotated[

@@ -375,8 +375,14 @@ class PlanInput:
 def node_programs(cluster: Cluster) -> NodePrograms:
     """The programs that slurmd runs on compute nodes: prolog, epilog, health check, and the variables of jobs."""
     interval = cluster.health.interval if cluster.health else 0
+    has_both = cluster.mps_daemon
     has_variables = cluster.job_environment is not None
-    return NodePrograms(cluster.prolog is not None, cluster.epilog is not None, interval, has_task_prolog=has_variables)
+    return NodePrograms(
+        has_both or cluster.prolog is not None,
+        has_both or cluster.epilog is not None,
+        interval,
+        has_task_prolog=has_variables,
+    )
 
 
 def power_saving(cluster: Cluster) -> PowerSaving | None:

@@ -50,6 +50,17 @@ def parts_of_gpus_have_gpus(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield place, complaint
 
 
+def mps_jobs_find_their_daemon(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """The MPS daemon is for nodes with mps, and jobs find it in /tmp/nvidia-mps, which a private /tmp would hide."""
+    if not cluster.mps_daemon:
+        return
+    devices = [device for _, entries in _entries_of(cluster) for device in map(parsed, entries) if device]
+    if not any(device.name == "mps" for device in devices):
+        yield ("mps_daemon",), 'no node has mps in its Gres, as in Gres: "gpu:a100:4,mps:400"'
+    if cluster.private_tmp and "/tmp" in cluster.private_tmp.directories:  # noqa: S108 - its name
+        yield ("mps_daemon",), "jobs find the MPS daemon in /tmp, and private_tmp gives them another one"
+
+
 def _part_complaint(part: Device, gpus: int) -> str:
     """The complaint about shards or MPS on a node with this number of GPUs; empty for none."""
     if part.type:
@@ -111,6 +122,7 @@ def _entries_of(cluster: Cluster) -> Iterator[tuple[Place, list[str]]]:
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     gres_is_spelled_as_slurm_does,
     parts_of_gpus_have_gpus,
+    mps_jobs_find_their_daemon,
     gres_types_name_all,
     autodetect_is_one_of_slurms,
     named_files_are_device_files,

@@ -22,6 +22,7 @@ _WRITTEN_FOR: Mapping[str, tuple[str, ...]] = {
     "prolog": ("Prolog",),
     "epilog": ("Epilog",),
     "health": ("HealthCheckProgram", "HealthCheckInterval"),
+    "mps_daemon": ("Prolog", "Epilog"),
     "power": (
         "SuspendProgram",
         "ResumeProgram",
@@ -40,7 +41,7 @@ def each_key_is_set_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """A key in slurm_conf would replace the line that slurmfab writes for a key at the top of the file."""
     spelled = {key.lower(): key for key in cluster.slurm_conf}
     for name, keys in _WRITTEN_FOR.items():
-        for key in keys if getattr(cluster, name) not in (None, {}) else ():
+        for key in keys if getattr(cluster, name) not in (None, {}, False) else ():
             if key.lower() in spelled:
                 reason = f"slurmfab writes {key} itself: it comes from the key {name} at the top; remove one of the two"
                 yield ("slurm_conf", spelled[key.lower()]), reason

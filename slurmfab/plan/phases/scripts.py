@@ -30,6 +30,7 @@ from slurmfab.slurm.render import fill
 
 KINDS = ("prolog", "epilog")
 SCRIPTS = "/etc/slurm/{}.d"
+MPS_SCRIPTS = {"prolog": "00-slurmfab-mps", "epilog": "zz-slurmfab-mps"}
 HEALTH = "health"
 TASK_PROLOG = f"{PROGRAMS}/task-prolog"
 """What slurm.conf names as TaskProlog."""
@@ -68,7 +69,7 @@ def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | 
         return (), None
     cluster = plan_input.cluster
     scripts = {"prolog": cluster.prolog, "epilog": cluster.epilog}
-    return tuple(kind for kind in KINDS if scripts[kind] is not None), cluster.health
+    return tuple(kind for kind in KINDS if scripts[kind] is not None or cluster.mps_daemon), cluster.health
 
 
 def task_prolog(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -101,9 +102,19 @@ def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, 
     scripts = plan_input.cluster.prolog if kind == "prolog" else plan_input.cluster.epilog
     key = key_of(kind, scripts, directory_of(scripts, host))
     return (
-        Scripts(directory, plan_input.scripts.get(key, ())),
+        Scripts(directory, (*plan_input.scripts.get(key, ()), *mps_script(plan_input, kind))),
         File(f"{PROGRAMS}/{kind}", filled(kind, directory=directory), mode=0o755),
     )
+
+
+def mps_script(plan_input: PlanInput, kind: str) -> tuple[tuple[str, str], ...]:
+    """The script that starts NVIDIA's MPS daemon before all others of a prolog, or stops it after those of an epilog.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        kind: `prolog` or `epilog`.
+    """
+    return ((MPS_SCRIPTS[kind], filled("mps", kind=kind)),) if plan_input.cluster.mps_daemon else ()
 
 
 def health_check(plan_input: PlanInput, host: str, health: Health) -> tuple[Resource, ...]:

@@ -1,0 +1,76 @@
+"""NVIDIA's MPS daemon around jobs that share a GPU; GPUs are device files, and the daemon is a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from lab_cluster import DeployedLab
+from stock import SUITES, Stock
+
+from slurmfab import lab
+
+pytestmark = pytest.mark.lab
+
+NODES = "  - hosts: n[1-2]\n"
+KEYS = '  - {hosts: n1, Gres: "gpu:2,mps:200"}\n  - hosts: n2\n'
+LOG = "/var/tmp/lab-mps"
+STAND_IN = f"""#!/bin/sh
+# STAND-IN for nvidia-cuda-mps-control in a lab: there is no GPU. It writes down its start, with the GPU, and its end.
+case $1 in
+    -d)
+        echo "start $CUDA_VISIBLE_DEVICES" >>{LOG}
+        setsid "$0" --serve </dev/null >/dev/null 2>&1 &
+        echo $! >{LOG}.pid ;;
+    --serve) while :; do sleep 1; done ;;
+    *)
+        read word
+        echo "$word" >>{LOG}
+        kill "$(cat {LOG}.pid)" ;;
+esac
+"""
+INSTALL = "cat >/usr/local/bin/nvidia-cuda-mps-control && chmod 755 /usr/local/bin/nvidia-cuda-mps-control"
+RUNS = "grep -lx nvidia-cuda-mps /proc/[0-9]*/comm | wc -l"
+LEFT = (
+    "ls -d /etc/slurm/prolog.d /etc/slurm/epilog.d /usr/local/lib/slurmfab/prolog 2>/dev/null; "
+    "grep -iE '^(Prolog|Epilog)=' /etc/slurm/slurm.conf"
+)
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
+    """A cluster whose first node shares its GPUs by MPS, with a stand-in for the daemon."""
+    with stock.copy(request.param, nodes=2, gpus=("n1:2",)) as made:
+        done = lab.run(made.lab, "n1", ["sh", "-c", INSTALL], STAND_IN)
+        assert done.returncode == 0, done.stderr
+        text = made.inventory_path.read_text()
+        made.inventory_path.write_text(text.replace(NODES, KEYS) + "mps_daemon: true\n")
+        made.deploy()
+        made.until("ctl", "sinfo -h -n n1 -p main -o %t", "idle")
+        yield made
+
+
+def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last(cluster: DeployedLab) -> None:
+    script = "cd /tmp && sbatch --parsable -w n1 -n1 -o /dev/null --gres=mps:20 --wrap 'sleep 600'"
+    jobs = [cluster.on("ctl", script) for _ in range(2)]
+    cluster.until("ctl", f"squeue -h -j {','.join(jobs)} -o %T | sort -u", "RUNNING")
+    assert cluster.on("n1", RUNS) == "1"
+    cluster.on("ctl", f"scancel {jobs[0]}")
+    cluster.until("n1", "ls /run/slurmfab-mps", f"gpus\njob.{jobs[1]}\nlock")
+    assert cluster.on("n1", RUNS) == "1"
+    cluster.on("ctl", f"scancel {jobs[1]}")
+    cluster.until("n1", RUNS, "0")
+    assert cluster.on("n1", f"cat {LOG}").splitlines() == ["start 0", "quit"]
+
+
+def test_a_job_with_a_whole_gpu_starts_no_daemon(cluster: DeployedLab) -> None:
+    cluster.on("n1", f": >{LOG}")
+    assert cluster.on("ctl", "cd /tmp && srun -w n1 --gres=gpu:1 hostname") == "n1"
+    assert cluster.on("n1", f"cat {LOG}") == ""
+
+
+def test_without_the_key_nothing_is_left(cluster: DeployedLab) -> None:
+    text = cluster.inventory_path.read_text()
+    cluster.inventory_path.write_text(text.replace("mps_daemon: true\n", ""))
+    cluster.deploy()
+    assert cluster.on("n1", LEFT, check=False) == ""
