@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _OWN = "slurmfab writes there itself"
 _SYSTEM = "only the system has files there"
 
+_CLOSES = "one mistake there closes the host to everybody, slurmfab included"
+
 _DIRECTORIES: Mapping[str, str] = {
     SLURM_DIRECTORY: "files of Slurm's directory go under slurm_files, and scripts around jobs under prolog and epilog",
     MUNGE_KEY.rpartition("/")[0]: f"slurmfab manages the munge key; {FAB} rotate-munge-key changes it",
@@ -24,6 +26,7 @@ _DIRECTORIES: Mapping[str, str] = {
     SLURM_HOME: _OWN,
     "/var/lib/slurmfab": _OWN,
     **dict.fromkeys(("/boot", "/dev", "/proc", "/run", "/sys", "/tmp", "/var/lib/dpkg", "/var/run"), _SYSTEM),  # noqa: S108
+    **dict.fromkeys(("/etc/pam.d", "/etc/ssh/sshd_config.d"), _CLOSES),
     "/etc/sudoers.d": "one mistake there keeps everybody from sudo; users get it by `sudo: true` under users",
 }
 """Directories in which the key `files` has none, with the reason."""
@@ -33,6 +36,7 @@ _FILES: Mapping[str, str] = {
         ("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/subuid", "/etc/subgid"),
         "every host has users of its own there; people go under users",
     ),
+    "/etc/ssh/sshd_config": _CLOSES,
     "/etc/hosts": "slurmfab has a block there; set hosts_file: false and name another way for the rest",
     "/etc/sudoers": "one mistake there keeps everybody from sudo; users get it by `sudo: true` under users",
     "/etc/default/slurmd": "slurmfab reads it; slurmd's settings go under slurm_conf",

@@ -32,6 +32,8 @@ def refusals(more: str) -> str:
         ("/etc/slurm/slurm.conf", "{text: x}", "go under slurm_files"),
         ("/etc/munge/munge.key", "{text: x}", "slurmfab manages the munge key"),
         ("/etc/sudoers.d/people", "{text: x}", "one mistake there keeps everybody from sudo"),
+        ("/etc/pam.d/sshd", "{text: x}", "closes the host to everybody"),
+        ("/etc/ssh/sshd_config", "{text: x}", "closes the host to everybody"),
         ("/etc/passwd", "{text: x}", "every host has users of its own there"),
         ("/etc/cron.d/slurmfab-x", "{text: x}", "names that begin with slurmfab"),
         ("/run/x", "{text: x}", "only the system has files there"),
