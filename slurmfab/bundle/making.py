@@ -23,6 +23,7 @@ from slurmfab.facts import HostFacts
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.mounts import CLIENTS
 from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
@@ -80,6 +81,7 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     names = {*ALWAYS, *(name for role in roles for name in packages(role))}
     if cluster.database and not cluster.database.external:
         names |= set(DATABASE_SERVER)
+    names |= {CLIENTS[mount.type] for mount in cluster.mounts if mount.type in CLIENTS}
     return tuple(sorted(names | {one.name for one in cluster.packages.everything}))
 
 

@@ -60,6 +60,7 @@ from slurmfab.errors import HostError, Unreachable
 from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.mounts import mounts_of
 from slurmfab.ssh.fan_out import FAN_OUT
 from slurmfab.terminal import harmless
 
@@ -299,6 +300,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "gpu_checker": primary if cluster.gpu_checks else (),
         "enforcer": primary if cluster.has_accounts else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
+        "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
     }

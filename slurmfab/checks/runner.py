@@ -36,6 +36,7 @@ ORDER = (
     "daemons",
     "identity",
     "people",
+    "storage",
     "munge",
     "clock",
     "ssh",

@@ -28,6 +28,7 @@ from slurmfab.facts import HostFacts, clock_of, from_answer
 from slurmfab.inventory import hostnames
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import is_new_to
+from slurmfab.inventory.mounts import CLIENTS
 from slurmfab.inventory.people_ids import names_of
 from slurmfab.slurm.gres import named_files
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
@@ -37,7 +38,15 @@ from slurmfab.ssh.transport import Transport
 
 FACT_SELECTION = {
     "users": ("slurm", "munge"),
-    "packages": (*packages("controller"), "slurmd", "slurmdbd", *DATABASE_SERVER, BUS, "sudo"),
+    "packages": (
+        *packages("controller"),
+        "slurmd",
+        "slurmdbd",
+        *DATABASE_SERVER,
+        BUS,
+        "sudo",
+        *sorted(set(CLIENTS.values())),
+    ),
     "services": (
         "slurmctld",
         "slurmdbd",

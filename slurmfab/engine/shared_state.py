@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from slurmfab.agent.core.resource import FAILED, OK, Outcome
 from slurmfab.agent.files.left_file import LeftFile
 from slurmfab.errors import HostError, InputError, SlurmfabError
+from slurmfab.inventory.mounts import covering, mounts_of
 from slurmfab.ssh.fan_out import on_each
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
+    from slurmfab.inventory.mounts import Mount
 
 SHOW_SECONDS = 5.0
 """Seconds until a file that one controller wrote must be visible on the other one."""
@@ -29,7 +31,8 @@ ApplyFile = Callable[[str, LeftFile, bool], Outcome]
 def require_shared(cluster: Cluster, hosts: Sequence[str], apply: ApplyFile) -> None:
     """Make sure that each controller sees the files that the other one writes to the state directory.
 
-    The files are removed afterwards. Nothing is checked unless two controllers answer.
+    The files are removed afterwards. Nothing is checked unless two controllers answer, or where the cluster file itself
+    has both mount one file system there, which may not have happened yet.
 
     Args:
         cluster: the cluster file.
@@ -41,7 +44,7 @@ def require_shared(cluster: Cluster, hosts: Sequence[str], apply: ApplyFile) -> 
         HostError: a controller cannot write to it.
     """
     controllers = [host for host in cluster.controllers if host in hosts]
-    if len(controllers) < 2:  # noqa: PLR2004 - a pair
+    if len(controllers) < 2 or is_mounted_by_us(cluster):  # noqa: PLR2004 - a pair
         return
     token, directory = secrets.token_hex(8), cluster.state_directory
     partner = dict(zip(controllers, reversed(controllers), strict=True))
@@ -56,6 +59,17 @@ def require_shared(cluster: Cluster, hosts: Sequence[str], apply: ApplyFile) -> 
     for host, outcome in outcomes.items():
         if outcome.status != OK:
             raise InputError(not_shared(directory, host, partner[host]))
+
+
+def is_mounted_by_us(cluster: Cluster) -> bool:
+    """Whether the state directory is on one mount of the cluster file on all controllers, from another machine."""
+    found = {id(one): one for one in (state_mount(cluster, host) for host in cluster.controllers)}
+    return len(found) == 1 and all(one is not None and one.is_network for one in found.values())
+
+
+def state_mount(cluster: Cluster, host: str) -> Mount | None:
+    """The mount of the cluster file that the state directory is on."""
+    return covering(mounts_of(cluster, host), cluster.state_directory)
 
 
 def apply_all(files: Mapping[str, LeftFile], apply: ApplyFile, is_dry: bool) -> dict[str, Outcome]:

@@ -22,6 +22,7 @@ from slurmfab.inventory.gpu_checks import GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.inventory.job_environment import JobEnvironmentOrNot
 from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins
+from slurmfab.inventory.mounts import Mounts
 from slurmfab.inventory.power import PowerOrNot
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
@@ -198,6 +199,7 @@ class Cluster(Model):
         unix_users: whether slurmfab creates the users on the hosts; false where LDAP or SSSD does.
         licenses: number of licences by name of the software.
         backup: scheduled backups of controller and database host; `None` for none.
+        mounts: file systems that hosts mount.
         private_tmp: directories that are private to each job, such as /tmp; `None` for none.
         gpu_checks: scheduled measurements of all GPUs; `None` for none.
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
@@ -269,6 +271,7 @@ class Cluster(Model):
     ] = True
     licenses: Annotated[Licenses, Field(description="Number of licences, by name of the software.")] = {}
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
+    mounts: Mounts = ()
     private_tmp: PrivateTmpOrNot = None
     gpu_checks: GpuChecksOrNot = None
     prolog: ScriptsBefore = None

@@ -26,6 +26,7 @@ class Mount(Record):
         path: mount point.
         type: file system type, such as `ext4`.
         read_only: whether the mount or the file system is read-only.
+        source: the device or the server's directory that is mounted.
     """
 
     id: int
@@ -34,6 +35,7 @@ class Mount(Record):
     path: str
     type: str
     read_only: bool
+    source: str = ""
 
     @property
     def is_local(self) -> bool:
@@ -43,13 +45,19 @@ class Mount(Record):
 
 def read(path: str) -> List[Mount]:
     """The mounts in a file such as /proc/self/mountinfo, in its order: a later mount may hide an earlier one."""
+    return parse(os.fsdecode(read_bytes(path)))
+
+
+def parse(text: str) -> List[Mount]:
+    """The mounts in the text of such a file."""
     found = []
     # Not splitlines, which splits at more characters than newlines: users can have those in names of mount points.
-    for line in filter(None, os.fsdecode(read_bytes(path)).split("\n")):
+    for line in filter(None, text.split("\n")):
         before, _, after = line.partition(" - ")
-        fields, (kind, _, options) = before.split(" "), after.split(" ", 2)
+        fields, (kind, source, options) = before.split(" "), after.split(" ", 2)
         read_only = "ro" in fields[5].split(",") or "ro" in options.rpartition(" ")[2].split(",")
-        found.append(Mount(int(fields[0]), fields[2], unescape(fields[3]), unescape(fields[4]), kind, read_only))
+        root, point = unescape(fields[3]), unescape(fields[4])
+        found.append(Mount(int(fields[0]), fields[2], root, point, kind, read_only, unescape(source)))
     return found
 
 

@@ -15,6 +15,9 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.database.storage import MARIADB_UNIT, Storage
 from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.program import Program
+from slurmfab.agent.mounts.earlier_mounts import EarlierMounts
+from slurmfab.agent.mounts.mount_units import AUTOMOUNT, MOUNT
+from slurmfab.agent.mounts.released_mounts import ReleasedMounts
 from slurmfab.agent.services.listening import Listening
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm.files import SlurmFiles
@@ -25,7 +28,7 @@ from slurmfab.agent.undo.restored_file import Restored
 from slurmfab.history.rollback.undo_state import SavedFile, UndoState
 from slurmfab.impact.slurm_diff import FILE, NODE_LINE, PARTITION_LINE, THERE, Difference
 from slurmfab.inventory.slurm_files import SiteFile
-from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY
+from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, UNIT_FILES
 from slurmfab.plan.hand_made_files import GRES, MAIN, gres_of_nodes, is_hand_made
 from slurmfab.plan.phases import configless, daemons, scripts
 from slurmfab.plan.phases import database as database_phase
@@ -226,6 +229,27 @@ def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     return (*(one for one in scripts.resources(rollback, host) if isinstance(one, Program)), *back)
 
 
+def former_mounts(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Unmount what a run has mounted or changed, while the units' files are still there, unless somebody uses it."""
+    saved = mount_files(rollback, host)
+    earlier = tuple((file.path, file.content or "") for file in saved if file.existed)
+    return (ReleasedMounts(earlier, tuple(file.path for file in saved)),) if saved else ()
+
+
+def earlier_mounts(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Mount what was mounted before, by the units' files that are back."""
+    paths = tuple(file.path for file in mount_files(rollback, host) if file.existed)
+    return (EarlierMounts(paths),) if paths else ()
+
+
+def mount_files(rollback: RollbackInput, host: str) -> tuple[SavedFile, ...]:
+    """The files of the units of mounts that a run has changed."""
+    files = rollback.undo_state(host).files
+    return tuple(
+        one for one in files if one.path.startswith(f"{UNIT_FILES}/") and one.path.endswith((MOUNT, AUTOMOUNT))
+    )
+
+
 def former_scripts(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     """Remove programs that slurmd did not run before, once no slurm.conf names them: a missing prolog drains nodes."""
     files = rollback.undo_state(host).files
@@ -377,7 +401,9 @@ def phase(
 
 PHASES = (
     phase("daemons stop", stopping),
+    phase("former mounts", former_mounts),
     phase("files", files),
+    phase("mounts", earlier_mounts),
     phase("munge", munge),
     phase("database", database),
     phase("slurmctld stop", stop),

@@ -10,11 +10,13 @@ from slurmfab.agent.accounting.removed_associations import AssociationsGone
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.identities.group import Group
+from slurmfab.agent.mounts import mount_units
 from slurmfab.agent.people.authorized_keys import AuthorizedKeys
 from slurmfab.agent.people.person import Person
 from slurmfab.agent.people.person_home import PersonHome
 from slurmfab.agent.people.removed_person import RemovedPerson
 from slurmfab.agent.people.sudo_rules import SudoRules
+from slurmfab.inventory.mounts import covering, mounts_of
 from slurmfab.inventory.people_ids import former, further_groups, split
 from slurmfab.plan.phases import accounts
 from slurmfab.plan.phases.once import once
@@ -48,8 +50,26 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     )
 
 
+def homes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The homes and SSH keys that wait for the host's mounts: those on them, and where a former mount hides others."""
+    if not plan_input.cluster.unix_users:
+        return ()
+    return tuple(
+        resource
+        for user in plan_input.cluster.users
+        if waits_for_mounts(plan_input, host, user)
+        for resource in home_of(plan_input, user)
+    )
+
+
+def waits_for_mounts(plan_input: PlanInput, host: str, user: User) -> bool:
+    """Whether a user's home on this host is made after the mounts: it is on one, or may be on a former one now."""
+    has_former = host in plan_input.facts and mount_units.OF in plan_input.facts[host].owned
+    return has_former or covering(mounts_of(plan_input.cluster, host), user.home_directory) is not None
+
+
 def of_user(plan_input: PlanInput, host: str, user: User, managed: tuple[str, ...]) -> Iterator[Resource]:
-    """Yield the account, home directory and SSH keys of one user on a host.
+    """Yield the account, home directory and SSH keys of one user on a host; a home that waits for mounts comes later.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
@@ -58,10 +78,18 @@ def of_user(plan_input: PlanInput, host: str, user: User, managed: tuple[str, ..
         managed: names of the groups whose members the cluster file alone decides.
     """
     numbers, home = plan_input.lock.ids, user.home_directory
-    uid, gid = numbers[f"{user.name}.uid"], numbers[f"{user.name}.gid"]
+    uid = numbers[f"{user.name}.uid"]
     there = plan_input.facts[host].groups if host in plan_input.facts else {}
     groups = tuple(group for group in user.groups if f"{group}.gid" in numbers or group in there)
     yield Person(user.name, uid, user.name, home, user.shell, user.comment, groups, managed)
+    if not waits_for_mounts(plan_input, host, user):
+        yield from home_of(plan_input, user)
+
+
+def home_of(plan_input: PlanInput, user: User) -> Iterator[Resource]:
+    """Yield the home directory and the SSH keys of a user."""
+    numbers, home = plan_input.lock.ids, user.home_directory
+    uid, gid = numbers[f"{user.name}.uid"], numbers[f"{user.name}.gid"]
     yield PersonHome(user.name, uid, gid, home)
     yield AuthorizedKeys(user.name, uid, gid, home, user.keys)
 

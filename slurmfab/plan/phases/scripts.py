@@ -20,6 +20,7 @@ from slurmfab.agent.files.scripts import Scripts
 from slurmfab.hostlist import expand, expand_files
 from slurmfab.inventory.health import Health, directory_of
 from slurmfab.inventory.job_scripts import key_of
+from slurmfab.inventory.mounts import mounts_of
 from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS, SLURM_SPOOL
 from slurmfab.plan.directories import spool_directory
 from slurmfab.plan.phases import programs, site_files
@@ -159,7 +160,7 @@ def settings(plan_input: PlanInput, host: str, health: Health) -> str:
     found = {
         "node": host,
         "interval": health.interval,
-        "mounts": list(health.mounts),
+        "mounts": list(mount_points(plan_input, host, health)),
         "disk": {spool if path == SLURM_SPOOL else path: least for path, least in health.disk.items()},
         "memory": int(memory) if health.memory and memory.isdigit() else 0,
         "gpus": list(gpu_files(plan_input, host)) if health.gpus and "gpu" in gres else [],
@@ -167,6 +168,13 @@ def settings(plan_input: PlanInput, host: str, health: Health) -> str:
         "daemons": list(health.daemons),
     }
     return json.dumps(found, indent=1, sort_keys=True) + "\n"
+
+
+def mount_points(plan_input: PlanInput, host: str, health: Health) -> tuple[str, ...]:
+    """The mount points that the health check of a node looks at: those that `health` names, or else all `mounts`."""
+    if "mounts" in health.model_fields_set:
+        return health.mounts
+    return tuple(one.path for one in mounts_of(plan_input.cluster, host))
 
 
 def gpu_files(plan_input: PlanInput, host: str) -> tuple[str, ...]:

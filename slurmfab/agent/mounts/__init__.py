@@ -1,0 +1,1 @@
+"""File systems that the cluster file has hosts mount."""

@@ -1,0 +1,43 @@
+"""Units that systemd has loaded from their present files."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Tuple
+
+from slurmfab.agent.core.resource import Context, Resource, State
+from slurmfab.agent.services.service import AS_ON_DISK, LOADED, show
+
+
+class UnitsLoaded(Resource):
+    """systemd knows the present files of some units, drop-ins included.
+
+    Args:
+        of: the capability that the units are for, such as `mounts`.
+        wanted_units: names of the units; those that do not exist do not count.
+    """
+
+    kind: ClassVar[str] = "units-loaded"
+    of: str
+    wanted_units: Tuple[str, ...]
+
+    def name(self) -> str:
+        """The capability."""
+        return self.of
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Loaded from the present files."""
+        return {LOADED: AS_ON_DISK}
+
+    def actual(self, context: Context) -> State:
+        """Whether systemd says that a unit's file was changed."""
+        shown = [show(context, unit) for unit in self.wanted_units]
+        is_older = any(one.get("NeedDaemonReload") == "yes" for one in shown)
+        return {LOADED: "older" if is_older else AS_ON_DISK}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Make systemd read the files again; nothing is restarted.
+
+        Raises:
+            ResourceFailed: systemd fails.
+        """
+        context.must(["systemctl", "daemon-reload"])

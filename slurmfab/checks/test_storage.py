@@ -1,0 +1,124 @@
+"""Checks of mounts: each is there, and what one host writes another one reads, as root and as an ordinary user."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from collections.abc import Mapping
+
+import pytest
+
+from slurmfab.agent.identities import mounts
+from slurmfab.agent.mounts.mount_point import is_right
+from slurmfab.agent.mounts.mount_units import AUTOFS, mounted_at
+from slurmfab.checks import storage
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.storage import DENIED, NOBODY, Proof
+from slurmfab.checks.wanted import deploy
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.mounts import Mount, covering, mounts_of
+
+
+def test_mounts_are_there(mounting: CheckedHost, cluster: Cluster) -> None:
+    """each mount is there, from its source and with its type"""
+    table = mounts.parse(mounting.ask("cat /proc/self/mountinfo"))
+    wrong = [why for mount in mounts_of(cluster, mounting.name) if (why := wrong_mount(mount, table))]
+    assert not wrong, f"{'; '.join(wrong)}. Repair: {deploy(mounting.name)}"
+
+
+def test_files_are_shared(mounting: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster) -> None:
+    """what is written to a mount is read on another host, by root and by an ordinary user"""
+    shared = [
+        (mount, partner)
+        for mount in mounts_of(cluster, mounting.name)
+        if mount.is_network and not mount.is_read_only
+        if (partner := storage.partner(cluster, mounting.name, others, mount))
+    ]
+    if not shared:
+        pytest.skip("no other host that answers has one of its mounts.")
+    table = mounts.parse(mounting.ask("cat /proc/self/mountinfo"))
+    there = [(mount, partner) for mount, partner in shared if not wrong_mount(mount, table)]
+    wrong = [f"{mount.path}: {why}" for mount, other in there if (why := not_shared(cluster, mounting, other, mount))]
+    assert not wrong, (
+        f"{'; '.join(wrong)}. Repair: see the file server, its exports, and `journalctl -b` on {mounting.name}"
+    )
+
+
+def test_homes_are_on_their_mount(mounting: CheckedHost, cluster: Cluster) -> None:
+    """the homes of users are on the mount that they share"""
+    homes = {
+        home: mount.path for mount in mounts_of(cluster, mounting.name) for home in homes_on(cluster, mounting, mount)
+    }
+    if not homes:
+        pytest.skip("no user of the cluster file has a home on a mount.")
+    script = "".join(f"stat -c '%m %n' -- {home} 2>/dev/null; " for home in homes)
+    done = mounting.run(storage.as_user(storage.ROOT, f"{script}true"), seconds=3 * storage.SECONDS)
+    assert done.rc not in storage.LATE, f"homes do not answer within {storage.SECONDS} s; is their server up?"
+    found = {home: point for point, _, home in (line.partition(" ") for line in str(done.stdout).splitlines())}
+    wrong = [f"{home} is on {found[home]}" for home, point in homes.items() if found.get(home, point) != point]
+    assert not wrong, f"{'; '.join(wrong[:3])}, where other hosts do not see it. Repair: {deploy(mounting.name)}"
+
+
+def homes_on(cluster: Cluster, host: CheckedHost, mount: Mount) -> list[str]:
+    """The homes of users that are on a mount of a host."""
+    there = mounts_of(cluster, host.name)
+    return [user.home_directory for user in cluster.users if covering(there, user.home_directory) is mount]
+
+
+def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:
+    """What is wrong with a mount; empty if nothing is.
+
+    Args:
+        mount: the mount of the cluster file.
+        table: what is mounted on the host.
+    """
+    there = mounted_at(table, mount.path)
+    waits = mount.automount and any(one.path == mount.path and one.type == AUTOFS for one in table)
+    if there is None:
+        return "" if waits else f"{mount.path} is not mounted"
+    if not is_right(there, table, mount.source, mount.type):
+        return f"{mount.path} is {there.source} ({there.type}), not {mount.source} ({mount.type})"
+    if there.read_only and not mount.is_read_only:
+        return f"{mount.path} is mounted read-only"
+    return ""
+
+
+def not_shared(cluster: Cluster, host: CheckedHost, other: CheckedHost, mount: Mount) -> str:
+    """Why files of a mount do not come from one host to another; empty if they do.
+
+    A file server may give root no rights, if an ordinary user has them.
+
+    Args:
+        cluster: the cluster file.
+        host: the host that writes.
+        other: the host that reads.
+        mount: the mount.
+    """
+    some, why = storage.proofs(cluster, host.name, mount, secrets.token_hex(6)), ""
+    try:
+        why = root_is_not_shared(host, other, some[0]) or user_is_not_shared(host, other, some[1])
+        return why
+    finally:
+        if storage.NO_ANSWER not in why:
+            storage.clean(host, some)
+
+
+def root_is_not_shared(host: CheckedHost, other: CheckedHost, proof: Proof) -> str:
+    """Why root's files do not come from one host to another; empty if they do, or if the server denies root."""
+    why = storage.write(host, proof)
+    if why:
+        return "" if any(one in why for one in DENIED) else f"root cannot write there: {why}"
+    why = storage.read(other, proof)
+    return f"{other.name} does not see what root writes here: {why}" if why else ""
+
+
+def user_is_not_shared(host: CheckedHost, other: CheckedHost, proof: Proof) -> str:
+    """Why an ordinary user's files do not; empty if they do, or if such users may not enter the mount."""
+    directory = proof.file.rpartition("/")[0]
+    if proof.user == NOBODY and storage.attempt(host, NOBODY, f"cd {shlex.quote(directory)}"):
+        return ""
+    why = storage.write(host, proof)
+    if why:
+        return f"{proof.user} cannot write to {directory}: {why}"
+    why = storage.read(other, proof)
+    return f"{other.name} does not see what {proof.user} writes here: {why}" if why else ""

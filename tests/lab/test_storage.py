@@ -1,0 +1,149 @@
+"""Homes on a real network file system: mounted, proved, kept under jobs, undone, and taken back.
+
+The controller serves them, by GlusterFS or by SSH, whose packages are small; One lab goes through
+all of it, in this order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from lab_cluster import DeployedLab
+from lab_user import words_of
+from stock import Stock, in_turn
+
+pytestmark = pytest.mark.lab
+
+HOSTS = ("ctl", "n1", "n2")
+GLUSTER = """\
+apt-get update -qq && apt-get install -y -qq --no-install-recommends glusterfs-server >/dev/null
+mkdir -p /srv/brick && systemctl start glusterd
+gluster --mode=script volume create homes {address}:/srv/brick force
+gluster volume start homes
+"""
+KEY = "test -e {0} || ssh-keygen -q -t ed25519 -N '' -f {0}; cat {0}.pub"
+KEY_FILE = "/root/homes-key"
+FUSE = "test -e /dev/fuse || mknod /dev/fuse c 10 229"
+LOGINS = "mkdir -p /srv/brick /root/.ssh && cat >> /root/.ssh/authorized_keys <<'END'\n{}\nEND"
+MOUNTED = "findmnt -n -o FSTYPE,SOURCE /home; systemctl is-enabled home.mount"
+LEFT = (
+    "findmnt -n /home; ls /etc/systemd/system/home.mount /var/lib/slurmfab/owned/mounts.json; "
+    "systemctl is-enabled home.mount | grep -v not-found"
+)
+SUBMIT = "su - ann -c \"sbatch --parsable -w n1 -n1 --mem=50 --wrap '{}'\""
+MOUNTS = """\
+users: [{{name: ann}}]
+mounts:
+  - {{path: /home, source: "{source}", type: {type}, options: [{options}]}}
+"""
+SSH_OPTIONS = f"allow_other, IdentityFile={KEY_FILE}, StrictHostKeyChecking=accept-new"
+
+
+@dataclass
+class Stored:
+    """A cluster, its file without mounts, what the file says of homes, and the program that serves these."""
+
+    lab: DeployedLab
+    text: str
+    mounts: str
+    server: str
+
+    def write(self, more: str = "") -> None:
+        self.lab.inventory_path.write_text(self.text + more)
+
+    def check(self) -> dict[str, Any]:
+        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "storage")
+        return {f"{one['check']}/{one['host']}": one for one in json.loads(done.stdout)["checks"]}
+
+    def is_mounted(self, host: str) -> bool:
+        return "fuse." in self.lab.on(host, MOUNTED, check=False)
+
+
+@pytest.fixture(scope="module", params=in_turn("storage"))
+def stored(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Stored]:
+    with stock.copy(request.param, nodes=2) as lab:
+        for host in HOSTS:
+            lab.on(host, FUSE)
+        is_gluster = request.param == "trixie"
+        mounts = served_by_gluster(lab) if is_gluster else served_by_ssh(lab)
+        yield Stored(lab, lab.inventory_path.read_text(), mounts, "glusterfsd" if is_gluster else "sftp-server")
+
+
+def served_by_gluster(lab: DeployedLab) -> str:
+    """A volume on the controller; the keys of the cluster file for it."""
+    address = lab.lab.host("ctl").address
+    lab.on("ctl", GLUSTER.format(address=address))
+    return MOUNTS.format(source=f"{address}:/homes", type="glusterfs", options="")
+
+
+def served_by_ssh(lab: DeployedLab) -> str:
+    """A directory on the controller, where root of each host may log in; the keys of the cluster file for it."""
+    keys = "\n".join(lab.on(host, KEY.format(KEY_FILE)) for host in HOSTS)
+    lab.on("ctl", LOGINS.format(keys))
+    source = f"root@{lab.lab.host('ctl').address}:/srv/brick"
+    return MOUNTS.format(source=source, type="sshfs", options=SSH_OPTIONS)
+
+
+def test_homes_are_mounted_everywhere_before_they_are_made(stored: Stored) -> None:
+    stored.write(stored.mounts)
+    stored.lab.deploy()
+    assert all(stored.is_mounted(host) for host in HOSTS)
+    assert stored.lab.on("n1", MOUNTED).endswith("enabled")
+    assert "ann" in stored.lab.on("ctl", "ls /srv/brick").split()
+    assert stored.lab.deploy()["steps"] == []
+
+
+def test_a_job_that_is_submitted_at_home_writes_there_for_other_hosts(stored: Stored) -> None:
+    job = stored.lab.on("ctl", SUBMIT.format("hostname"))
+    stored.lab.until("n2", f"cat /home/ann/slurm-{job}.out", "n1")
+
+
+def test_check_cluster_writes_on_one_host_and_reads_on_another(stored: Stored) -> None:
+    found = stored.check()
+    assert {one["outcome"] for one in found.values()} == {"passed"}, found
+    assert "files_are_shared/n1" in found
+    assert stored.lab.on("ctl", "find /home -name '.slurmfab-check*'") == ""
+
+
+def test_a_server_that_answers_nothing_holds_up_no_plan_and_is_told(stored: Stored) -> None:
+    stored.lab.on("ctl", f"pkill -STOP {stored.server}")
+    try:
+        planned = stored.lab.slurmfab("plan")
+        found = stored.check()
+    finally:
+        stored.lab.on("ctl", f"pkill -CONT {stored.server}")
+    assert planned.returncode == 0, words_of(planned)
+    assert "no answer within 10 s" in found["files_are_shared/n1"]["cause"], found
+
+
+def test_a_mount_is_not_taken_away_under_a_job(stored: Stored) -> None:
+    job = stored.lab.on("ctl", SUBMIT.format("sleep 600"))
+    stored.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    stored.write()
+    for command in ("plan", "deploy"):
+        refused = stored.lab.slurmfab(command)
+        assert f"/home is not unmounted: job {job} runs here" in words_of(refused)
+    assert refused.returncode == 3
+    assert stored.is_mounted("n1")
+    stored.lab.on("ctl", f"scancel {job}")
+    stored.lab.until("n1", "pgrep -c slurmstepd", "0")
+
+
+def test_mounts_are_taken_back_with_all_that_was_theirs(stored: Stored) -> None:
+    stored.lab.deploy()
+    for host in HOSTS:
+        assert not stored.is_mounted(host)
+        assert stored.lab.on(host, LEFT, check=False) == ""
+    assert stored.lab.deploy()["steps"] == []
+
+
+def test_rollback_brings_mounts_back_and_takes_them_away(stored: Stored) -> None:
+    stored.write(stored.mounts)
+    stored.lab.deploy()
+    assert all(stored.is_mounted(host) for host in HOSTS)
+    assert stored.lab.slurmfab("rollback").returncode == 0
+    assert not any(stored.is_mounted(host) for host in HOSTS)

@@ -1,0 +1,94 @@
+"""What the checks of mounts find on stand-in hosts."""
+
+from __future__ import annotations
+
+import pytest
+from ruled_shells import Rule, RuledShell
+from support import THREE_HOSTS, cluster
+
+from slurmfab.checks import storage, test_storage
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.shell import CommandResult
+
+MOUNTED = cluster(
+    THREE_HOSTS
+    + "mounts:\n"
+    + "  - {path: /home, source: 'nas:/home', type: nfs4, roles: [compute, controller]}\n"
+    + "  - {path: /archive, source: 'nas:/archive', type: nfs4, automount: true, hosts: n1}\n"
+    + "users: [{name: ann}]\n"
+)
+ROOT = "20 1 0:18 / / rw - ext4 /dev/sda1 rw\n"
+HOME = "30 20 0:44 / /home rw shared:1 - nfs4 nas:/home rw\n"
+WAITING = "31 20 0:45 / /archive rw shared:1 - autofs systemd-1 rw\n"
+TABLE = "^cat /proc/self/mountinfo"
+LATE = CommandResult(124)
+
+
+def look(table: str) -> None:
+    test_storage.test_mounts_are_there(CheckedHost("n1", RuledShell({TABLE: table})), MOUNTED)
+
+
+def share(own: dict[str, Rule], other: dict[str, Rule]) -> tuple[RuledShell, RuledShell]:
+    shells = RuledShell({TABLE: ROOT + HOME, **own, "timeout": ""}), RuledShell({**other, "timeout": ""})
+    host, reader = CheckedHost("n1", shells[0]), CheckedHost("n2", shells[1])
+    test_storage.test_files_are_shared(host, {"n1": host, "n2": reader}, MOUNTED)
+    return shells
+
+
+def test_mounts_that_are_there_or_wait_for_their_first_use_pass() -> None:
+    look(ROOT + HOME + WAITING)
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (ROOT + WAITING, "/home is not mounted"),
+        (ROOT + HOME, "/archive is not mounted"),
+        (ROOT + WAITING + HOME.replace("nas:", "old:"), r"/home is old:/home \(nfs4\), not nas:/home \(nfs4\)"),
+        (ROOT + WAITING + HOME.replace("rw shared", "ro shared"), "/home is mounted read-only"),
+    ],
+)
+def test_a_mount_that_is_not_the_wanted_one_is_told(table: str, why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        look(table)
+
+
+def test_files_are_written_on_one_host_and_read_on_the_next_by_root_and_a_user_and_removed() -> None:
+    writer, reader = share({}, {})
+    assert any("su -s /bin/sh ann" in one and "/home/ann/.slurmfab-check-" in one for one in writer.commands)
+    assert any("su -s /bin/sh ann" in one for one in reader.commands)
+    assert [one for one in writer.commands if "rm -" in one] != []
+    assert all("timeout -k 1 10" in one for one in (*writer.commands[1:], *reader.commands))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "why"),
+    [
+        ({"mkdir": LATE}, {}, "root cannot write there: no answer within 10 s; is its server up"),
+        ({}, {"su -s": CommandResult(1, b"", b"cat: x: No such file\n")}, "n2 does not see what ann writes here: cat"),
+        ({"su -s": CommandResult(1, b"", b"sh: cannot create\n")}, {}, "ann cannot write to /home/ann: sh: cannot"),
+    ],
+)
+def test_files_that_do_not_arrive_are_told_with_the_hosts_words(
+    own: dict[str, Rule], other: dict[str, Rule], why: str
+) -> None:
+    with pytest.raises(AssertionError, match=why):
+        share(own, other)
+
+
+def test_a_server_that_denies_root_is_right_where_users_can_write() -> None:
+    share({"mkdir": CommandResult(1, b"", b"mkdir: Permission denied\n")}, {})
+
+
+def test_homes_elsewhere_than_on_their_mount_are_told() -> None:
+    host = CheckedHost("n1", RuledShell({"stat": "/ /home/ann\n"}))
+    with pytest.raises(AssertionError, match="/home/ann is on /, where other hosts do not see it"):
+        test_storage.test_homes_are_on_their_mount(host, MOUNTED)
+
+
+def test_the_partner_is_the_next_host_that_has_the_mount() -> None:
+    hosts = {name: CheckedHost(name, RuledShell({})) for name in ("c1", "n1", "n2")}
+    home, archive = MOUNTED.mounts
+    found = {name: storage.partner(MOUNTED, name, hosts, home) for name in hosts}
+    assert {name: one and one.name for name, one in found.items()} == {"c1": "n1", "n1": "n2", "n2": "c1"}
+    assert storage.partner(MOUNTED, "n1", hosts, archive) is None
