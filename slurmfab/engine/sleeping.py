@@ -60,7 +60,9 @@ def reason_of(state: NodeState, cluster: Cluster, host: str) -> str:
 
 
 def may_sleep(cluster: Cluster, host: str) -> bool:
-    """Whether the cluster file lets a node sleep."""
+    """Whether the cluster file lets a node sleep; a SuspendProgram of the site's own decides that itself."""
+    if any(key.lower() == "suspendprogram" and value for key, value in cluster.slurm_conf.items()):
+        return True
     return cluster.power is not None and host in cluster.power.nodes and host not in cluster.power.always_on
 
 

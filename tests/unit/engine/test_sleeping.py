@@ -103,6 +103,13 @@ def test_a_node_when_it_may_no_longer_sleep_then_a_plan_wakes_nothing() -> None:
     assert "fab deploy" in lost_words(run.failed_hosts)["n2"]
 
 
+def test_a_node_when_the_sites_own_program_lets_it_sleep_then_it_sleeps_on() -> None:
+    known = cluster(HOSTS + "slurm_conf: {SuspendProgram: /opt/off, ResumeProgram: /opt/on, SuspendTime: 600}\n")
+    run, there = asked(Sleepers(known, {"n2": "IDLE+POWERED_DOWN"}), known)
+    assert there == {"c1", "n1"}
+    assert isinstance(run.failed_hosts["n2"], Asleep)
+
+
 def test_a_node_when_it_does_not_wake_up_then_it_stays_asleep_and_the_step_has_failed() -> None:
     known = cluster(HOSTS + POWER)
     hosts = Sleepers(known, {"n1": "IDLE+POWERED_DOWN"})
