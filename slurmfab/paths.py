@@ -49,3 +49,12 @@ POWER_SETTINGS = "/etc/slurmfab-power.json"
 POWER_PASSWORD = "/etc/slurmfab-power.password"  # noqa: S105 - its path
 POWER_FAILURES = "/var/lib/slurmfab/power"
 """The directory with a file for each node that could not be switched, by its name; the reason is in it."""
+
+MODULES_PROFILE = "/etc/profile.d/zz-slurmfab-modules.sh"
+"""What login shells read after the profile of the package that provides `module`."""
+
+MAIL_PROGRAM = f"{PROGRAMS}/job-mail"
+"""What slurm.conf names as MailProg where the cluster file has `mail`."""
+
+MAIL_SETTINGS = "/etc/slurmfab-mail.conf"
+"""The relay of mail about jobs, with the password; only the slurm user can read it."""

@@ -26,6 +26,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.mounts import CLIENTS
 from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
+from slurmfab.slurm.software import ALL_OF_MPI, CERTIFICATES, MAILER
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.session import Line, answer_value, piece_of
 
@@ -82,6 +83,9 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     if cluster.database and not cluster.database.external:
         names |= set(DATABASE_SERVER)
     names |= {CLIENTS[mount.type] for mount in cluster.mounts if mount.type in CLIENTS}
+    names |= {MAILER, CERTIFICATES} if cluster.mail else set()
+    names |= {cluster.modules.system} if cluster.modules else set()
+    names |= set(ALL_OF_MPI) if cluster.mpi else set()
     return tuple(sorted(names | {one.name for one in cluster.packages.everything}))
 
 

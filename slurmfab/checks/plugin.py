@@ -19,6 +19,8 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     switcher            a controller, if the cluster file has `power`
     enforcer            the primary controller, if jobs need an account
     mailer              the primary controller, if it sends mail about jobs
+    module_host         a host on which people or jobs work, if the cluster file has `modules`
+    mpi_host            such a host, if the cluster file has `mpi`
     with_people         any host, if the cluster file has users
     with_local_people   any host, if slurmfab creates the users of the cluster file
 
@@ -299,11 +301,18 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
         "gpu_checker": primary if cluster.gpu_checks else (),
         "enforcer": primary if cluster.has_accounts else (),
+        "module_host": workplaces(cluster, hosts) if cluster.modules else (),
+        "mpi_host": workplaces(cluster, hosts) if cluster.mpi else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
     }
+
+
+def workplaces(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:
+    """The hosts on which people or jobs work: all but that of slurmdbd alone."""
+    return tuple(host for host in hosts if cluster.roles(host) != ("database",))
 
 
 def slurm_logins(cluster: Cluster, others: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

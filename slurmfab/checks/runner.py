@@ -54,6 +54,8 @@ ORDER = (
     "logins",
     "gpus",
     "mail",
+    "modules",
+    "mpi",
     "backups",
     "performance",
     "afterwards",

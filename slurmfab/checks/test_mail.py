@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from slurmfab.agent.core import json_objects
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.slurm import Slurm
+from slurmfab.inventory.cluster import Cluster
 from slurmfab.program_name import FAB
 
 WAIT_SECONDS = 15
@@ -54,16 +55,36 @@ def test_end_of_a_job_is_mailed(mailer: CheckedHost, slurm: Slurm) -> None:
     configuration = slurm.configuration()
     program, log = configuration["mailprog"], configuration.get("slurmctldlogfile", "")
     watch = ("python3", "-c", WATCH, program, log)
-    done = slurm.run((slurm.free_node(),), "true", options=("--mail-type=END",), under=watch)
+    done = slurm.run((slurm.free_node(),), "true", options=("--mail-type=END", *recipient(slurm)), under=watch)
     assert done.rc == 0, f"the job failed: {last_words(done)}"
     handed = handed_over(done.stdout)
     assert not handed.errors, (
         f"{program} rejected the mail: {handed.errors[-1].partition('error: ')[2]}. "
-        f"Repair: try it as the slurm user on {mailer.name}: echo | {program} -s test slurm; and see the mail system's "
-        f"log; if the program was removed for good, {FAB} deploy"
+        f"Repair: {repair(mailer.name, program, slurm.cluster)}"
     )
     assert handed.called, (
         f"slurmctld did not call {program} within {WAIT_SECONDS} s of a job's end. Repair: see {log} on {mailer.name}"
+    )
+
+
+def recipient(slurm: Slurm) -> tuple[str, ...]:
+    """The option with the recipient: the sender itself at a relay, where the user slurm has no mailbox."""
+    mail = slurm.cluster.mail
+    return (f"--mail-user={mail.sender}",) if mail else ()
+
+
+def repair(host: str, program: str, cluster: Cluster) -> str:
+    """What to do when the program rejects the mail.
+
+    Args:
+        host: the primary controller.
+        program: the mail program.
+        cluster: the cluster file.
+    """
+    to, log = (cluster.mail.sender, "journalctl -t msmtp") if cluster.mail else ("slurm", "the mail system's log")
+    return (
+        f"try it as the slurm user on {host}: echo | {program} -s test {to}; and see {log}; "
+        f"if the program was removed for good, {FAB} deploy"
     )
 
 

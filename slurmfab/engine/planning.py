@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from slurmfab.engine import database_password, older_copy, power_password
+from slurmfab.engine import database_password, mail_password, older_copy, power_password
 from slurmfab.engine.actor import stamp
 from slurmfab.engine.run import Run
 from slurmfab.errors import HostFailed
@@ -33,6 +33,7 @@ class LocalInput:
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
         power_password: password of the IPMI controllers of nodes; empty where none is needed.
+        mail_password: password of the relay of mail about jobs; empty where there is none.
     """
 
     database_password: str
@@ -41,6 +42,7 @@ class LocalInput:
     slurm_files: tuple[SiteFile, ...] = ()
     own_files: tuple[Content, ...] = ()
     power_password: str = field(default="", repr=False)
+    mail_password: str = field(default="", repr=False)
 
 
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
@@ -56,11 +58,12 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
     cluster = inventory.cluster
     password = database_password.read(cluster.database)
     beside = inventory.path.parent
-    power = power_password.read(cluster.power, beside)
+    power, relay = power_password.read(cluster.power, beside), mail_password.read(cluster.mail, beside)
+    passwords = LocalInput(password, {}, stamp(), power_password=power, mail_password=relay)
     if not with_scripts:
-        return LocalInput(password, {}, stamp(), power_password=power)
+        return passwords
     slurms, others = slurm_files.read(cluster.slurm_files, beside), files_on_hosts.read_whole(cluster, beside)
-    return LocalInput(password, job_scripts.read(cluster, beside), stamp(), slurms, others, power_password=power)
+    return replace(passwords, scripts=job_scripts.read(cluster, beside), slurm_files=slurms, own_files=others)
 
 
 def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
@@ -120,6 +123,7 @@ def make_plan_input(
         slurm_files=local.slurm_files,
         own_files=local.own_files,
         power_password=local.power_password,
+        mail_password=local.mail_password,
     )
 
 

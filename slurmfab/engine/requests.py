@@ -30,6 +30,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import is_new_to
 from slurmfab.inventory.mounts import CLIENTS
 from slurmfab.inventory.people_ids import names_of
+from slurmfab.slurm import software
 from slurmfab.slurm.gres import named_files
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.fan_out import PendingAnswers, on_each
@@ -46,6 +47,7 @@ FACT_SELECTION = {
         BUS,
         "sudo",
         *sorted(set(CLIENTS.values())),
+        *software.ASKED,
     ),
     "services": (
         "slurmctld",

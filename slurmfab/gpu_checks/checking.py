@@ -146,7 +146,7 @@ def asker(known: Inventory, output: session.Output) -> Iterator[Ask]:
             raise shell
         assert isinstance(shell, SshShell), "opener_with opens no others"
         there = shell.run(f"test -e {GPU_CHECK_PROGRAM}/run.py && cat {GPU_CHECK_SETTINGS}")
-        checks = known.cluster.gpu_checks
+        checks = known.cluster.own_gpu_checks
         assert checks is not None, "loaded() refuses that"
         wanted = settings(checks, own_partition(known.cluster, known.lock))
         if there.code != 0 or there.output.decode(errors="replace") != wanted:

@@ -18,11 +18,14 @@ from slurmfab.errors import HostlistError
 from slurmfab.inventory.accounting import Account, Database, Qos, User, database_of
 from slurmfab.inventory.backups import Backup
 from slurmfab.inventory.files_on_hosts import Files
-from slurmfab.inventory.gpu_checks import GpuChecksOrNot
+from slurmfab.inventory.gpu_checks import GpuChecks, GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.inventory.job_environment import JobEnvironmentOrNot
 from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins
+from slurmfab.inventory.mail import MailOrNot
+from slurmfab.inventory.modules import ModulesOrNot
 from slurmfab.inventory.mounts import Mounts
+from slurmfab.inventory.mpi import MpiOrNot
 from slurmfab.inventory.power import PowerOrNot
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
@@ -201,6 +204,9 @@ class Cluster(Model):
         backup: scheduled backups of controller and database host; `None` for none.
         mounts: file systems that hosts mount.
         private_tmp: directories that are private to each job, such as /tmp; `None` for none.
+        mail: the relay for mail about jobs; `None` for none.
+        modules: the command `module` and its directories; `None` for none.
+        mpi: how srun starts MPI programs; `None` for Slurm's own default.
         gpu_checks: scheduled measurements of all GPUs; `None` for none.
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
         epilog: directory of the scripts that compute nodes run after each job; `None` for none.
@@ -273,6 +279,9 @@ class Cluster(Model):
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
     mounts: Mounts = ()
     private_tmp: PrivateTmpOrNot = None
+    mail: MailOrNot = None
+    modules: ModulesOrNot = None
+    mpi: MpiOrNot = None
     gpu_checks: GpuChecksOrNot = None
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None
@@ -305,6 +314,14 @@ class Cluster(Model):
     def database_hosts(self) -> tuple[str, ...]:
         """The host of slurmdbd, if there is one."""
         return (self.database.host,) if self.database else ()
+
+    @cached_property
+    def own_gpu_checks(self) -> GpuChecks | None:
+        """The measurements of GPUs, started as `mpi` says where `gpu_checks` does not say how."""
+        checks = self.gpu_checks
+        if checks is None or self.mpi is None or "mpi" in checks.model_fields_set:
+            return checks
+        return checks.model_copy(update={"mpi": self.mpi.kind})
 
     @property
     def backup_hosts(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.lock import HostLock, Lock
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.ip_addresses import IPV4, IPV6, canonical
-from slurmfab.paths import RESUME_PROGRAM, SUSPEND_PROGRAM
+from slurmfab.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.plan.hand_made_files import GRES, MAIN, alike, gres_of_nodes, is_hand_made, is_same_for, of_host, texts_of
 from slurmfab.plan.preflight import cgroups
 from slurmfab.slurm import accounting, render
@@ -53,6 +53,7 @@ class PlanInput:
         database_password: password for an external database server; empty if slurmfab manages MariaDB, because that
             password is generated on the database's host and stays there.
         power_password: password of the IPMI controllers of nodes; empty where none is needed.
+        mail_password: password for the relay of mail about jobs; empty for none.
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
         scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
@@ -65,6 +66,7 @@ class PlanInput:
     move_ids: bool = False
     prune: bool = False
     database_password: str = field(default="", repr=False)
+    mail_password: str = field(default="", repr=False)
     scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
     slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
     own_files: tuple[Content, ...] = field(default=(), repr=False)
@@ -337,7 +339,9 @@ class PlanInput:
             memory_margin=self.cluster.memory_margin,
             state_directory=self.cluster.state_directory,
             qos=tuple(qos.settings for qos in self.cluster.qos),
-            mail_programs=tuple(self.host(name).mail_program for name in controllers),
+            mail_programs=self.mail_programs(controllers),
+            mpi=self.cluster.mpi.kind if self.cluster.mpi else "none",
+            mail_domain=self.cluster.mail.domain if self.cluster.mail else "",
             accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
             accounting_port=self.accounting_port,
             enforces_limits=self.cluster.has_accounts,
@@ -352,6 +356,12 @@ class PlanInput:
             ipv6=self.uses_ipv6,
             x11=self.cluster.x11,
         )
+
+    def mail_programs(self, controllers: Iterable[str]) -> tuple[str, ...]:
+        """The program that sends mail on each of these controllers: slurmfab's with `mail`, else what they have."""
+        if self.cluster.mail:
+            return (MAIL_PROGRAM,)
+        return tuple(self.host(name).mail_program for name in controllers)
 
     @property
     def accounting_port(self) -> int:

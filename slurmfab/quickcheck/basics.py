@@ -89,6 +89,25 @@ def two_nodes(bench: Bench, nodes: tuple[str, ...]) -> str:
         AssertionError: the job failed, or did not run on both nodes.
         pytest.skip.Exception: no two nodes of one partition have room.
     """
+    pair = pair_of(bench, nodes)
+    seen = {line.split(".")[0] for line in bench.run(pair, "uname -n").split()}
+    missing = [name for name in pair if hostname(bench.known.lock, name) not in seen]
+    assert not missing, (
+        f"the job did not run on {fold(missing)}. Repair: see /var/log/slurm/slurmd.log on {fold(missing)}"
+    )
+    return f"one job with a task on each of {fold(pair)}"
+
+
+def pair_of(bench: Bench, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Two nodes of one partition.
+
+    Args:
+        bench: the cluster under test.
+        nodes: names of the nodes with room for a job.
+
+    Raises:
+        pytest.skip.Exception: no two nodes of one partition have room.
+    """
     if len(bench.nodes) < 2:  # noqa: PLR2004 - a pair
         pytest.skip(f"{fold(bench.nodes)} is the only node that may be used.")
     pair = widest_partition(bench.cluster, nodes)[:2]
@@ -96,9 +115,4 @@ def two_nodes(bench: Bench, nodes: tuple[str, ...]) -> str:
         states = {name: record.get("State", "UNKNOWN") for name, record in bench.records().items() if name not in nodes}
         others = ", ".join(f"{name} is {state}" for name, state in list(states.items())[:3])
         pytest.skip(f"no two nodes of one partition have room{f'; {others}' if others else ''}.")
-    seen = {line.split(".")[0] for line in bench.run(pair, "uname -n").split()}
-    missing = [name for name in pair if hostname(bench.known.lock, name) not in seen]
-    assert not missing, (
-        f"the job did not run on {fold(missing)}. Repair: see /var/log/slurm/slurmd.log on {fold(missing)}"
-    )
-    return f"one job with a task on each of {fold(pair)}"
+    return pair

@@ -25,6 +25,7 @@ from slurmfab.engine import session
 from slurmfab.errors import HostError, InputError, SlurmfabError
 from slurmfab.hostlist import fold
 from slurmfab.inventory import loading
+from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.program_name import FAB
 from slurmfab.quickcheck.basics import environment, two_nodes
@@ -33,12 +34,17 @@ from slurmfab.quickcheck.bench import Bench, person
 from slurmfab.quickcheck.containers import container
 from slurmfab.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
 from slurmfab.quickcheck.lines import Line, Summary
+from slurmfab.quickcheck.modules import modules
+from slurmfab.quickcheck.mpi import mpi
 from slurmfab.quickcheck.nccl import nccl
 from slurmfab.quickcheck.partitions import partitions
 from slurmfab.terminal import write
 
-CHECKS = ("allocation", "environment", "nodes", "partitions", "gpus", "nccl", "container")
+CHECKS = ("allocation", "environment", "nodes", "partitions", "modules", "mpi", "gpus", "nccl", "container")
 """The checks, in the order in which they run."""
+
+WITH_KEYS = ("modules", "mpi")
+"""Checks of a key of the cluster file with their name; without the key, they run only if the user names them."""
 
 SECONDS = 90
 """Default time limit of each job, waiting included."""
@@ -139,7 +145,7 @@ def quickcheck(
         HostError: none of the hosts from which jobs are submitted is reachable.
         SlurmfabError: slurmctld does not answer.
     """
-    checks = options.checks
+    checks = checks_for(known.cluster, options)
     nodes = nodes_of(known, options.hosts)
     begun = time.monotonic()
     lines = []
@@ -155,6 +161,20 @@ def quickcheck(
                 bench.slurm.cancel()
     seconds = time.monotonic() - begun
     return Summary(known.cluster.name, bench.who.name, bench.sender.name, tuple(lines), seconds)
+
+
+def checks_for(cluster: Cluster, options: QuickcheckOptions) -> tuple[str, ...]:
+    """The checks to run, in order.
+
+    Args:
+        cluster: the cluster file; a check of `WITH_KEYS` needs its key there.
+        options: the options of quickcheck.
+
+    Raises:
+        InputError: an option is wrong.
+    """
+    is_meant = bool(options.only.strip())
+    return tuple(check for check in options.checks if is_meant or check not in WITH_KEYS or getattr(cluster, check))
 
 
 def named(known: Inventory, text: str) -> str:
@@ -242,6 +262,8 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
         "environment": lambda: on_a_free_node(bench, "environment", environment),
         "nodes": lambda: on_two_nodes(bench),
         "partitions": lambda: partitions(bench),
+        "modules": lambda: on_a_free_node(bench, "modules", modules),
+        "mpi": lambda: iter((outcome(bench, "mpi", bench.nodes, lambda _: "", lambda *_: mpi(bench)),)),
         "gpus": lambda: on_each_kind(bench, "gpus", gpus, sick),
         "nccl": lambda: on_each_kind(bench, "nccl", nccl, sick),
         "container": lambda: on_a_free_node(bench, "container", container),

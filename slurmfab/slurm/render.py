@@ -43,6 +43,24 @@ OWN_PARTITION = {
 SHORTEST_LIMIT = 60
 """Minutes that each job of slurmfab may take in its partition at least; the longest of quickcheck's takes as long."""
 
+_AS_THEY_ARE = (
+    "cluster_name",
+    "state_directory",
+    "cgroup",
+    "accounting_host",
+    "accounting_port",
+    "enforces_limits",
+    "private_tmp",
+    "has_switches",
+    "programs",
+    "power",
+    "mail_program",
+    "mail_domain",
+    "mpi",
+    "explains_refusals",
+)
+"""Values of `SlurmConf` that the templates use as they are."""
+
 _ALWAYS = ("slurm.conf", "cgroup.conf")
 """The files that every cluster has."""
 
@@ -81,6 +99,8 @@ class SlurmConf:
         state_directory: StateSaveLocation, shared by all controllers.
         qos: keys and values of each QOS, in the order of the cluster file.
         mail_programs: program that sends mail on each controller; empty for none.
+        mail_domain: domain of users who name no address; empty for the mail system's.
+        mpi: MpiDefault, how srun starts programs that do not say it themselves.
         accounting_host: address of slurmdbd's host; empty for a cluster without accounting.
         accounting_port: slurmdbd's port; 0 for Slurm's default.
         enforces_limits: whether slurm.conf makes jobs need accounts and obey limits.
@@ -108,6 +128,8 @@ class SlurmConf:
     state_directory: str = "/var/lib/slurm/slurmctld"
     qos: tuple[Mapping[str, str], ...] = ()
     mail_programs: tuple[str, ...] = ()
+    mail_domain: str = ""
+    mpi: str = "none"
     accounting_host: str = ""
     accounting_port: int = 0
     enforces_limits: bool = False
@@ -153,30 +175,19 @@ def _context(conf: SlurmConf) -> dict[str, object]:
     kinds = one_of_each(conf.nodes)
     yielding = preemption([settings for _, _, settings in conf.partitions], conf.qos, conf.slurm_conf)
     return {
-        "cluster_name": conf.cluster_name,
+        **{name: getattr(conf, name) for name in _AS_THEY_ARE},
         "controllers": [_host_and_address(*controller) for controller in conf.controllers],
-        "state_directory": conf.state_directory,
         "version": (version.major, version.minor),
         "pid_files": pid_files(version),
-        "cgroup": conf.cgroup,
         "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
         "memory_per_cpu": _memory_per_cpu(kinds, conf.memory_margin),
         "gres_types": ",".join(gres_names(kinds)),
-        "accounting_host": conf.accounting_host,
-        "accounting_port": conf.accounting_port,
-        "enforces_limits": conf.enforces_limits,
-        "private_tmp": conf.private_tmp,
-        "has_switches": conf.has_switches,
         "licenses": ",".join(f"{name}:{count}" for name, count in conf.licenses.items()),
-        "programs": conf.programs,
-        "power": conf.power,
         "tracked_gres": ",".join((*tracked_gres(kinds), *(f"license/{name}" for name in conf.licenses))),
         "node_lines": node_lines(conf.nodes, conf.memory_margin),
         "partition_lines": _partition_lines(conf, yielding),
         "own_partition": _own_partition(conf.longest_check) if conf.own_partition else "",
         "preemption": yielding,
-        "mail_program": conf.mail_program,
-        "explains_refusals": conf.explains_refusals,
         "gres_lines": gres_lines(conf.nodes),
         "x11": ",X11" if conf.x11 else "",
         "slurm": slurm.line,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.inventory.private_tmp import PrivateTmp
+from slurmfab.paths import MAIL_PROGRAM
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.power_saving import PowerSaving
@@ -70,6 +71,7 @@ CASES: Mapping[str, SlurmConf] = {
             *nodes("undetected", 2, LARGE, GPUS, AutoDetect="off"),
         ),
     ),
+    "software": replace(PLAIN, mail_programs=(MAIL_PROGRAM,), mail_domain="example.org", mpi="pmix"),
     "two-controllers": replace(
         PLAIN,
         controllers=(("mn01", "10.0.0.1"), ("mn02", "10.0.0.2")),

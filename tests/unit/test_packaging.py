@@ -34,4 +34,6 @@ def test_every_template_says_where_it_goes_and_who_watches_it() -> None:
             r"{#- /(etc|usr/local/lib/slurmfab)/\S+ on (every (host|controller|compute node)|the database's host)",
             first,
         ), path
-        assert re.search("watched by (slurm|mariadb|systemd)|slurm(ctld|d) reads it anew", first), path
+        assert re.search(
+            "watched by (slurm|mariadb|systemd)|slurm(ctld|d) reads it anew|login shells read it", first
+        ), path

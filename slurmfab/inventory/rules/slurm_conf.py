@@ -33,6 +33,8 @@ _WRITTEN_FOR: Mapping[str, tuple[str, ...]] = {
         "ResumeRate",
         "SuspendExcNodes",
     ),
+    "mail": ("MailProg",),
+    "mpi": ("MpiDefault",),
 }
 """By key at the top of the cluster file, the keys of slurm.conf that slurmfab writes because of it."""
 

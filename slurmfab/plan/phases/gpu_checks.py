@@ -40,7 +40,7 @@ MODULES = (
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The check program and its units on the primary controller; elsewhere their removal. The history stays."""
-    checks = plan_input.cluster.gpu_checks
+    checks = plan_input.cluster.own_gpu_checks
     if checks is None or host != plan_input.cluster.controller:
         return gone(plan_input, host)
     context = {

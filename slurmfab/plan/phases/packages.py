@@ -7,7 +7,7 @@ from slurmfab.agent.facts.cgroups import NO_BUS
 from slurmfab.agent.packages.former_packages import FormerPackages
 from slurmfab.agent.packages.packages import Packages
 from slurmfab.inventory.site_packages import Wanted
-from slurmfab.plan.phases import logins, mounts, people, power
+from slurmfab.plan.phases import logins, mail, modules, mounts, mpi, people, power
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 
@@ -17,9 +17,10 @@ SLURMS = frozenset((*(name for role in ROLES for name in packages(role)), *DATAB
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """All packages that the host needs, as one resource."""
+    """All packages that the host needs, as one resource, after the removal of one that is in their way."""
     versions = tuple(one.text for one in own(plan_input, host) if one.version)
-    return (Packages(tuple(sorted(wanted(plan_input, host))), versions=versions),)
+    names = tuple(sorted(wanted(plan_input, host)))
+    return (*modules.makes_room(plan_input, host), Packages(names, versions=versions))
 
 
 def own(plan_input: PlanInput, host: str) -> tuple[Wanted, ...]:
@@ -28,7 +29,7 @@ def own(plan_input: PlanInput, host: str) -> tuple[Wanted, ...]:
 
 
 def wanted(plan_input: PlanInput, host: str) -> set[str]:
-    """All packages that the host's roles, its MariaDB, sudo rules and control groups need, and the site's own."""
+    """All packages that the host's roles, MariaDB, sudo rules, control groups and capabilities need, and the site's."""
     names = {name for role in plan_input.cluster.roles(host) for name in packages(role)}
     database = plan_input.cluster.database
     if database and host == database.host and not database.external:
@@ -37,6 +38,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
     names |= set(power.packages(plan_input, host))
     names |= set(mounts.packages(plan_input, host))
     names |= {BUS} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
+    names |= {name for part in (mail, modules, mpi) for name in part.packages(plan_input, host)}
     return names | {one.name for one in own(plan_input, host)}
 
 

@@ -15,6 +15,7 @@ from slurmfab.plan.preflight import (
     hardware,
     hosts,
     other_clusters,
+    software,
 )
 from slurmfab.plan.preflight.cgroups import hosts_losing_limits
 
@@ -64,4 +65,5 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     hardware.refuse_unfit(plan_input)
     gres.refuse_unfit(plan_input)
     gpu_checks.refuse_unfit(plan_input)
+    software.refuse_unfit(plan_input)
     configuration.refuse_uneven_files(plan_input, among)

@@ -1,0 +1,24 @@
+"""Check of MPI: srun can start programs as slurm.conf says."""
+
+from __future__ import annotations
+
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.wanted import deploy
+from slurmfab.inventory.cluster import Cluster
+
+LIST = "srun --mpi=list 2>&1"
+OPENED = "ldconfig -p | grep -q -F libpmix.so || ls /usr/lib/*/libpmix.so* >/dev/null 2>&1"
+"""Whether there is a library that the plugin mpi/pmix can open."""
+
+
+def test_srun_can_start_mpi(mpi_host: CheckedHost, cluster: Cluster) -> None:
+    """srun has what it needs to start MPI programs"""
+    assert cluster.mpi is not None, "the argument asks for it"
+    found = mpi_host.run(LIST).stdout
+    assert cluster.mpi.kind in found.replace(",", " ").split(), (
+        f"srun knows no --mpi={cluster.mpi.kind}: {' '.join(found.split())[:200]}. "
+        "Repair: install the package with Slurm's plugins, or choose another type in mpi"
+    )
+    assert cluster.mpi.kind != "pmix" or mpi_host.run(OPENED).rc == 0, (
+        f"there is no libpmix.so, which Slurm's plugin mpi/pmix opens. Repair: {deploy(mpi_host.name)}"
+    )

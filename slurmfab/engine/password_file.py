@@ -1,0 +1,41 @@
+"""A password in a file of the deployer's, which only its owner can read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from slurmfab.errors import InputError
+
+LONGEST = 4096
+
+
+def read(path: Path, key: str, whose: str) -> str:
+    """The password in a file.
+
+    Args:
+        path: the file.
+        key: of the cluster file, for complaints.
+        whose: whose password it is, for complaints.
+
+    Raises:
+        InputError: the file is missing, empty or readable by others.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise InputError(
+                    f"{key}: {path} has mode {mode:04o}, so other users can read or change the password in it. "
+                    f"To correct that: chmod 600 {path}. Nothing was changed."
+                )
+            text = file.read(LONGEST).decode(errors="replace").strip()
+    except OSError as error:
+        raise InputError(
+            f"{key}: {path} cannot be read: {error.strerror}. It must hold the password of {whose}, on one line. "
+            "Nothing was changed."
+        ) from None
+    if not text:
+        raise InputError(f"{key}: {path} is empty. It must hold the password, on one line.")
+    return text

@@ -1,0 +1,36 @@
+"""The model of MPI (key `mpi`): how srun starts the processes of an MPI program."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from slurmfab.inventory.values import Model
+
+Kind = Literal["pmix", "pmi2", "none"]
+
+
+def mpi_of(value: Any) -> Any:
+    """Read `mpi: pmix` as `mpi: {type: pmix}`."""
+    return {"type": value} if isinstance(value, str) else value
+
+
+class Mpi(Model):
+    """How srun starts an MPI program that does not say so itself, and the packages for it.
+
+    Args:
+        kind: MpiDefault of slurm.conf; `type` in the file.
+        packages: the MPI that is installed as well; `None` for none, as where modules have one.
+    """
+
+    kind: Annotated[Kind, Field(validation_alias="type", description="MpiDefault: pmix, pmi2 or none.")] = "pmix"
+    packages: Annotated[Literal["openmpi"] | None, Field(description="MPI from the distribution: openmpi.")] = None
+
+
+MpiOrNot = Annotated[
+    Mpi | None,
+    BeforeValidator(mpi_of, json_schema_input_type=Kind | Mpi),
+    Field(description="How srun starts MPI programs: pmix, pmi2 or none, or a mapping."),
+]
+"""The key `mpi`."""

@@ -1,0 +1,27 @@
+"""Packages beside Slurm's own that parts of a cluster file bring, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+MAILER = "msmtp"
+"""The program that hands mail about jobs to a relay."""
+
+CERTIFICATES = "ca-certificates"
+"""The certificates by which a relay with TLS is known."""
+
+LMOD, ENVIRONMENT_MODULES = "lmod", "environment-modules"
+MODULE_SYSTEMS = (LMOD, ENVIRONMENT_MODULES)
+"""The two packages with the command `module`, which conflict with each other."""
+
+PMIX: Mapping[str, tuple[str, ...]] = {"bookworm": ("libpmix-dev",)}
+"""What Slurm's plugin mpi/pmix needs beside its own package, by release: Debian 12's opens `libpmix.so`, which is in
+libpmix-dev alone; later ones depend on the library that they open."""
+
+MPI_LIBRARIES: Mapping[str, tuple[str, ...]] = {"openmpi": ("openmpi-bin",)}
+"""Packages of MPI itself, by the word for them in a cluster file."""
+
+ALL_OF_MPI = tuple(name for table in (PMIX, MPI_LIBRARIES) for names in table.values() for name in names)
+
+ASKED = (MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
+"""All of them: hosts are asked which they have."""

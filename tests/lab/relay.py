@@ -1,0 +1,66 @@
+"""A stand-in for a mail relay, on a lab host: it wants TLS and a login, and keeps mail instead of sending it.
+
+relay.py CERTIFICATE PORT NAME PASSWORD DIRECTORY
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+import sys
+from pathlib import Path
+
+
+class Relay:
+    """One connection after another (RFC 5321), with AUTH PLAIN (RFC 4954) and no other.
+
+    Args:
+        login: what AUTH PLAIN has to say: NUL, name, NUL, password.
+        directory: where each mail becomes a file: its recipients, and then its text.
+    """
+
+    def __init__(self, login: bytes, directory: Path) -> None:
+        self.login = login
+        self.directory = directory
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Talk to one client until it quits."""
+        recipients: list[str] = []
+        is_known = False
+        writer.write(b"220 relay\r\n")
+        while line := (await reader.readline()).decode(errors="replace").strip():
+            verb, _, rest = line.partition(" ")
+            answer = "250 ok"
+            if verb == "EHLO":
+                answer = "250-relay\r\n250 AUTH PLAIN"
+            elif verb == "AUTH":
+                is_known = base64.b64decode(rest.partition(" ")[2]) == self.login
+                answer = "235 welcome" if is_known else "535 who are you?"
+            elif not is_known and verb != "QUIT":
+                answer = "530 log in first"
+            elif verb == "RCPT":
+                recipients.append(rest)
+            elif verb == "DATA":
+                writer.write(b"354 go on\r\n")
+                text = (await reader.readuntil(b"\r\n.\r\n")).decode(errors="replace")
+                number = len(list(self.directory.iterdir()))
+                (self.directory / f"{number}.mail").write_text("\n".join((*recipients, text)))
+            writer.write(f"{answer}\r\n".encode())
+            if verb == "QUIT":
+                break
+        writer.close()
+
+
+async def main(certificate: str, port: str, name: str, password: str, directory: str) -> None:
+    """Serve until this process is stopped."""
+    Path(directory).mkdir(exist_ok=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    relay = Relay(f"\0{name}\0{password}".encode(), Path(directory))
+    server = await asyncio.start_server(relay.serve, "0.0.0.0", int(port), ssl=context)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

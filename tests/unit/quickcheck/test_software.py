@@ -1,0 +1,116 @@
+"""Quickchecks of modules and MPI: what a user's job prints, and what is told of it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from support import THREE_HOSTS, cluster
+
+from slurmfab.quickcheck import mpi as mpi_check
+from slurmfab.quickcheck.bench import Bench
+from slurmfab.quickcheck.modules import modules
+from slurmfab.quickcheck.mpi import mpi
+from slurmfab.quickcheck.running import QuickcheckOptions, checks_for
+
+MODULES = "modules: {system: lmod, path: [/sw/modules]}\n"
+FREE = {"CPUTot": "4", "CPUAlloc": "0", "RealMemory": "7700", "AllocMem": "0"}
+
+
+class Jobs:
+    """Jobs that print something.
+
+    Args:
+        more: of the cluster file.
+        printed: by each job.
+    """
+
+    def __init__(self, more: str, printed: str) -> None:
+        self.cluster = cluster(THREE_HOSTS + more)
+        self.printed = printed
+        self.options: tuple[str, ...] = ()
+
+    def run(self, nodes: tuple[str, ...], command: str, **said: Any) -> str:
+        assert nodes
+        assert command
+        self.options = said.get("options", ())
+        return self.printed
+
+    def records(self) -> dict[str, dict[str, str]]:
+        return {"n1": FREE, "n2": FREE}
+
+    def free(self) -> tuple[str, ...]:
+        return ("n1", "n2")
+
+    @property
+    def bench(self) -> Bench:
+        return cast("Bench", self)
+
+
+@pytest.fixture
+def _pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi_check, "pair_of", lambda _, nodes: nodes)
+
+
+def test_a_loaded_module_is_named() -> None:
+    assert modules(Jobs(MODULES, "loaded=tool/1.0\n").bench, "n1") == "a job loaded the module tool/1.0 (lmod)"
+
+
+def test_a_module_that_is_not_loaded_is_a_failure_with_the_first_line() -> None:
+    with pytest.raises(AssertionError, match=r"the module tool was not loaded: Lmod has detected .*Repair: .*modules"):
+        modules(Jobs(MODULES, "Lmod has detected an error\nfailed=tool\n").bench, "n1")
+
+
+@pytest.mark.parametrize(
+    ("more", "printed", "reason"),
+    [
+        (MODULES, "empty\n", "there are no modules in /sw/modules"),
+        ("modules: lmod\n", "", "the cluster file has no modules.path"),
+        ("", "", "the cluster file has no modules"),
+    ],
+)
+def test_without_modules_nothing_is_loaded(more: str, printed: str, reason: str) -> None:
+    with pytest.raises(pytest.skip.Exception, match=reason):
+        modules(Jobs(more, printed).bench, "n1")
+
+
+@pytest.mark.usefixtures("_pair")
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        ("rank=0\nrank=1\n", "no mpicc and no mpi4py there"),
+        ("rank=1\nring=1/2 got=100\nrank=0\nring=0/2 got=101\n", "and they sent messages to each other"),
+    ],
+)
+def test_ranks_and_messages_are_told(printed: str, words: str) -> None:
+    jobs = Jobs("mpi: pmix\n", printed)
+    assert words in mpi(jobs.bench)
+    assert jobs.options == ("--mpi=pmix",)
+
+
+@pytest.mark.usefixtures("_pair")
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        ("rank=\nrank=\n", "srun --mpi=pmix gave the ranks"),
+        ("rank=0\nrank=1\nring=0/1 got=100\nring=0/1 got=100\n", "did not reach each other"),
+    ],
+)
+def test_processes_on_their_own_are_a_failure(printed: str, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        mpi(Jobs("mpi: pmix\n", printed).bench)
+
+
+@pytest.mark.parametrize("more", ["", "mpi: none\n"])
+def test_without_mpi_nothing_is_started(more: str) -> None:
+    with pytest.raises(pytest.skip.Exception, match="the cluster file has"):
+        mpi(Jobs(more, "").bench)
+
+
+@pytest.mark.parametrize(
+    ("more", "only", "there"),
+    [("", "", set()), (MODULES, "", {"modules"}), ("mpi: pmix\n", "", {"mpi"}), ("", "mpi,nodes", {"mpi"})],
+)
+def test_checks_of_a_key_run_with_the_key_or_by_name(more: str, only: str, there: set[str]) -> None:
+    found = checks_for(cluster(THREE_HOSTS + more), QuickcheckOptions(only=only))
+    assert {"modules", "mpi"} & set(found) == there
