@@ -66,6 +66,7 @@ KINDS = {
     "slurmdbd-conf": "database.slurmdbd_conf:SlurmdbdConf",
     "ssh-key": "identities.ssh_key:SshKey",
     "ssh-login": "identities.logins:SshLogin",
+    "sshd-files": "files.sshd_files:SshdFiles",
     "staged-munge-key": "munge.rotation:StagedMungeKey",
     "storage": "database.storage:Storage",
     "storage-login": "database.storage_login:StorageLogin",

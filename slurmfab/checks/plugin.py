@@ -9,6 +9,8 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     gpus_node           a compute node with two GPUs or more
     sharing_node        a compute node whose GPUs are shared (shards)
     closed_node         a compute node that users may log in to only with a job there
+    limited_host        a login host, if the cluster file has `login_limits`
+    believing_host      a host that users of other hosts may enter without keys of their own
     private_node        a compute node, if jobs have a private /tmp
     watched             a compute node, if the cluster file has `health`
     backup              a backup controller
@@ -282,6 +284,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
     """The hosts on which a check runs, by the name of its argument; `hosts` are those that the user selected."""
     cluster, lock = inventory.cluster, inventory.lock
     nodes = tuple(host for host in hosts if "compute" in cluster.roles(host))
+    logins = tuple(host for host in hosts if "login" in cluster.roles(host))
     primary = tuple(host for host in hosts if host == cluster.controller)
     return {
         "host": tuple(hosts),
@@ -290,6 +293,8 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
         "sharing_node": tuple(node for node in nodes if shares_gpus(cluster, node)),
         "closed_node": tuple(filter(cluster.closes, nodes)),
+        "limited_host": logins if cluster.login_limits else (),
+        "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
         "private_node": nodes if cluster.private_tmp else (),
         "other": tuple(host for host in hosts if host != cluster.controller),
         **slurm_logins(cluster, tuple(host for host in hosts if host != cluster.controller)),

@@ -8,6 +8,7 @@ from slurmfab.agent.people.node_logins import SSHD
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import deploy
+from slurmfab.inventory.cluster import Cluster
 from slurmfab.program_name import FAB
 
 STRANGER, KEEPERS = "nobody", ("root", "slurm")
@@ -28,6 +29,13 @@ for user in sys.argv[1:]:
     libpam.pam_end(handle, code)
 """
 """Asks PAM, as sshd does, whether users may log in; prints each with PAM's answer, of which 0 is yes."""
+
+
+SLICE = "user-64999.slice"
+"""The slice of a user who does not exist, which has what those of all users have (systemd.special(7))."""
+
+LIMITS = f"systemctl show --property=MemoryMax,TasksMax,CPUQuotaPerSecUSec {SLICE}"
+NONE = "infinity"
 
 
 def test_node_is_closed_without_a_job(closed_node: CheckedHost) -> None:
@@ -52,3 +60,28 @@ def test_jobs_can_adopt_logins(closed_node: CheckedHost, slurm: Slurm) -> None:
         f"slurmctld has PrologFlags={flags} without Contain, so nobody can log in to {closed_node.name} with a job. "
         f"Repair: {FAB} deploy"
     )
+
+
+def test_users_have_their_limits(limited_host: CheckedHost, cluster: Cluster) -> None:
+    """systemd limits each user who logs in as the cluster file says"""
+    limits = cluster.login_limits
+    assert limits is not None, "there are limited hosts only where the cluster file wants them"
+    shown = dict(line.split("=", 1) for line in limited_host.ask(LIMITS).splitlines())
+    wanted = {"MemoryMax": limits.memory, "TasksMax": limits.tasks, "CPUQuotaPerSecUSec": limits.cpus}
+    missing = [key for key, value in wanted.items() if value and shown.get(key, NONE) == NONE]
+    if limits.tasks and shown.get("TasksMax") != str(limits.tasks):
+        missing = list(dict.fromkeys((*missing, "TasksMax")))
+    assert not missing, (
+        f"users who log in have no {' and no '.join(missing)} as login_limits says. Repair: {deploy(limited_host.name)}"
+    )
+
+
+def test_users_need_no_keys(believing_host: CheckedHost) -> None:
+    """sshd lets users of the cluster's hosts in without keys of their own, but not root and slurm"""
+    for user in (STRANGER, *KEEPERS):
+        shown = believing_host.ask(f"sshd -T -C user={user},host=localhost,addr=127.0.0.1").lower().splitlines()
+        wanted = "yes" if user == STRANGER else "no"
+        assert f"hostbasedauthentication {wanted}" in shown, (
+            f"sshd has HostbasedAuthentication for {user} otherwise than {wanted}. Does another file in "
+            f"/etc/ssh/sshd_config.d set it first? Repair: {deploy(believing_host.name)}"
+        )

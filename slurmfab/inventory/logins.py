@@ -23,6 +23,13 @@ NodeLogins = Annotated[
 """The key `node_logins`."""
 
 
+UserSsh = Annotated[
+    Literal["own", "hostbased"],
+    Field(description="How users log in from host to host by SSH: with their own keys, or hostbased without any."),
+]
+"""The key `user_ssh`."""
+
+
 class LoginLimits(Model):
     """What the processes of each user together may use on a login host; root has no such limits.
 

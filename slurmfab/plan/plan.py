@@ -27,6 +27,7 @@ from slurmfab.plan.phases import (
     scripts,
     slurm_conf,
     ssh,
+    user_ssh,
     users,
 )
 from slurmfab.plan.plan_input import PlanInput
@@ -75,6 +76,7 @@ PHASES = (
     Phase("sudo", people.sudo, needs=OWN),
     Phase("login hosts", logins.login_hosts, needs=OWN),
     Phase("ssh", ssh.trust, needs=OWN),
+    Phase("user ssh", user_ssh.resources, needs=OWN),
     Phase("munge", munge.resources, needs=OWN),
     Phase("database", database.resources, needs=OWN),
     Phase("accounts", accounts.resources, needs=(DATABASE,)),

@@ -17,7 +17,7 @@ from stock import SUITES, Stock
 pytestmark = pytest.mark.lab
 
 LEFT_OUT = 3
-CLOSED = "node_logins: with_job\n"
+CLOSED = "node_logins: with_job\nuser_ssh: hostbased\n"
 PAM = "cat /etc/pam.d/sshd"
 LISTFILE = "$(find /lib/*/security /usr/lib/*/security -name 'pam_listfile.so*' | head -1)"
 BREAK = f"f={LISTFILE}; cp -p $f $f.whole && echo broken >$f"
@@ -95,6 +95,9 @@ def test_a_change_that_lets_the_deployer_not_in_again_is_taken_back(site: Site) 
     site.text = text
     assert site.deploy(CLOSED) == ["node-logins:/etc/pam.d/sshd"], "dora stays exempt as one who has deployed"
     assert site.deploy(CLOSED) == []
+    assert site.lab.on("n2", "sshd -T -C user=root,host=n1,addr=127.0.0.1 | grep -i ^hostbasedauth") == (
+        "hostbasedauthentication no"
+    )
 
 
 def test_a_user_gets_in_with_a_job_alone_and_stays_in_its_control_group(site: Site) -> None:
@@ -107,6 +110,11 @@ def test_a_user_gets_in_with_a_job_alone_and_stays_in_its_control_group(site: Si
     site.lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     code, shown = site.log_in("n1", "cat /proc/self/cgroup; sleep 0")
     assert code == 0, shown
+    between = "cd / && runuser -u {} -- ssh -o BatchMode=yes {} cat /proc/self/cgroup"
+    assert f"/job_{job}/" in site.lab.on("n2", between.format("ann", "n1"))
+    assert "/user.slice/" in site.lab.on("n1", between.format("ann", "n2"))
+    assert site.lab.on("n2", between.format("root", "n1"), check=False) == ""
+    assert site.lab.on("n2", between.format("slurm", "n1"), check=False) == ""
     held = {line.split(":")[1] for line in shown.splitlines() if f"/job_{job}/" in line}
     assert {"memory", "cpuset", "devices"} <= held, shown
     site.lab.on("ctl", f"scancel {job}")
@@ -144,6 +152,8 @@ def test_login_hosts_hold_users_to_their_limits_and_greet_them(site: Site) -> No
     greeting = site.log_in("n2", "", "exit\n")[1]
     assert "main*" in greeting, greeting
     assert "Help: ask ann" in greeting, greeting
+    done = site.lab.slurmfab("check-cluster", "--only", "logins")
+    assert (done.returncode, "systemd limits each user" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 def test_without_the_keys_all_is_as_before(site: Site) -> None:

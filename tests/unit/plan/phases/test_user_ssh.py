@@ -1,0 +1,34 @@
+"""Users' SSH from host to host: which files each host has, and whom they let in."""
+
+from __future__ import annotations
+
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.agent.files.sshd_files import SshdFiles
+from slurmfab.plan.phases import user_ssh
+from slurmfab.plan.plan_input import PlanInput
+
+
+def plan(more: str = "user_ssh: hostbased\n", **facts: object) -> PlanInput:
+    wanted = cluster(THREE_HOSTS + more)
+    return plan_input(wanted, facts_of(wanted, prepared, **facts))
+
+
+def files(wanted: PlanInput, host: str) -> dict[str, str]:
+    (found,) = user_ssh.resources(wanted, host)
+    assert isinstance(found, SshdFiles)
+    return {file[0]: file[1] for file in found.files}
+
+
+def test_nodes_believe_the_clusters_hosts_and_controllers_believe_none() -> None:
+    wanted = plan()
+    assert files(wanted, "c1").keys() == {user_ssh.KNOWN_HOSTS, user_ssh.CLIENT}
+    of_node = files(wanted, "n1")
+    assert of_node[user_ssh.EQUIV].split() == ["c1", "10.0.0.1", "n1", "10.0.0.2", "n2", "10.0.0.3"]
+    assert "n2,10.0.0.3 ssh-ed25519 host+key+of+n2\n" in of_node[user_ssh.KNOWN_HOSTS]
+    assert "Match User !root,!slurm,!munge,*\n    HostbasedAuthentication yes\n" in of_node[user_ssh.SERVER]
+
+
+def test_without_the_key_the_files_are_taken_back() -> None:
+    assert user_ssh.resources(plan("", owned=("user-ssh",)), "n1") == (SshdFiles("user-ssh", ()),)
+    assert user_ssh.resources(plan(""), "n1") == ()
