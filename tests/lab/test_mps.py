@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab import lab
 
@@ -37,7 +37,7 @@ LEFT = (
 )
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("mps"))
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A cluster whose first node shares its GPUs by MPS, with a stand-in for the daemon."""
     with stock.copy(request.param, nodes=2, gpus=("n1:2",)) as made:

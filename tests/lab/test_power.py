@@ -12,7 +12,7 @@ import pytest
 from lab_cluster import DeployedLab, eventually
 from lab_user import words_of
 from power_switch import PASSWORD, PowerSwitch, switched
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -51,7 +51,7 @@ class Sleepers:
         eventually(lambda: "POWERED_DOWN" in self.state(node), lambda: f"{node}: {self.state(node)}")
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("power"))
 def sleepers(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Sleepers]:
     """The cluster, with n1 asleep."""
     with stock.copy(request.param, nodes=2) as hosts:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -52,7 +52,7 @@ class Shared:
         assert [one for one in json.loads(done.stdout)["checks"] if one["outcome"] == "failed"] == []
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("shared_directory"))
 def shared(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Shared]:
     with stock.copy(request.param, nodes=2, shared=("/shared",)) as lab:
         lab.deploy()

@@ -46,7 +46,7 @@ def main(word: str, settings: str, hostlist: str = "") -> int:
     syslog.openlog("slurmfab-power", syslog.LOG_PID, syslog.LOG_DAEMON)
     wanted = json_objects.parse(read_bytes(settings)) or {}
     if not wanted.get("nodes") or word not in (SUSPEND, RESUME, CHOOSE):
-        return log_failure("%s is missing or names no nodes: fab deploy" % settings)
+        return log_failure("%s is missing or names no nodes; the next deployment writes it" % settings)
     try:
         if word == CHOOSE:
             return choose(wanted)
