@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab, report
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -72,7 +72,7 @@ class Site:
         return {line["check"]: line["words"] for line in lines}
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("software"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2) as lab:
         beside = lab.inventory_path.parent
