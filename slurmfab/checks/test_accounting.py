@@ -9,14 +9,14 @@ from slurmfab.checks import associations
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.checks.slurm import JOB_SECONDS, Slurm
-from slurmfab.checks.wanted import deploy, explains_refusals
+from slurmfab.checks.wanted import deploy, explains_refusals, submit_script
 from slurmfab.impact.drift_kinds import CHANGED_FILE
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.paths import SLURM_DIRECTORY
 from slurmfab.program_name import FAB
 from slurmfab.slurm.job_submit_script import SCRIPT
-from slurmfab.slurm.render import fill
 
 CODE = 7
 """Exit code of a job that has to fail; no other failure gives this number."""
@@ -91,13 +91,13 @@ def test_accounts_are_in_force(enforcer: CheckedHost, slurm: Slurm, cluster: Clu
     )
 
 
-def test_script_for_jobs_is_sound(enforcer: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+def test_script_for_jobs_is_sound(enforcer: CheckedHost, inventory: Inventory) -> None:
     """the job_submit script is the one that slurmfab wrote"""
-    if not explains_refusals(cluster, lock):
+    if not explains_refusals(inventory.cluster, inventory.lock):
         pytest.skip("slurmctld does not run slurmfab's job_submit script.")
     path = f"{SLURM_DIRECTORY}/{SCRIPT}"
     script = enforcer.file(path)
-    if not script.exists or script.content_string != fill(SCRIPT, {"cluster_name": cluster.name}):
+    if not script.exists or script.content_string != submit_script(inventory):
         state = "has been changed" if script.exists else "is missing; slurmctld cannot start again without it"
         raise Drifted(CHANGED_FILE, f"{path} {state}. Repair: {deploy(enforcer.name)}")
 

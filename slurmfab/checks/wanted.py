@@ -77,6 +77,16 @@ def site_files(inventory: Inventory, host: str) -> dict[str, str]:
     return {file.name: digest(file.text) for file in there}
 
 
+def submit_script(inventory: Inventory) -> str:
+    """The wanted text of slurmfab's job submit script, with the site's own behind it.
+
+    Raises:
+        InputError: the site's own cannot be read here.
+    """
+    files = slurm_files.read(inventory.cluster.slurm_files, inventory.path.parent)
+    return PlanInput(inventory.cluster, inventory.lock, {}, slurm_files=files).submit_script
+
+
 def sends_mail(cluster: Cluster, lock: Lock) -> bool:
     """Whether slurm.conf sets a program that sends mail, other than `NO_MAIL`."""
     return conf(cluster, lock).get("mailprog", NO_MAIL) != NO_MAIL

@@ -41,6 +41,7 @@ from slurmfab.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins
 from slurmfab.inventory.topology import Switch
 from slurmfab.inventory.values import Bundles, Licenses, Model, check_amount, check_directory
 from slurmfab.ip_addresses import canonical
+from slurmfab.slurm.job_submit_script import explains_refusals
 from slurmfab.slurm.site_files import TOPOLOGY
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
@@ -339,6 +340,11 @@ class Cluster(Model):
     def has_accounts(self) -> bool:
         """Whether the file has accounts, so that Slurm enforces associations and limits."""
         return self.database is not None and bool(self.accounts)
+
+    @property
+    def explains_refusals(self) -> bool:
+        """Whether slurmctld runs slurmfab's job submit script."""
+        return explains_refusals(self.slurm_conf, enforces=self.has_accounts)
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:

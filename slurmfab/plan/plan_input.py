@@ -23,6 +23,7 @@ from slurmfab.plan.hand_made_files import GRES, MAIN, alike, gres_of_nodes, is_h
 from slurmfab.plan.preflight import cgroups
 from slurmfab.slurm import accounting, render
 from slurmfab.slurm.conf_text import ConfText, parse
+from slurmfab.slurm.job_submit_script import SCRIPT
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.power_saving import PowerSaving
@@ -162,10 +163,20 @@ class PlanInput:
 
     @cached_property
     def site_files(self) -> tuple[SiteFile, ...]:
-        """The site's own files in Slurm's directory, with topology.conf for the switches of the cluster file."""
+        """The site's own files in Slurm's directory, with topology.conf for the switches of the cluster file.
+
+        A job submit script is not among them where slurmfab's script contains it.
+        """
         switches = self.cluster.topology
         text = topology_conf(switches, self._compute_nodes) if switches else ""
-        return (*self.slurm_files, *((SiteFile(TOPOLOGY, text),) if switches else ()))
+        files = (one for one in self.slurm_files if one.name != SCRIPT or not self.cluster.explains_refusals)
+        return (*files, *((SiteFile(TOPOLOGY, text),) if switches else ()))
+
+    @property
+    def submit_script(self) -> str:
+        """The text of slurmfab's job submit script, followed by the site's own."""
+        site = next((one.text for one in self.slurm_files if one.name == SCRIPT), "")
+        return render.job_submit_script(self.cluster.name, site)
 
     def is_same_host(self, one: str, other: str) -> bool:
         """Whether two names or addresses are those of one host; `localhost` is the primary controller."""

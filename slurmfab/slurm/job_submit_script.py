@@ -1,11 +1,12 @@
 """A job submit script with plain messages, where Slurm would only print that the account is invalid.
 
 job_submit/lua is in the package of Slurm's basic plugins in every supported release. The script refuses no job that
-Slurm would accept, and accepts the job if the script itself fails.
+Slurm would accept, and accepts the job if the script itself fails. A script of the site's own follows it.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 SCRIPT = "job_submit.lua"
@@ -32,3 +33,9 @@ def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
         return True
     enforced = (settings["accountingstorageenforce"] or "").lower().split(",")
     return bool(_HOLDING & {word.strip() for word in enforced})
+
+
+def lua_text(text: str) -> str:
+    """A text as a string of Lua, in long brackets that it does not close itself (Lua's manual, 3.1)."""
+    marks = next(mark for mark in map("=".__mul__, itertools.count()) if f"]{mark}]" not in text)
+    return f"[{marks}[\n{text}\n]{marks}]"

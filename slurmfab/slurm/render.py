@@ -15,7 +15,7 @@ from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup
 from slurmfab.slurm.formatting import assignment
 from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
-from slurmfab.slurm.job_submit_script import explains_refusals
+from slurmfab.slurm.job_submit_script import SCRIPT, explains_refusals, lua_text
 from slurmfab.slurm.node import Node, one_of_each
 from slurmfab.slurm.node_lines import node_lines, node_settings
 from slurmfab.slurm.node_programs import NodePrograms
@@ -246,6 +246,16 @@ class Settings:
         for name, (key, value) in sorted(self._own.items()):
             if name not in self._written and value is not None:
                 yield assignment(key, value)
+
+
+def job_submit_script(cluster_name: str, site: str = "") -> str:
+    """The text of slurmfab's job submit script.
+
+    Args:
+        cluster_name: ClusterName.
+        site: the text of the site's own script, which judges the jobs that slurmfab's accepts; empty for none.
+    """
+    return fill(SCRIPT, {"cluster_name": cluster_name, "site": lua_text(site) if site else ""})
 
 
 def fill_text(text: str, context: Mapping[str, object]) -> str:

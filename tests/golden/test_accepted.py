@@ -15,7 +15,7 @@ from slurmfab.facts import Cgroup
 from slurmfab.lab.command import require_machine
 from slurmfab.slurm.job_submit_script import SCRIPT
 from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, Key
-from slurmfab.slurm.render import fill, render
+from slurmfab.slurm.render import job_submit_script, render
 from slurmfab.slurm.versions import SlurmVersion
 
 pytestmark = pytest.mark.lab
@@ -124,7 +124,7 @@ def test_slurmd_refuses_exactly_the_cgroup_keys_that_our_tables_say(slurm: tuple
 def golden(series: str, case: str) -> dict[str, str]:
     """The golden files of a case, and the script that slurmctld runs where they say so."""
     files = {path.name: path.read_text() for path in (HERE / series / case).iterdir()}
-    return {**files, SCRIPT: fill(SCRIPT, {"cluster_name": CASES[case].cluster_name})}
+    return {**files, SCRIPT: job_submit_script(CASES[case].cluster_name)}
 
 
 def conf_with(place: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
-from slurmfab.slurm.job_submit_script import SCRIPT, explains_refusals
 from slurmfab.slurm.site_files import TOPOLOGY
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ def each_file_has_one_source(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         **({"job_container.conf": "slurmfab writes it for private_tmp"} if cluster.private_tmp else {}),
         **({TOPOLOGY: "slurmfab writes it from the key topology"} if cluster.topology else {}),
     }
-    if explains_refusals(cluster.slurm_conf, enforces=cluster.has_accounts):
-        written[SCRIPT] = "slurmfab writes it; to use yours, set slurm_conf: {JobSubmitPlugins: lua}"
     directories = {f"{kind}.d" for kind in ("prolog", "epilog") if getattr(cluster, kind) is not None}
     for name in cluster.slurm_files:
         if name in written:

@@ -13,6 +13,7 @@ from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.paths import SLURM_DIRECTORY
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.job_submit_script import SCRIPT
 from slurmfab.slurm.site_files import is_served, readers
 
 
@@ -48,6 +49,8 @@ def former(plan_input: PlanInput, host: str, *, has_own_files: bool, read_by_dae
     writer = plan_input.cluster.controller if shared else host
     before = plan_input.facts[writer].written_site_files if writer in plan_input.facts else ()
     kept = {file.name for file in wanted(plan_input, has_own_files)}
+    if plan_input.cluster.explains_refusals and "controller" in plan_input.cluster.roles(host):
+        kept.add(SCRIPT)  # slurmfab's own has its place
     gone = tuple(name for name in before if name not in kept and bool(readers(name)) == read_by_daemons)
     links = tuple(Absent(f"{SLURM_DIRECTORY}/{name}") for name in gone) if shared else ()
     folders = written_in(plan_input, host) if gone else ()

@@ -29,7 +29,6 @@ from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.site_servers import site_servers
 from slurmfab.slurm.job_submit_script import SCRIPT
-from slurmfab.slurm.render import fill
 from slurmfab.slurm.site_files import SLURMD
 from slurmfab.slurm.versions import reconfigure_renews_daemons
 
@@ -167,7 +166,7 @@ def has_our_spool(plan_input: PlanInput, host: str) -> bool:
 
 def submit_script(plan_input: PlanInput) -> File:
     """The job submit script that slurmctld runs for every job; slurmctld reads it again when it has changed."""
-    return File(f"{SLURM_DIRECTORY}/{SCRIPT}", fill(SCRIPT, {"cluster_name": plan_input.cluster.name}))
+    return File(f"{SLURM_DIRECTORY}/{SCRIPT}", plan_input.submit_script)
 
 
 @once

@@ -201,7 +201,7 @@ def test_a_script_for_jobs_that_is_not_slurmfabs_is_drift(
     shells["ctl"].rules["test -e /etc/slurm/job_submit.lua"] = CommandResult(0 if there else 1)
     shells["ctl"].rules["cat .*/etc/slurm/job_submit.lua"] = there or ""
     with pytest.raises(Drifted, match=words):
-        test_accounting.test_script_for_jobs_is_sound(controller, cluster, LOCK)
+        test_accounting.test_script_for_jobs_is_sound(controller, Inventory(cluster, LOCK, Path("tiny.yaml")))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from slurmfab.slurm.job_submit_script import SCRIPT, explains_refusals
-from slurmfab.slurm.render import fill
+from slurmfab.slurm.job_submit_script import explains_refusals, lua_text
+from slurmfab.slurm.render import job_submit_script
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,13 @@ def test_the_script_runs_where_slurm_refuses_people_and_the_place_is_ours(
 
 
 def test_the_script_names_the_cluster() -> None:
-    assert "no account on the cluster titanic," in fill(SCRIPT, {"cluster_name": "titanic"})
+    assert "no account on the cluster titanic," in job_submit_script("titanic")
+    assert "site" not in job_submit_script("titanic")
+
+
+@pytest.mark.parametrize("text", ["return 0", "a[b[1]] = [[x]]\n", "--[==[ ]==] ]=]", "x]"])
+def test_the_sites_script_follows_in_brackets_that_it_does_not_close(text: str) -> None:
+    string = lua_text(text)
+    opened, closed = string.splitlines()[0], string.splitlines()[-1]
+    assert (opened.count("["), closed, closed in text) == (2, opened.replace("[", "]"), False)
+    assert string in job_submit_script("titanic", text)

@@ -24,7 +24,6 @@ ACCOUNTS = "database: c1\naccounts: [{name: a}]\n"
         ("slurm_files: {slurm.conf: f}", "its further keys go under slurm_conf"),
         ("slurm_files: {slurmdbd.conf: f}", "its further keys go under slurmdbd_conf"),
         ("slurm_files: {job_container.conf: f}\nprivate_tmp: true", "slurmfab writes it for private_tmp"),
-        (f"{ACCOUNTS}slurm_files: {{job_submit.lua: f}}", "to use yours, set slurm_conf: {JobSubmitPlugins: lua}"),
         ("slurm_files: {jwt_hs256.key: f}", "it may not be a secret"),
         ("slurm_files: {../passwd: f}", "is not a name in Slurm's directory"),
         ("slurm_files: {.hidden: f}", "is not a name in Slurm's directory"),
@@ -61,6 +60,7 @@ def test_what_makes_no_sense_is_refused(more: str, reason: str) -> None:
     "more",
     [
         "slurm_files: {topology.conf: f, plugstack.conf.d/x.conf: g, job_container.conf: h}",
+        f"{ACCOUNTS}slurm_files: {{job_submit.lua: f}}",
         f"{ACCOUNTS}slurm_conf: {{JobSubmitPlugins: lua}}\nslurm_files: {{job_submit.lua: f}}",
         "topology: [{SwitchName: s1, Nodes: n1}, {SwitchName: s2, Nodes: n2}, {SwitchName: t, Switches: 's[1-2]'}]",
     ],
