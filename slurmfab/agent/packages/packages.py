@@ -13,8 +13,11 @@ from slurmfab.agent.packages import added_packages, bundle_place, daemon_policy,
 INSTALLED = "installed"
 
 LISTS = "/var/lib/apt/lists"
-SOURCES = ("/etc/apt", "/etc/apt/sources.list.d", "/etc/apt/keyrings")
-"""Directories of apt's sources and their keys; the time of each is that of its last new or removed file."""
+SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d", "/etc/apt/keyrings")
+"""apt's sources and their keys; a directory's time is that of its last new or removed file.
+
+Not /etc/apt, where a new version of apt leaves a new time.
+"""
 
 LISTS_AGE = 86400.0
 """Seconds after which package lists are fetched again."""
@@ -173,7 +176,7 @@ def lists_are_fresh(context: Context, now: float) -> bool:
         return False
     fetched = max(os.stat(path).st_mtime for path in (folder, folder + "/partial") if os.path.isdir(path))
     sources = [context.path(path) for path in SOURCES]
-    changed = max((os.stat(path).st_mtime for path in sources if os.path.isdir(path)), default=0.0)
+    changed = max((os.stat(path).st_mtime for path in sources if os.path.exists(path)), default=0.0)
     return now - fetched < LISTS_AGE and changed < fetched
 
 

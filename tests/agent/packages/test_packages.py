@@ -368,9 +368,21 @@ def test_a_package_of_a_certain_version_is_asked_for_with_it(fresh: Path) -> Non
     assert "--allow-downgrades" in argv
 
 
-def test_lists_are_fetched_again_when_a_source_is_newer(fresh: Path) -> None:
-    (fresh / "etc/apt/sources.list.d").mkdir(parents=True)
-    os.utime(fresh / "etc/apt/sources.list.d", (4e9, 4e9))
+@pytest.mark.parametrize(
+    ("newer", "verbs"),
+    [
+        ("sources.list", ["update", "install"]),
+        ("sources.list.d", ["update", "install"]),
+        ("keyrings", ["update", "install"]),
+        (".", ["install"]),
+        ("trusted.gpg.d", ["install"]),
+    ],
+)
+def test_lists_are_fetched_again_when_a_source_is_newer_and_not_after_an_upgrade_of_apt(
+    fresh: Path, newer: str, verbs: list[str]
+) -> None:
+    (fresh / "etc/apt" / newer).mkdir(parents=True)
+    os.utime(fresh / "etc/apt" / newer, (4e9, 4e9))
     host = Apt(fresh)
     apply(Packages(("tree",)), host)
-    assert host.verbs == ["update", "install"]
+    assert host.verbs == verbs
