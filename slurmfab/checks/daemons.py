@@ -47,12 +47,17 @@ NEXT = "===="
 LAST_WORDS = (
     'started=$(date --date="$(systemctl show --property=ExecMainStartTimestamp --value {unit})" +[%Y-%m-%dT%H:%M:%S); '
     "log=$(sed --quiet 's/^[[:space:]]*{key}[[:space:]]*=[[:space:]]*//Ip' {conf} 2>/dev/null | tail --lines=1); "
+    "begun=$(systemctl show --property=InactiveExitTimestamp --value {unit}); "
     "{{ journalctl _SYSTEMD_INVOCATION_ID=$(systemctl show --property=InvocationID --value {unit}) "
-    "--lines=100 --output=cat --no-pager --quiet; "
+    '+ _SYSTEMD_UNIT={unit}.service ${{begun:+"--since=$begun"}} --lines=100 --output=cat --no-pager --quiet; '
     'tail --bytes=65536 "${{log:-{default}}}" 2>/dev/null | awk -v started="$started" \'$1 >= started\'; '
     "}} | grep --extended-regexp --ignore-case --word-regexp 'fatal|error' | tail --lines=20; :"
 )
-"""Prints the errors that a daemon wrote itself since its start: to the journal until it knew its log, and there."""
+"""Prints the errors that a daemon wrote itself since its start: to the journal until it knew its log, and there.
+
+The journal is asked by the unit as well, because journald notes no invocation where a daemon has ended before journald
+looks at its message.
+"""
 
 LOGS = {
     "slurmctld": (f"{SLURM_DIRECTORY}/slurm.conf", "SlurmctldLogFile", "/var/log/slurm/slurmctld.log"),
