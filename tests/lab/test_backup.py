@@ -17,7 +17,7 @@ from typing import IO, cast
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, program
 from lab_user import words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 import slurmfab.agent
 from slurmfab import lab
@@ -89,7 +89,7 @@ class Story:
         return self.place / "configs/cluster.yaml"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("backup"))
 def story(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     with stock.copy(request.param, database=True, nodes=1) as hosts:
         with hosts.inventory_path.open("a") as file:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab, eventually
 from lab_user import Person, snapshots, words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab import lab
 
@@ -103,7 +103,7 @@ class Flux:
         return process
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("come_and_go"))
 def flux(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flux]:
     person = Person.at(tmp_path_factory.mktemp("flux"))
     with stock.copy(request.param, nodes=4) as hosts:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -63,7 +63,7 @@ class Elsewhere:
         return self.lab.on("ctl", script)
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("database_elsewhere"))
 def elsewhere(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Elsewhere]:
     with stock.installed(request.param, {"n2": ("mariadb-server",)}, nodes=2) as cluster:
         cluster.on("n2", SERVER)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import PROGRAM, DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab import lab
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.lab
 DRAINED_BY_US = r"slurmfab: new disks \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("drain_resume_status"))
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A deployed cluster of three compute nodes, two with stand-in GPUs; tests leave all nodes in service."""
     with stock.copy(request.param, nodes=3, gpus=("n1:2", "n2:2")) as made:

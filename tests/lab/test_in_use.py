@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import Person, snapshots, words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -67,7 +67,7 @@ class Site:
         return self.hosts.on("ctl", JOBS)
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("in_use"))
 def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The cluster's files were lost, so that its hosts are new to the deployer and are its own all the same."""
     places = tmp_path_factory.mktemp("site")

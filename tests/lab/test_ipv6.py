@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import SUITES, Stock
 from lab_cluster import DeployedLab
 from lab_user import Person, words_of
+from stock import Stock, in_turn
 
 from slurmfab.lab import clusterfile
 
@@ -54,7 +54,7 @@ class Founded:
         return done
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("ipv6"))
 def founded(
     request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Founded]:
@@ -137,7 +137,7 @@ def test_configless_when_the_controller_has_ipv6_alone_then_slurm_22_05_is_refus
         assert "SlurmctldParameters: (default) -> enable_configless" in words_of(planned)
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("ipv6"))
 def mixed(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A controller and n1 with both kinds of addresses, n2 with IPv6 alone, n3 with IPv4 alone."""
     with stock.installed(request.param, dual=("ctl", "n1"), ipv6=("n2",)) as hosts:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab, eventually
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -64,7 +64,7 @@ class Site:
         return done.returncode, done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("logins"))
 def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     key = tmp_path_factory.mktemp("ann") / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ann", "-f", str(key)], check=True)

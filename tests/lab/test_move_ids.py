@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import Person, snapshots, words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -53,7 +53,7 @@ JOBS = "pgrep -x 'sleep|slurmstepd'"
 AGENTS = "pgrep -f '[p]ython3 -I -B' || true"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("move_ids"))
 def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     with stock.bare(request.param, nodes=2) as made:
         made.on("ctl", CONTROLLER)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import Person, words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -46,7 +46,7 @@ class Rack:
         return self.person.cluster_file.parent / "cluster.lock.json"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("new_machines"))
 def rack(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
     person = Person.at(tmp_path_factory.mktemp("rack"))
     with stock.copy(request.param, nodes=5, bare=("n3",)) as hosts:

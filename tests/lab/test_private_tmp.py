@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -42,7 +42,7 @@ class Private:
         return next((one["title"] for one in checks if one["check"] == "tmp_is_the_jobs_own"), "")
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("private_tmp"))
 def private(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Private]:
     with stock.copy(request.param, nodes=1) as lab:
         lab.deploy()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lab_cluster import PROGRAM, DeployedLab
 from lab_user import words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab import lab
 
@@ -29,7 +29,7 @@ slurm_conf: {SlurmdTimeout: 345}
 PARTITION = "\n  - {PartitionName: extra, Nodes: n1}"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("rollback"))
 def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A cluster whose first deployment is told in its history."""
     with stock.installed(request.param, nodes=2) as made:

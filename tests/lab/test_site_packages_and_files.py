@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -55,7 +55,7 @@ class Site:
         return [one["cause"] for one in json.loads(done.stdout)["checks"] if one["outcome"] == "failed"]
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("site_packages_and_files"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2) as lab:
         lab.on("n1", "echo Theirs. >/etc/motd; chmod 600 /etc/motd")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -63,7 +63,7 @@ timeout 60 sh -c 'until sacctmgr -nP show cluster format=cluster | grep -q .; do
 """
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("site_ways"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     with stock.copy(request.param, nodes=1, database=True) as lab:
         for host in ("ctl", "n1"):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -65,7 +65,7 @@ class Site:
         assert [one for one in json.loads(done.stdout)["checks"] if one["outcome"] == "failed"] == []
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("slurm_files"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2) as lab:
         lab.deploy()

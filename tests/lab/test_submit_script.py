@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -34,7 +34,7 @@ return slurm.SUCCESS
 SUBMIT = "cd /tmp && runuser -u {} -- sbatch --parsable -n1 --mem=50 -o /dev/null -J {} --wrap true 2>&1"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("submit_script"))
 def chained(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     with stock.copy(request.param, database=True, nodes=1) as lab:
         for host in ("ctl", "n1"):
