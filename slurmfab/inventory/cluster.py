@@ -39,7 +39,7 @@ from slurmfab.inventory.slurm_settings import (
 )
 from slurmfab.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins
 from slurmfab.inventory.topology import Switch
-from slurmfab.inventory.values import Bundles, Licenses, Model, check_amount, check_directory
+from slurmfab.inventory.values import Bundles, HostNames, Licenses, Model, check_amount, check_directory, host_names
 from slurmfab.ip_addresses import canonical
 from slurmfab.slurm.job_submit_script import explains_refusals
 from slurmfab.slurm.site_files import TOPOLOGY
@@ -49,20 +49,9 @@ _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
 
 
-def _host_names(value: Any) -> tuple[str, ...]:
-    """Expand a hostlist, or a list of hostlists."""
-    parts = [value] if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
-    try:
-        return hostlist.expand(",".join(parts)) if parts else ()
-    except HostlistError as error:
-        raise ValueError(str(error)) from None
-
-
 def _nodes_of_partition(value: Any) -> tuple[str, ...] | Literal["ALL"]:
     """Read `ALL` in any case, or expand a hostlist."""
-    return "ALL" if isinstance(value, str) and value.upper() == "ALL" else _host_names(value)
+    return "ALL" if isinstance(value, str) and value.upper() == "ALL" else host_names(value)
 
 
 def _check_cluster_name(name: str) -> str:
@@ -117,8 +106,7 @@ def _check_not_empty(entries: _Entries) -> _Entries:
 
 _HOSTS_IN_FILE = str | list[str]
 _NOT_EMPTY = AfterValidator(_check_not_empty)
-Hosts = Annotated[tuple[str, ...], BeforeValidator(_host_names, json_schema_input_type=_HOSTS_IN_FILE)]
-SomeHosts = Annotated[Hosts, _NOT_EMPTY]
+SomeHosts = Annotated[HostNames, _NOT_EMPTY]
 PlaceForSsh = Annotated[str, AfterValidator(_check_endpoint)]
 
 
@@ -236,7 +224,7 @@ class Cluster(Model):
         Field(description="Address by host; hostlists on both sides are zipped."),
     ] = {}
     controllers: Annotated[SomeHosts, Field(description="Hosts of slurmctld, the primary first.")]
-    login: Annotated[Hosts, Field(description="Hosts with Slurm's commands and no daemon.")] = ()
+    login: Annotated[HostNames, Field(description="Hosts with Slurm's commands and no daemon.")] = ()
     nodes: Annotated[tuple[NodeGroup, ...], _NOT_EMPTY, Field(description="Compute nodes, in groups.")]
     partitions: Annotated[
         tuple[Partition, ...],

@@ -12,8 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab import bounded_file
 from slurmfab.errors import BrokenFile, InputError
-from slurmfab.inventory.topology import Names
-from slurmfab.inventory.values import Model
+from slurmfab.inventory.values import HostNames, Model
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -90,7 +89,7 @@ class FileOnHosts(Model):
     text: Annotated[str | None, Field(max_length=LARGEST_FILE, description="Content, instead of a source.")] = None
     template: Annotated[bool, Field(description="Whether it is a Jinja2 template with the cluster's values.")] = False
     roles: Annotated[tuple[Role, ...], Field(description="Roles of hosts that have it; by default all hosts.")] = ()
-    hosts: Annotated[Names, Field(description="Hostlist of hosts that have it, besides those of the roles.")] = ()
+    hosts: Annotated[HostNames, Field(description="Hostlist of hosts that have it, besides those of the roles.")] = ()
     owner: Annotated[AccountName, Field(description="User on the hosts.")] = "root"
     group: Annotated[AccountName, Field(description="Group on the hosts.")] = "root"
     mode: Annotated[

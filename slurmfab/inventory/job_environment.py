@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.inventory.topology import Names
-from slurmfab.inventory.values import Model
+from slurmfab.inventory.values import HostNames, Model
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _VALUE = re.compile(r"[ -~]{0,1024}")
@@ -61,7 +60,7 @@ class VariablesOfGroup(Model):
         variables: value by name.
     """
 
-    hosts: Annotated[Names, Field(description="Hostlist of compute nodes, such as cn[01-04].")]
+    hosts: Annotated[HostNames, Field(description="Hostlist of compute nodes, such as cn[01-04].")]
     variables: Annotated[Variables, Field(description="Value by name of the variable.")]
 
     @cached_property

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab import hostlist
-from slurmfab.errors import HostlistError
-from slurmfab.inventory.values import Model, check_directory
+from slurmfab.inventory.values import HostNames, Model, check_directory
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -87,17 +85,6 @@ def _check_option(option: str) -> str:
     return option
 
 
-def _host_names(value: Any) -> Any:
-    """Expand a hostlist, or a list of hostlists."""
-    parts = [value] if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
-    try:
-        return hostlist.expand(",".join(parts)) if parts else ()
-    except HostlistError as error:
-        raise ValueError(str(error)) from None
-
-
 def _roles(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -139,8 +126,7 @@ class Mount(Model):
         Field(min_length=1, description="Roles of the hosts that mount it; by default controller, login, compute."),
     ] = ROLES
     hosts: Annotated[
-        tuple[str, ...] | None,
-        BeforeValidator(_host_names, json_schema_input_type=str | list[str]),
+        HostNames | None,
         Field(min_length=1, description="Hostlist of the hosts that mount it, instead of roles."),
     ] = None
     automount: Annotated[bool, Field(description="Whether it is mounted when it is first used.")] = False

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab import hostlist
 from slurmfab.errors import HostlistError
-from slurmfab.inventory.values import Model, check_directory, is_address
+from slurmfab.inventory.values import HostNames, Model, check_directory, host_names, is_address
 
 NODE = "{node}"
 """What stands for a node's name in the pattern of addresses."""
@@ -45,17 +45,6 @@ def _time(value: Any) -> Any:
     return seconds(value) if isinstance(value, str) else value
 
 
-def _hosts(value: Any) -> tuple[str, ...]:
-    """Expand a hostlist, or a list of hostlists."""
-    parts = [value] if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
-    try:
-        return hostlist.expand(",".join(parts)) if parts else ()
-    except HostlistError as error:
-        raise ValueError(str(error)) from None
-
-
 def _keep(value: Any) -> Any:
     """A number of nodes, or their names."""
     if isinstance(value, str) and value.isdecimal():
@@ -64,7 +53,7 @@ def _keep(value: Any) -> Any:
         if not 0 <= value <= _MOST_NODES:
             raise ValueError(f"{value} is not a number of nodes")
         return value
-    return _hosts(value)
+    return host_names(value)
 
 
 def _check_mac(mac: str) -> str:
@@ -113,7 +102,7 @@ def _zipped(names: str, addresses: str) -> Iterable[tuple[str, str]]:
 
 
 _HOSTS_IN_FILE = str | list[str]
-Nodes = Annotated[tuple[str, ...], BeforeValidator(_hosts, json_schema_input_type=_HOSTS_IN_FILE), Field(min_length=1)]
+Nodes = Annotated[HostNames, Field(min_length=1)]
 Mac = Annotated[str, AfterValidator(_check_mac)]
 PathOnControllers = Annotated[str, AfterValidator(check_directory("/opt/site/power-off"))]
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.inventory.topology import Names
-from slurmfab.inventory.values import Model
+from slurmfab.inventory.values import HostNames, Model
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")
 """Names of packages (deb-control(5)); apt-get takes a name that ends in `-` for one to be removed."""
@@ -88,7 +87,7 @@ class PackageGroup(Model):
         packages: the packages, each as `NAME` or `NAME=VERSION`.
     """
 
-    hosts: Annotated[Names, Field(description="Hostlist of hosts of the cluster, such as cn[01-04].")]
+    hosts: Annotated[HostNames, Field(description="Hostlist of hosts of the cluster, such as cn[01-04].")]
     packages: Annotated[PackageList, Field(description="Their packages: NAME, or NAME=VERSION such as htop=3.2*.")]
 
     @cached_property

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
-from slurmfab import hostlist
-from slurmfab.errors import HostlistError
-from slurmfab.inventory.values import Model
+from slurmfab.inventory.values import HostNames, Model
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -18,20 +16,6 @@ def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f'"{name}" is not a valid name of a switch: use letters, digits, _ . and -')
     return name
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    """Expand a hostlist, or a list of hostlists."""
-    parts = [value] if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
-    try:
-        return hostlist.expand(",".join(parts)) if parts else ()
-    except HostlistError as error:
-        raise ValueError(str(error)) from None
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str | list[str])]
 
 
 class Switch(Model):
@@ -47,8 +31,8 @@ class Switch(Model):
     name: Annotated[
         str, AfterValidator(_check_name), Field(validation_alias="SwitchName", description="Name of the switch.")
     ]
-    nodes: Annotated[Names, Field(validation_alias="Nodes", description="Hostlist of its compute nodes.")] = ()
-    switches: Annotated[Names, Field(validation_alias="Switches", description="The switches connected to it.")] = ()
+    nodes: Annotated[HostNames, Field(validation_alias="Nodes", description="Hostlist of its compute nodes.")] = ()
+    switches: Annotated[HostNames, Field(validation_alias="Switches", description="The switches connected to it.")] = ()
     speed: Annotated[
         str, Field(pattern=r"^[0-9]{0,9}\z", validation_alias="LinkSpeed", description="Its speed, for people.")
     ] = ""

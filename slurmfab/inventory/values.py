@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from slurmfab import hostlist
+from slurmfab.errors import HostlistError
 from slurmfab.program_name import FAB
 
 _DIRECTORY = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+-]+)+")
@@ -34,6 +36,31 @@ class Model(BaseModel):
             return data
         known = {str(field.validation_alias or name) for name, field in cls.model_fields.items()}
         return {key: value for key, value in data.items() if value is not None or key not in known}
+
+
+def host_names(value: Any) -> tuple[str, ...]:
+    """Expand a hostlist, or a list of hostlists; a validator for values of the cluster file.
+
+    Args:
+        value: what the file has, such as `cn[01-16]` or `["cn[01-04]", "gpu01"]`.
+
+    Returns:
+        The names in the order of the file.
+
+    Raises:
+        ValueError: it is neither of the two.
+    """
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("it must be a hostlist such as cn[01-16], or a list of hostlists")
+    try:
+        return hostlist.expand(",".join(parts)) if parts else ()
+    except HostlistError as error:
+        raise ValueError(str(error)) from None
+
+
+HostNames = Annotated[tuple[str, ...], BeforeValidator(host_names, json_schema_input_type=str | list[str])]
+"""The names of a hostlist, or of a list of hostlists."""
 
 
 def check_directory(example: str) -> Callable[[str], str]:
