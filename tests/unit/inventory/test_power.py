@@ -130,7 +130,7 @@ def test_the_key_when_it_is_gone_then_timer_program_and_files_go_and_else_nothin
     ("text", "mode", "words"),
     [
         ("sesame\n", 0o644, "chmod 600"),
-        ("", 0o600, "one line with a password"),
+        ("", 0o600, "is empty. It must hold the password, on one line"),
         ("a\nb\n", 0o600, "one line with a password"),
         ("x" * 21, 0o600, "1 to 20 bytes"),
     ],
