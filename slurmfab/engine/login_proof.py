@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from slurmfab.agent.core.resource import CHANGED, FAILED, Outcome
-from slurmfab.agent.people.login_guard import LoginGuard
+from slurmfab.agent.services.login_guard import LoginGuard
 from slurmfab.engine.report import Step
 from slurmfab.engine.requests import apply_step
 from slurmfab.engine.run import Run
@@ -35,7 +35,7 @@ def apply_proved_step(run: Run, phase: str, host: str, resources: Iterable[Any])
     """
     begun = time.monotonic()
     step = apply_step(run, phase, host, resources)
-    if not step.with_status(CHANGED):
+    if not any(map(is_guarded, step.outcomes)):
         return step
     refusal = ""
     try:
@@ -50,8 +50,15 @@ def apply_proved_step(run: Run, phase: str, host: str, resources: Iterable[Any])
     problems = ended.with_status(FAILED)
     if problems:
         refusal = f"{refusal} {problems[0].message}".strip()
+    elif not ended.with_status(CHANGED):
+        refusal = refusal or "the host has taken it back before that"
     told = tuple(judged(outcome, refusal) for outcome in step.outcomes)
     return replace(step, outcomes=told, seconds=time.monotonic() - begun)
+
+
+def is_guarded(outcome: Outcome) -> bool:
+    """Whether a resource has changed who may log in; an earlier guard that has ended has not."""
+    return outcome.status == CHANGED and not outcome.id.startswith(f"{LoginGuard.kind}:")
 
 
 def judged(outcome: Outcome, refusal: str) -> Outcome:
@@ -61,7 +68,7 @@ def judged(outcome: Outcome, refusal: str) -> Outcome:
         outcome: of a resource.
         refusal: why the login failed; empty where it did not.
     """
-    if outcome.status != CHANGED:
+    if not is_guarded(outcome):
         return outcome
     if not refusal:
         return replace(outcome, message="another login has passed it")

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import PROGRAM, DeployedLab, eventually
 from stock import Stock, in_turn
+
+from slurmfab import lab
 
 pytestmark = pytest.mark.lab
 
@@ -22,6 +24,16 @@ PAM = "cat /etc/pam.d/sshd"
 LISTFILE = "$(find /lib/*/security /usr/lib/*/security -name 'pam_listfile.so*' | head -1)"
 BREAK = f"f={LISTFILE}; cp -p $f $f.whole && echo broken >$f"
 MEND = f"f={LISTFILE}; f=${{f%.whole}}; mv $f.whole $f"
+EARLIER = "/var/lib/slurmfab/earlier-logins"
+LEFT_OF_GUARD = f"ls -d {EARLIER}* 2>/dev/null; find /etc /run/systemd -name '*logins-back*'"
+"""Prints what a node has only while a change is not proved."""
+
+REFUSE = f"sed -i.before '1i [ ! -d {EARLIER} ] || exit 1' ~dora/.bashrc"
+"""bash reads it for each command by SSH."""
+
+ADMIT = "mv ~dora/.bashrc.before ~dora/.bashrc"
+HOLD = f"echo 'while [ -d {EARLIER} ]; do sleep 0.1; done' >/etc/ssh/sshrc"
+VERIFY = "systemd-analyze verify /etc/systemd/system/slurmfab-logins-back-at-boot.service 2>&1 | grep logins-back"
 DEPLOYER = (
     "useradd -m -s /bin/bash dora && cp -r /root/.ssh ~dora/ && chown -R dora: ~dora/.ssh"
     " && echo 'dora ALL=(ALL:ALL) NOPASSWD: ALL' >/etc/sudoers.d/dora"
@@ -95,9 +107,27 @@ def test_a_change_that_lets_the_deployer_not_in_again_is_taken_back(site: Site) 
     site.text = text
     assert site.deploy(CLOSED) == ["node-logins:/etc/pam.d/sshd"], "dora stays exempt as one who has deployed"
     assert site.deploy(CLOSED) == []
+    assert site.lab.on("n1", LEFT_OF_GUARD) == ""
     assert site.lab.on("n2", "sshd -T -C user=root,host=n1,addr=127.0.0.1 | grep -i ^hostbasedauth") == (
         "hostbasedauthentication no"
     )
+
+
+def test_a_rollback_counts_only_when_another_login_has_passed_it(site: Site) -> None:
+    list_of_users = "cat /etc/security/slurmfab-logins"
+    after = site.lab.on("n1", list_of_users)
+    site.lab.on("n1", REFUSE)
+    done = site.lab.slurmfab("rollback")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "with this, another login failed" in said) == (LEFT_OUT, True), said
+    assert (site.lab.on("n1", list_of_users), site.lab.on("n1", LEFT_OF_GUARD)) == (after, "")
+    site.lab.on("n1", ADMIT)
+    done = site.lab.slurmfab("rollback")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert site.lab.on("n1", list_of_users).splitlines()[0] == "dora", "the cluster file names her again"
+    assert site.lab.on("n1", LEFT_OF_GUARD) == ""
+    assert site.deploy(CLOSED) == ["node-logins:/etc/pam.d/sshd"]
+    assert site.lab.on("n1", list_of_users) == after
 
 
 def test_a_user_gets_in_with_a_job_alone_and_stays_in_its_control_group(site: Site) -> None:
@@ -154,6 +184,23 @@ def test_login_hosts_hold_users_to_their_limits_and_greet_them(site: Site) -> No
     assert "Help: ask ann" in greeting, greeting
     done = site.lab.slurmfab("check-cluster", "--only", "logins")
     assert (done.returncode, "systemd limits each user" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_node_that_loses_power_before_the_proof_has_the_files_of_before(site: Site) -> None:
+    closed = site.lab.on("n1", PAM)
+    site.lab.on("n1", HOLD)
+    site.write("")
+    words = [*PROGRAM, "deploy", "--cluster", str(site.lab.inventory_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        site.lab.until("n1", f"test -d {EARLIER} && grep -c slurmfab /etc/pam.d/sshd", "0")
+        assert site.lab.on("n1", VERIFY, check=False) == ""
+        lab.kill_host(site.lab.lab, "n1")
+        lab.start_host(site.lab.lab, "n1")
+        said = process.communicate(timeout=120)[0]
+    site.lab.on("n1", "rm /etc/ssh/sshrc")
+    assert process.returncode == LEFT_OUT, said
+    assert site.lab.on("n1", PAM) == closed
+    assert site.lab.on("n1", LEFT_OF_GUARD) == ""
 
 
 def test_without_the_keys_all_is_as_before(site: Site) -> None:

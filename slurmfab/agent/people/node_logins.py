@@ -1,12 +1,11 @@
 """Who may log in to a compute node by SSH: users with a job there, and those who look after the node.
 
 The lines are sshd's own in PAM (pam.conf(5), pam_slurm_adopt): other ways in, such as the console, stay as they are.
-Each change is guarded (`slurmfab.agent.people.login_guard`) until another login has passed the new lines.
+Each change is guarded (`slurmfab.agent.services.login_guard`) until another login has passed the new lines.
 """
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
@@ -16,8 +15,9 @@ from slurmfab.agent.core import replace
 from slurmfab.agent.core.host_paths import OWNED
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.core.safe_paths import open_parent
+from slurmfab.agent.files import pam_modules
 from slurmfab.agent.files.marked_block import DamagedBlock, MarkedBlock, join_lines, split_lines
-from slurmfab.agent.people import login_guard
+from slurmfab.agent.services import login_guard
 
 SSHD = "/etc/pam.d/sshd"
 COMMON_SESSION = "/etc/pam.d/common-session"
@@ -34,9 +34,9 @@ EXEMPT = "/etc/security/slurmfab-logins"
 RECORD = OWNED + "/node-logins.json"
 """Exists while the host has these lines, so that its facts tell it."""
 
+LOGIN_FILES = (SSHD, EXEMPT, ACCOUNT, SESSION, RECORD)
+
 MODULE = "pam_slurm_adopt.so"
-MODULES = ("/lib/security", "/lib64/security", "/usr/lib/security", "/usr/lib64/security", "/usr/lib/*/security")
-"""Where libpam looks for modules."""
 
 ACCOUNTS = MarkedBlock("# BEGIN slurmfab logins", "# END slurmfab logins")
 SESSIONS = MarkedBlock("# BEGIN slurmfab sessions", "# END slurmfab sessions")
@@ -50,8 +50,9 @@ SYSTEMD = re.compile(r"^\s*-?session\s.*\bpam_systemd\.so\b", re.MULTILINE)
 LOGIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]{0,255}")
 
 DEPLOYERS = "# have deployed:"
-"""The line of `EXEMPT` behind which there are the users who logged in to deploy, whom the cluster file does not name.
-pam_listfile compares whole lines, so no user has this name."""
+"""The line of `EXEMPT` behind which there are the users who logged in to deploy. Those whom the cluster file names are
+there, too: after a change of `ssh.user`, a rollback logs in as the former one. pam_listfile compares whole lines, so no
+user has this name."""
 
 LISTED = "pam_listfile.so item=user sense=allow onerr=fail quiet file=" + EXEMPT
 SUDOERS = "pam_succeed_if.so quiet user ingroup sudo"
@@ -116,7 +117,7 @@ class NodeLogins(Resource):
 
     def actual(self, context: Context) -> State:
         """The same as found."""
-        return {path: read(context, path) for path in (SSHD, EXEMPT, ACCOUNT, SESSION, RECORD)}
+        return {path: read(context, path) for path in LOGIN_FILES}
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:
         """Write the files so that no login in between finds a line without its file; take back what fails.
@@ -125,11 +126,11 @@ class NodeLogins(Resource):
             ResourceFailed: the module is not installed, or systemd refuses the guard.
         """
         wanted = self.wanted(context)
-        if self.exempt and not any(glob.glob(context.path("%s/%s" % (place, MODULE))) for place in MODULES):
+        if self.exempt and not pam_modules.is_installed(context, MODULE):
             raise ResourceFailed("%s is not installed: apt-get install --reinstall libpam-slurm-adopt" % MODULE)
         files = (EXEMPT, ACCOUNT, SESSION)
         order = (RECORD, *files, SSHD) if self.exempt else (SSHD, *files, RECORD)
-        login_guard.arm(context, (SSHD, *files))
+        login_guard.arm(context, LOGIN_FILES)
         try:
             for path in order:
                 if path in differing:
@@ -142,7 +143,7 @@ class NodeLogins(Resource):
         """The text of `EXEMPT`: the users of the cluster file, then those who have deployed."""
         _, _, later = (read(context, EXEMPT) or "").partition(DEPLOYERS + "\n")
         named = sorted({"root", *self.exempt})
-        deployers = sorted({*later.splitlines(), *deployer()} - {*named})
+        deployers = sorted({*later.splitlines(), *deployer()})
         return "".join(name + "\n" for name in (*named, DEPLOYERS, *deployers))
 
 

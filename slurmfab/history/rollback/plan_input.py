@@ -18,12 +18,15 @@ from slurmfab.agent.files.program import Program
 from slurmfab.agent.mounts.earlier_mounts import EarlierMounts
 from slurmfab.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 from slurmfab.agent.mounts.released_mounts import ReleasedMounts
+from slurmfab.agent.people.node_logins import LOGIN_FILES, SSHD
 from slurmfab.agent.services.listening import Listening
+from slurmfab.agent.services.login_guard import LoginGuard
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm.files import SlurmFiles
 from slurmfab.agent.slurm.shared_files import SharedFiles
 from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.agent.slurm.state import SlurmState
+from slurmfab.agent.undo.earlier_logins import EarlierLogins
 from slurmfab.agent.undo.restored_file import Restored
 from slurmfab.history.rollback.undo_state import SavedFile, UndoState
 from slurmfab.impact.slurm_diff import FILE, NODE_LINE, PARTITION_LINE, THERE, Difference
@@ -219,11 +222,11 @@ def stopping(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
 
 
 def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Restore all files but Slurm's and the munge key from the host's undo store."""
+    """Restore all files but Slurm's, the munge key and those of logins from the host's undo store."""
     others = (
         file
         for file in rollback.undo_state(host).files
-        if file.path != MUNGE_KEY and not changes_with_slurm_conf(rollback, file)
+        if file.path not in (MUNGE_KEY, *LOGIN_FILES) and not changes_with_slurm_conf(rollback, file)
     )
     back = restored(file for file in others if not is_run_by_slurmd(rollback, file) or file.existed)
     return (*(one for one in scripts.resources(rollback, host) if isinstance(one, Program)), *back)
@@ -381,8 +384,19 @@ def nodes(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     return daemons.nodes(rollback, host) if rollback.was_deployed else ()
 
 
+def node_logins(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Restore the files that decide who may log in, which another login has to pass as in a deployment."""
+    files = {file.path: file for file in rollback.undo_state(host).files}
+    saved = tuple((path, files[path].run) for path in LOGIN_FILES if path in files)
+    return (LoginGuard(proved=False), EarlierLogins(SSHD, saved)) if saved else ()
+
+
 def phase(
-    name: str, resources: Callable[[RollbackInput, str], tuple[Resource, ...]], *, controller_first: bool = False
+    name: str,
+    resources: Callable[[RollbackInput, str], tuple[Resource, ...]],
+    *,
+    controller_first: bool = False,
+    guards_logins: bool = False,
 ) -> Phase:
     """A phase of a rollback, which can only be planned from a `RollbackInput`.
 
@@ -390,13 +404,14 @@ def phase(
         name: its name.
         resources: returns the resources of a host.
         controller_first: whether the controller converges before the other hosts.
+        guards_logins: see `Phase`.
     """
 
     def of_host(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         assert isinstance(plan_input, RollbackInput), "a rollback is planned from the undo state of hosts"
         return resources(plan_input, host)
 
-    return Phase(name, of_host, controller_first=controller_first)
+    return Phase(name, of_host, controller_first=controller_first, guards_logins=guards_logins)
 
 
 PHASES = (
@@ -416,5 +431,6 @@ PHASES = (
     phase("database stop", database_gone),
     phase("munge stop", munge_gone),
     phase("nodes", nodes),
+    phase("node logins", node_logins, guards_logins=True),
 )
 """The phases of a rollback, in the order of a deployment."""

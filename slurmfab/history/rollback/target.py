@@ -32,7 +32,8 @@ NODE_COMMANDS = ("drain", "reboot")
 """Commands that change only such states, even if they were interrupted."""
 
 UNDOABLE_KINDS = {
-    "absent", "block", "file", "munge-key", "munge-key-switch", "node-logins", "restored", "scripts", "service",
+    "absent", "block", "earlier-logins", "file", "munge-key", "munge-key-switch", "node-logins", "restored", "scripts",
+    "service",
 }  # fmt: skip
 """Kinds of resources that store the earlier state in the host's undo store whenever they change something."""
 

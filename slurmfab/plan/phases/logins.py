@@ -6,6 +6,7 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.owned_files import OwnedFile
 from slurmfab.agent.files.user_slices import UserSlices
 from slurmfab.agent.people.node_logins import NodeLogins
+from slurmfab.agent.services.login_guard import LoginGuard
 from slurmfab.inventory.logins import LoginLimits
 from slurmfab.paths import UNIT_FILES
 from slurmfab.plan import motd
@@ -32,12 +33,16 @@ MESSAGE = "/etc/motd.d/slurmfab"
 
 
 def node_logins(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The lines of sshd's PAM configuration on a closed node; their removal where the node is not closed any more."""
+    """The lines of sshd's PAM configuration on a closed node; their removal where the node is not closed any more.
+
+    A change of an earlier run that was never proved, and that the host could not take back itself, is taken back first.
+    """
+    unproved = LoginGuard(proved=False)
     if plan_input.cluster.closes(host):
         hostname = plan_input.host(host).hostname
-        return (NodeLogins(exempt(plan_input), "" if hostname == host else host),)
+        return unproved, NodeLogins(exempt(plan_input), "" if hostname == host else host)
     has_some = host in plan_input.facts and NODE_LOGINS in plan_input.facts[host].owned
-    return (NodeLogins(()),) if has_some else ()
+    return (unproved, NodeLogins(())) if has_some else ()
 
 
 @once

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +14,12 @@ import pytest
 
 from slurmfab.agent.core.host_lock import Lock
 from slurmfab.agent.core.resource import CHANGED, FAILED, OK, Context, ResourceFailed, apply
-from slurmfab.agent.people import login_guard, node_logins
-from slurmfab.agent.people.login_guard import LoginGuard
-from slurmfab.agent.people.node_logins import ACCOUNT, EXEMPT, RECORD, SESSION, SSHD, NodeLogins
+from slurmfab.agent.people import node_logins
+from slurmfab.agent.people.node_logins import ACCOUNT, EXEMPT, LOGIN_FILES, RECORD, SESSION, SSHD, NodeLogins
+from slurmfab.agent.services import login_guard
+from slurmfab.agent.services.login_guard import LoginGuard
+from slurmfab.agent.undo import undo_store
+from slurmfab.agent.undo.earlier_logins import EarlierLogins
 
 DEBIANS = """\
 @include common-auth
@@ -29,6 +35,7 @@ COMMON = (
 )
 CLOSED = NodeLogins(("root", "slurm"))
 OPEN = NodeLogins(())
+RUN, BACK = "20261121T100000.000000Z-deploy", "20261121T110000.000000Z-rollback"
 
 
 class Host(Context):
@@ -36,10 +43,12 @@ class Host(Context):
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
+        self.keep = undo_store.keep
         self.programs: list[str] = []
         self.put(SSHD, DEBIANS)
         self.put(node_logins.COMMON_SESSION, COMMON)
-        self.put("/usr/lib/x86_64-linux-gnu/security/pam_slurm_adopt.so", "")
+        for module in ("slurm_adopt", "nologin", "loginuid", "limits", "unix"):
+            self.put(f"/usr/lib/x86_64-linux-gnu/security/pam_{module}.so", "")
 
     def put(self, path: str, text: str) -> None:
         Path(self.path(path)).parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +99,7 @@ def test_the_list_has_the_cluster_files_users_and_everybody_who_has_deployed(
     apply(NodeLogins(("ann", "root", "slurm")), host)
     monkeypatch.delenv("SUDO_USER")
     assert apply(CLOSED, host).status == CHANGED
-    assert host.text(EXEMPT).splitlines() == ["root", "slurm", node_logins.DEPLOYERS, "bob"]
+    assert host.text(EXEMPT).splitlines() == ["root", "slurm", node_logins.DEPLOYERS, "ann", "bob"]
 
 
 def test_another_nodename_is_told_to_the_module(host: Host) -> None:
@@ -127,8 +136,86 @@ def test_a_guarded_change_is_kept_when_it_is_proved_and_else_taken_back(
     assert "systemd-run" in host.programs
     assert apply(LoginGuard(proved), host).status == CHANGED
     assert (host.text(SSHD) != DEBIANS) == is_kept
+    assert left_of_the_guard(host) == []
     assert apply(LoginGuard(proved), host).status == OK
     assert (apply(CLOSED, host).status == OK) == is_kept
+
+
+def left_of_the_guard(host: Host) -> list[str]:
+    """What the host has of a guard."""
+    paths = (login_guard.EARLIER, login_guard.NEW, login_guard.DONE, login_guard.BOOT_FILE, login_guard.BOOT_LINK)
+    return [path for path in paths if os.path.lexists(host.path(path))]
+
+
+def boot(host: Host) -> int:
+    """What systemd runs at boot while there is a guard; its exit code."""
+    if not Path(host.path(login_guard.BOOT_LINK)).resolve().exists():
+        return -1
+    (command,) = re.findall(r"^ExecStart=(.*)$", host.text(login_guard.BOOT_FILE), re.MULTILINE)
+    words = [word.replace("$$", "$").replace("%%", "%") for word in shlex.split(command)]
+    assert words[-2:] == [login_guard.EARLIER, "/"]
+    return subprocess.run([*words[:-2], host.path(login_guard.EARLIER), host.root], check=False).returncode
+
+
+def test_a_host_that_went_down_before_the_proof_takes_the_change_back_at_boot(host: Host) -> None:
+    apply(CLOSED, host)
+    assert Path(host.path(login_guard.EARLIER)).stat().st_mode & 0o777 == 0o700
+    assert boot(host) == 0
+    assert (host.text(SSHD), left_of_the_guard(host)) == (DEBIANS, [])
+    assert apply(CLOSED, host).status == CHANGED
+
+
+def test_a_proved_change_stays_at_boot_wherever_the_end_of_the_guard_was_cut_off(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply(CLOSED, host)
+    closed = host.text(SSHD)
+    with monkeypatch.context() as patch:
+        patch.setattr(login_guard.replace, "unlink", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            apply(LoginGuard(proved=True), host)
+    assert not login_guard.is_armed(host), "systemd would take it back at boot"
+    assert apply(LoginGuard(proved=False), host).status == CHANGED
+    assert (host.text(SSHD), left_of_the_guard(host)) == (closed, [])
+
+
+def test_a_removal_that_is_taken_back_is_remembered_as_slurmfabs(host: Host) -> None:
+    apply(CLOSED, host)
+    apply(LoginGuard(proved=True), host)
+    texts = [host.text(path) for path in LOGIN_FILES]
+    apply(OPEN, host)
+    assert host.text(RECORD) == ""
+    assert boot(host) == 0
+    assert [host.text(path) for path in LOGIN_FILES] == texts
+
+
+def test_a_rolled_back_change_of_logins_is_guarded_as_well(host: Host) -> None:
+    host.run_id = RUN
+    apply(CLOSED, host)
+    apply(LoginGuard(proved=True), host)
+    closed = [host.text(path) for path in LOGIN_FILES]
+    host.run_id = BACK
+    back = EarlierLogins(SSHD, tuple((path, RUN) for path in LOGIN_FILES))
+    assert apply(back, host).status == CHANGED
+    assert (host.text(SSHD), login_guard.is_armed(host)) == (DEBIANS, True)
+    apply(LoginGuard(proved=False), host)
+    assert [host.text(path) for path in LOGIN_FILES] == closed
+    assert apply(back, host).status == CHANGED
+    apply(LoginGuard(proved=True), host)
+    assert [host.text(path) for path in LOGIN_FILES] == [DEBIANS, "", "", "", ""]
+    assert apply(back, host).status == OK
+
+
+def test_earlier_lines_of_a_module_that_is_gone_are_refused_and_nothing_changed(host: Host) -> None:
+    apply(CLOSED, host)
+    apply(LoginGuard(proved=True), host)
+    host.run_id = RUN
+    apply(OPEN, host)
+    apply(LoginGuard(proved=True), host)
+    Path(host.path("/usr/lib/x86_64-linux-gnu/security/pam_slurm_adopt.so")).unlink()
+    outcome = apply(EarlierLogins(SSHD, tuple((path, RUN) for path in LOGIN_FILES)), host)
+    assert (outcome.status, "needs pam_slurm_adopt.so" in outcome.message) == (FAILED, True)
+    assert (host.text(SSHD), left_of_the_guard(host)) == (DEBIANS, [])
 
 
 def test_a_change_that_fails_half_way_is_taken_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,12 +234,12 @@ def test_a_run_that_ends_without_proof_has_its_change_taken_back_by_the_host(hos
     lock = Lock()
     lock.take(str(tmp_path / "lock"), "ann, fab deploy")
     apply(CLOSED, host)
-    places: Mapping[int, str] = {1: host.path(login_guard.EARLIER), 2: host.path("/etc"), 3: str(tmp_path / "lock")}
+    places: Mapping[int, str] = {1: host.path(login_guard.EARLIER), 2: host.path("/"), 3: str(tmp_path / "lock")}
     script = ["sh", "-c", login_guard.WAIT + login_guard.RESTORE, "sh", *places.values()]
     with subprocess.Popen(script) as guard:
         with pytest.raises(subprocess.TimeoutExpired):
             guard.wait(0.3)
         assert host.text(SSHD) != DEBIANS
-        subprocess.os.close(lock.descriptor)  # type: ignore[attr-defined]
+        os.close(lock.descriptor or 0)
         assert guard.wait(60) == 0
     assert (host.text(SSHD), login_guard.is_armed(host)) == (DEBIANS, False)

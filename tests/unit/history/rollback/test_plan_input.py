@@ -246,6 +246,16 @@ def test_every_planned_resource_is_of_a_kind_that_the_agent_knows() -> None:
     assert {resource.kind for host in plan.hosts for _, resource in plan.of_host(host)} <= set(KINDS)
 
 
+def test_files_that_decide_who_may_log_in_are_restored_last_under_their_guard() -> None:
+    saved = (text("/etc/pam.d/sshd", "before\n"), absent("/etc/pam.d/slurmfab-account"), text("/etc/hosts", "\n"))
+    wanted = rollback({"n1": UndoState(saved)})
+    assert planned(wanted, "n1")["files"] == ["restored:/etc/hosts"]
+    assert planned(wanted, "n1")["node logins"] == ["login-guard:taken back", "earlier-logins:/etc/pam.d/sshd"]
+    assert [phase.name for phase in PHASES if phase.guards_logins] == [PHASES[-1].name]
+    files = make_plan(wanted, HOSTS, PHASES).of_host("n1")[-1][1].files  # type: ignore[attr-defined]
+    assert files == (("/etc/pam.d/sshd", RUN), ("/etc/pam.d/slurmfab-account", RUN))
+
+
 def test_the_controller_gets_its_slurm_conf_before_other_hosts() -> None:
     assert [phase.name for phase in PHASES if phase.controller_first] == ["slurm.conf", "slurmctld", "slurmctld start"]
 

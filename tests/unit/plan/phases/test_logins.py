@@ -7,9 +7,11 @@ import dataclasses
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
+from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.owned_files import OwnedFiles
 from slurmfab.agent.files.user_slices import UserSlices
 from slurmfab.agent.people.node_logins import NodeLogins
+from slurmfab.agent.services.login_guard import LoginGuard
 from slurmfab.errors import ClusterFileError, InputError
 from slurmfab.facts import Cgroup
 from slurmfab.plan.phases import logins
@@ -18,6 +20,7 @@ from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight.configuration import refuse_closed_nodes_without_control_groups
 
 CLOSED = "node_logins: with_job\n"
+UNPROVED = LoginGuard(proved=False)
 WITH_SUDO = "users: [{name: ann, sudo: true}, {name: bob}]\n"
 
 
@@ -41,7 +44,7 @@ def closing(more: str = CLOSED, text: str = THREE_HOSTS, **facts: object) -> Pla
 )
 def test_compute_nodes_are_closed_but_for_those_who_look_after_them(more: str, exempt: tuple[str, ...]) -> None:
     plan = closing(more)
-    assert logins.node_logins(plan, "n1") == (NodeLogins(exempt),)
+    assert logins.node_logins(plan, "n1") == (UNPROVED, NodeLogins(exempt))
     assert logins.node_logins(plan, "c1") == ()
     assert [logins.PACKAGE in packages(plan, host)[0].names for host in ("c1", "n1")] == [False, True]  # type: ignore[attr-defined]
 
@@ -49,13 +52,12 @@ def test_compute_nodes_are_closed_but_for_those_who_look_after_them(more: str, e
 def test_a_node_with_another_hostname_has_its_nodename() -> None:
     plan = closing()
     facts = {**plan.facts, "n1": dataclasses.replace(plan.facts["n1"], hostname="cn01")}
-    assert logins.node_logins(plan_input(plan.cluster, facts), "n1") == (NodeLogins(("root", "slurm"), "n1"),)
+    closed = logins.node_logins(plan_input(plan.cluster, facts), "n1")
+    assert closed == (UNPROVED, NodeLogins(("root", "slurm"), "n1"))
 
 
-@pytest.mark.parametrize(("owned", "planned"), [(("node-logins",), (NodeLogins(()),)), ((), ())])
-def test_open_nodes_lose_the_lines_that_they_still_have(
-    owned: tuple[str, ...], planned: tuple[NodeLogins, ...]
-) -> None:
+@pytest.mark.parametrize(("owned", "planned"), [(("node-logins",), (UNPROVED, NodeLogins(()))), ((), ())])
+def test_open_nodes_lose_the_lines_that_they_still_have(owned: tuple[str, ...], planned: tuple[Resource, ...]) -> None:
     assert logins.node_logins(closing("node_logins: all\n", owned=owned), "n1") == planned
 
 
