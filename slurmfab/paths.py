@@ -40,6 +40,9 @@ HEALTH_CHECK = host_paths.HEALTH_CHECK
 
 HEALTH_SETTINGS = "/etc/slurmfab-health.json"
 
+SCRATCH_PROGRAM = f"{PROGRAMS}/scratch"
+SCRATCH_SETTINGS = host_paths.SCRATCH_SETTINGS
+
 POWER_UNIT = "slurmfab-power"
 POWER_PROGRAM = f"{PROGRAMS}/power"
 SUSPEND_PROGRAM, RESUME_PROGRAM = f"{PROGRAMS}/suspend", f"{PROGRAMS}/resume"

@@ -55,6 +55,7 @@ KINDS = {
     "restored-database": "backup.restored_database:RestoredDatabase",
     "restored-files": "backup.restored_state:RestoredFiles",
     "restored-state": "backup.restored_state:RestoredState",
+    "scratch-directory": "scratch.scratch_directory:ScratchDirectory",
     "scripts": "files.scripts:Scripts",
     "service": "services.service:Service",
     "shared-files": "slurm.shared_files:SharedFiles",

@@ -309,6 +309,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "module_host": workplaces(cluster, hosts) if cluster.modules else (),
         "mpi_host": workplaces(cluster, hosts) if cluster.mpi else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
+        "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),

@@ -18,6 +18,8 @@ from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.mounts import Mount, covering, mounts_of
 
+KIB_PER_GB = 1 << 20
+
 
 def test_mounts_are_there(mounting: CheckedHost, cluster: Cluster) -> None:
     """each mount is there, from its source and with its type"""
@@ -57,6 +59,40 @@ def test_homes_are_on_their_mount(mounting: CheckedHost, cluster: Cluster) -> No
     found = {home: point for point, _, home in (line.partition(" ") for line in str(done.stdout).splitlines())}
     wrong = [f"{home} is on {found[home]}" for home, point in homes.items() if found.get(home, point) != point]
     assert not wrong, f"{'; '.join(wrong[:3])}, where other hosts do not see it. Repair: {deploy(mounting.name)}"
+
+
+def test_scratch_has_its_place(scratch_node: CheckedHost, cluster: Cluster) -> None:
+    """the directory for those of jobs is root's, on its mount, on a disk with room for what jobs may reserve"""
+    assert cluster.scratch is not None, "the fixture has only nodes with it"
+    path, size = cluster.scratch.path, cluster.scratch.of_node(scratch_node.name)
+    script = f"stat -c '%F, %U, %a' {path} && df -Pk {path} | tail -n 1"
+    done = scratch_node.run(storage.as_user(storage.ROOT, script), seconds=3 * storage.SECONDS)
+    assert done.rc not in storage.LATE, f"{path} does not answer within {storage.SECONDS} s; is its disk ill?"
+    below = covering(mounts_of(cluster, scratch_node.name), path)
+    why = wrong_scratch(path, size, below.path if below else "", str(done.stdout).splitlines())
+    assert not why, f"{why}. Repair: {deploy(scratch_node.name)}"
+
+
+def wrong_scratch(path: str, size: int, mount: str, printed: list[str]) -> str:
+    """What is wrong with the directory for those of jobs; empty if nothing is.
+
+    Args:
+        path: of the directory.
+        size: the gigabytes that slurm.conf lets jobs reserve.
+        mount: the mount point that it should be on; empty for any.
+        printed: what `stat` and `df` printed.
+    """
+    if len(printed) != 2:
+        return f"{path} is missing"
+    access, (*_, total, _, _, _, point) = printed[0], printed[1].split()
+    if access != "directory, root, 755":
+        return f"{path} is not root's directory with mode 755, but: {access}"
+    if mount and point != mount:
+        return f"{path} is on {point}, as {mount} is not mounted"
+    if int(total) < size * KIB_PER_GB:
+        there = int(total) / KIB_PER_GB
+        return f"jobs may reserve {size} GB below {path} (scratch.size), and the file system has {there:.0f} GB"
+    return ""
 
 
 def homes_on(cluster: Cluster, host: CheckedHost, mount: Mount) -> list[str]:

@@ -28,6 +28,7 @@ from slurmfab.inventory.mounts import Mounts
 from slurmfab.inventory.mpi import MpiOrNot
 from slurmfab.inventory.power import PowerOrNot
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
+from slurmfab.inventory.scratch import ScratchOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.inventory.slurm_files import SlurmFiles
 from slurmfab.inventory.slurm_settings import (
@@ -193,6 +194,7 @@ class Cluster(Model):
         backup: scheduled backups of controller and database host; `None` for none.
         mounts: file systems that hosts mount.
         private_tmp: directories that are private to each job, such as /tmp; `None` for none.
+        scratch: directories of jobs on their nodes' own disks, counted as a Gres; `None` for none.
         mail: the relay for mail about jobs; `None` for none.
         modules: the command `module` and its directories; `None` for none.
         mpi: how srun starts MPI programs; `None` for Slurm's own default.
@@ -269,6 +271,7 @@ class Cluster(Model):
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
     mounts: Mounts = ()
     private_tmp: PrivateTmpOrNot = None
+    scratch: ScratchOrNot = None
     mail: MailOrNot = None
     modules: ModulesOrNot = None
     mpi: MpiOrNot = None

@@ -18,7 +18,12 @@ MOST_VARIABLES = 128
 """The most variables of one list."""
 
 
-def _check_name(name: str) -> str:
+def check_variable(name: str) -> str:
+    """Return the name of a variable that slurmfab may set.
+
+    Raises:
+        ValueError: it is not one.
+    """
     if not _NAME.fullmatch(name):
         raise ValueError(f'"{name[:128]}" is not the name of a variable: use letters, digits and _')
     if name.startswith(_SLURMS):
@@ -45,7 +50,7 @@ def _check_number(variables: dict[str, str]) -> dict[str, str]:
 
 Variables = Annotated[
     dict[
-        Annotated[str, AfterValidator(_check_name)],
+        Annotated[str, AfterValidator(check_variable)],
         Annotated[str, BeforeValidator(_value, json_schema_input_type=str | int), AfterValidator(_check_value)],
     ],
     AfterValidator(_check_number),

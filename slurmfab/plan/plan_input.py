@@ -384,9 +384,9 @@ class PlanInput:
         """The values of a compute node's line in slurm.conf; the host must be in `compute_nodes`."""
         pinned = self.host(name)
         assert pinned.hardware is not None, "compute_nodes holds only hosts with known hardware"
-        return Node(
-            name, self.address(name), pinned.hostname, pinned.hardware, pinned.gpus, self.cluster.settings_of(name)
-        )
+        scratch = self.cluster.scratch.of_node(name) if self.cluster.scratch else 0
+        settings = self.cluster.settings_of(name)
+        return Node(name, self.address(name), pinned.hostname, pinned.hardware, pinned.gpus, settings, scratch)
 
     def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
         """The value of a partition's `Nodes=`, without hosts whose hardware is not known yet; `ALL` stays as it is."""
@@ -396,8 +396,8 @@ class PlanInput:
 def node_programs(cluster: Cluster) -> NodePrograms:
     """The programs that slurmd runs on compute nodes: prolog, epilog, health check, and the variables of jobs."""
     interval = cluster.health.interval if cluster.health else 0
-    has_both = cluster.mps_daemon
-    has_variables = cluster.job_environment is not None
+    has_both = cluster.mps_daemon or cluster.scratch is not None
+    has_variables = cluster.job_environment is not None or cluster.scratch is not None
     return NodePrograms(
         has_both or cluster.prolog is not None,
         has_both or cluster.epilog is not None,

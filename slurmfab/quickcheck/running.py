@@ -38,12 +38,14 @@ from slurmfab.quickcheck.modules import modules
 from slurmfab.quickcheck.mpi import mpi
 from slurmfab.quickcheck.nccl import nccl
 from slurmfab.quickcheck.partitions import partitions
+from slurmfab.quickcheck.scratch import chosen as with_scratch
+from slurmfab.quickcheck.scratch import scratch
 from slurmfab.terminal import write
 
-CHECKS = ("allocation", "environment", "nodes", "partitions", "modules", "mpi", "gpus", "nccl", "container")
+CHECKS = ("allocation", "environment", "nodes", "partitions", "modules", "mpi", "scratch", "gpus", "nccl", "container")
 """The checks, in the order in which they run."""
 
-WITH_KEYS = ("modules", "mpi")
+WITH_KEYS = ("modules", "mpi", "scratch")
 """Checks of a key of the cluster file with their name; without the key, they run only if the user names them."""
 
 SECONDS = 90
@@ -264,6 +266,7 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
         "partitions": lambda: partitions(bench),
         "modules": lambda: on_a_free_node(bench, "modules", modules),
         "mpi": lambda: iter((outcome(bench, "mpi", bench.nodes, lambda _: "", lambda *_: mpi(bench)),)),
+        "scratch": lambda: on_a_free_node(bench, "scratch", scratch, with_scratch),
         "gpus": lambda: on_each_kind(bench, "gpus", gpus, sick),
         "nccl": lambda: on_each_kind(bench, "nccl", nccl, sick),
         "container": lambda: on_a_free_node(bench, "container", container),
@@ -280,16 +283,27 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
                 stopped = STOPPED
 
 
-def on_a_free_node(bench: Bench, name: str, work: Callable[[Bench, str], str]) -> Iterator[Line]:
+def free_node(bench: Bench, nodes: tuple[str, ...]) -> str:
+    """A node with room for a small job; the arguments, and what is raised, are those of `Bench.free`."""
+    return bench.free(nodes)[0]
+
+
+def on_a_free_node(
+    bench: Bench,
+    name: str,
+    work: Callable[[Bench, str], str],
+    choose: Callable[[Bench, tuple[str, ...]], str] = free_node,
+) -> Iterator[Line]:
     """Run a check on one node with room, or on each node that the user named, and yield the lines.
 
     Args:
         bench: the cluster under test.
         name: the check's name, one of `CHECKS`.
         work: runs the check on a node and returns the text for its line.
+        choose: picks the node.
     """
     for nodes in tuple((node,) for node in bench.nodes) if bench.is_each else (bench.nodes,):
-        yield outcome(bench, name, nodes, lambda some: bench.free(some)[0], work)
+        yield outcome(bench, name, nodes, lambda some: choose(bench, some), work)
 
 
 def on_two_nodes(bench: Bench) -> Iterator[Line]:

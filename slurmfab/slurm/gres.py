@@ -22,6 +22,9 @@ SHARED = ("shard", "mps")
 PLUGINS = ("gpu", "mps", "shard", "nic", "craynetwork")
 """Names for which Slurm has a plugin; others get Flags=CountOnly (gres.conf(5))."""
 
+SCRATCH = "scratch"
+"""The name for gigabytes of a node's own disk, which are only counted."""
+
 KEYS_OF_GRES_CONF = ("AutoDetect", "File")
 """Keys of gres.conf(5) that are allowed in a group of nodes in the cluster file, with those of a NodeName line."""
 
@@ -69,7 +72,7 @@ def devices(node: Node) -> tuple[Device, ...]:
     """
     own = gres_value(node.settings)
     if own is None:
-        return tuple(_grouped(node.gpus))
+        return (*_grouped(node.gpus), *counted(node))
     entries = tuple(filter(None, map(parsed, own.split(","))))
     dealt = _dealt(entries, node.gpus)
     found: list[Device] = []
@@ -78,7 +81,12 @@ def devices(node: Node) -> tuple[Device, ...]:
             found += _grouped(dealt[number], device.type)
         elif device.name not in SHARED or node.gpus:
             found.append(device)
-    return tuple(found)
+    return (*found, *counted(node))
+
+
+def counted(node: Node) -> tuple[Device, ...]:
+    """What slurmfab itself adds to the Gres of a node: the gigabytes that jobs share, if they have directories."""
+    return (Device(SCRATCH, "", str(node.scratch)),) if node.scratch else ()
 
 
 def gres_value(settings: Mapping[str, str]) -> str | None:

@@ -11,7 +11,7 @@ from slurmfab.errors import InputError
 from slurmfab.facts import Hardware
 from slurmfab.hostlist import fold_in_order, natural
 from slurmfab.slurm.formatting import assignment
-from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, discovered, typed_shares, written
+from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, counted, discovered, typed_shares, written
 from slurmfab.slurm.node import Node, one_of_each
 
 SYSTEM_MEMORY = 256
@@ -65,14 +65,18 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
         replaced |= {"boards", "socketsperboard"}
     if own.keys() & {"sockets", *(key.lower() for key in _LAYOUT)}:
         replaced |= {"cpus"}
-    gres = ",".join(written(device) for device in discovered(node))
+    added = tuple(map(written, counted(node)))
+    gres = ",".join((*map(written, discovered(node)), *added))
     if gres:
         found["Gres"] = gres
     found["State"] = "UNKNOWN"
     kept = {key: value for key, value in found.items() if key.lower() not in replaced}
     state = {"State": kept.pop("State")} if "State" in kept else {}
     given = {key: str(value) for key, value in node.settings.items() if key.lower() not in _KEYS_OF_GRES_CONF}
-    given = {key: typed_shares(value) if key.lower() == "gres" else value for key, value in given.items()}
+    given = {
+        key: ",".join(filter(None, (typed_shares(value), *added))) if key.lower() == "gres" else value
+        for key, value in given.items()
+    }
     return {**kept, **given, **state}
 
 

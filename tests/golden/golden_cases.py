@@ -96,6 +96,21 @@ CASES: Mapping[str, SlurmConf] = {
         enforces_limits=True,
         slurm_conf={"PriorityWeightFairshare": "1000000", "AccountingStorageTRES": "gres/gpu"},
     ),
+    "scratch": replace(
+        PLAIN,
+        nodes=tuple(
+            replace(node, scratch=size)
+            for size, group in (
+                (400, nodes("cn", 4, SMALL)),
+                (2048, nodes("gpu", 2, LARGE, GPUS)),
+                (2048, nodes("fast", 2, LARGE, GPUS, Gres="gpu:h100:4,nic:2")),
+                (0, nodes("diskless", 2, SMALL)),
+            )
+            for node in group
+        ),
+        accounting_host="10.0.0.1",
+        programs=NodePrograms(has_prolog=True, has_epilog=True, has_task_prolog=True),
+    ),
     "health": replace(PLAIN, programs=NodePrograms(has_prolog=True, has_epilog=True, health_interval=300)),
     "power": replace(
         PLAIN,

@@ -21,3 +21,6 @@ ADDED_PACKAGES = "/var/lib/slurmfab/packages"
 
 HEALTH_CHECK = PROGRAMS + "/health-check"
 """The health check of compute nodes, which slurm.conf names as HealthCheckProgram."""
+
+SCRATCH_SETTINGS = "/etc/slurmfab-scratch.json"
+"""Where a compute node has the directories of jobs, which the prolog makes and the epilog removes."""

@@ -81,6 +81,8 @@ def named(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("backup", "directory"), cluster.backup.directory
     if cluster.private_tmp is not None:
         yield ("private_tmp", "BasePath"), cluster.private_tmp.base
+    if cluster.scratch is not None:
+        yield ("scratch", "path"), cluster.scratch.path
 
 
 def taken(path: str) -> str:

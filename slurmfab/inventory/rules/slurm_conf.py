@@ -23,6 +23,7 @@ _WRITTEN_FOR: Mapping[str, tuple[str, ...]] = {
     "epilog": ("Epilog",),
     "health": ("HealthCheckProgram", "HealthCheckInterval"),
     "mps_daemon": ("Prolog", "Epilog"),
+    "scratch": ("Prolog", "Epilog", "TaskProlog"),
     "power": (
         "SuspendProgram",
         "ResumeProgram",

@@ -1,4 +1,4 @@
-"""Programs on compute nodes that slurm.conf names: prolog and epilog scripts, health check, variables.
+"""Programs on compute nodes that slurm.conf names: prolog and epilog scripts, health check, variables, directories.
 
 They are installed before the slurm.conf that names them, and removed after it no longer does, because Slurm drains a
 node whose prolog is missing.
@@ -23,7 +23,7 @@ from slurmfab.inventory.job_scripts import key_of
 from slurmfab.inventory.mounts import mounts_of
 from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS, SLURM_SPOOL
 from slurmfab.plan.directories import spool_directory
-from slurmfab.plan.phases import programs, site_files
+from slurmfab.plan.phases import programs, scratch, site_files
 from slurmfab.plan.phases.slurm_conf import has_own_files
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.node_lines import node_settings
@@ -54,6 +54,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         return ()
     return (
         Directory(PROGRAMS),
+        *scratch.resources(plan_input, host),
         *(resource for kind in kinds for resource in around_jobs(plan_input, host, kind)),
         *(health_check(plan_input, host, health) if health is not None else ()),
         *variables,
@@ -70,25 +71,31 @@ def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | 
         return (), None
     cluster = plan_input.cluster
     scripts = {"prolog": cluster.prolog, "epilog": cluster.epilog}
-    return tuple(kind for kind in KINDS if scripts[kind] is not None or cluster.mps_daemon), cluster.health
+    has_both = cluster.mps_daemon or cluster.scratch is not None
+    return tuple(kind for kind in KINDS if scripts[kind] is not None or has_both), cluster.health
 
 
 def task_prolog(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The program that gives jobs on a compute node their variables; empty without any."""
-    environment = plan_input.cluster.job_environment
-    if environment is None or not plan_input.is_compute_node(host):
+    environment, directories = plan_input.cluster.job_environment, plan_input.cluster.scratch
+    if (environment is None and directories is None) or not plan_input.is_compute_node(host):
         return ()
-    return (File(TASK_PROLOG, task_prolog_text(tuple(environment.of_node(host).items())), mode=0o755),)
+    variables = environment.of_node(host) if environment else {}
+    place = (directories.path, directories.variable, directories.tmpdir) if directories else None
+    return (File(TASK_PROLOG, task_prolog_text(tuple(variables.items()), place), mode=0o755),)
 
 
 @functools.cache
-def task_prolog_text(variables: tuple[tuple[str, str], ...]) -> str:
+def task_prolog_text(variables: tuple[tuple[str, str], ...], directories: tuple[str, str, bool] | None = None) -> str:
     """The text of that program, cached because it is the same on many nodes.
 
     Args:
         variables: names and values.
+        directories: where jobs have directories of their own, the variable that tells it, and whether TMPDIR is it,
+            too; `None` without such directories.
     """
-    return fill("task-prolog", {"variables": variables})
+    place = dict(zip(("path", "variable", "tmpdir"), directories, strict=True)) if directories else None
+    return fill("task-prolog", {"variables": variables, "scratch": place})
 
 
 def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, ...]:
@@ -103,9 +110,14 @@ def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, 
     scripts = plan_input.cluster.prolog if kind == "prolog" else plan_input.cluster.epilog
     key = key_of(kind, scripts, directory_of(scripts, host))
     return (
-        Scripts(directory, (*plan_input.scripts.get(key, ()), *mps_script(plan_input, kind))),
+        Scripts(directory, (*plan_input.scripts.get(key, ()), *own_scripts(plan_input, host, kind))),
         File(f"{PROGRAMS}/{kind}", filled(kind, directory=directory), mode=0o755),
     )
+
+
+def own_scripts(plan_input: PlanInput, host: str, kind: str) -> tuple[tuple[str, str], ...]:
+    """Name and text of slurmfab's own scripts of a kind on a compute node."""
+    return (*scratch.script(plan_input, host, kind), *mps_script(plan_input, kind))
 
 
 def mps_script(plan_input: PlanInput, kind: str) -> tuple[tuple[str, str], ...]:
@@ -209,6 +221,7 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *(one for kind in former for one in (Scripts(SCRIPTS.format(kind), ()), Absent(f"{PROGRAMS}/{kind}"))),
         *((Absent(TASK_PROLOG),) if "task-prolog" in there and not task_prolog(plan_input, host) else ()),
         *(health_gone() if health is None and {"health-check", HEALTH} & set(there) else ()),
+        *scratch.gone(plan_input, host),
         *site_files.former(plan_input, host, has_own_files=has_own_files(plan_input, host), read_by_daemons=False),
     )
 

@@ -9,6 +9,7 @@ from support import THREE_HOSTS, cluster
 from slurmfab.checks import storage, test_storage
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import CommandResult
+from slurmfab.inventory.cluster import Cluster
 
 MOUNTED = cluster(
     THREE_HOSTS
@@ -92,3 +93,35 @@ def test_the_partner_is_the_next_host_that_has_the_mount() -> None:
     found = {name: storage.partner(MOUNTED, name, hosts, home) for name in hosts}
     assert {name: one and one.name for name, one in found.items()} == {"c1": "n1", "n1": "n2", "n2": "c1"}
     assert storage.partner(MOUNTED, "n1", hosts, archive) is None
+
+
+SCRATCH = cluster(f"{THREE_HOSTS}scratch: {{size: 100G}}\n")
+RIGHT = "directory, root, 755\n/dev/sdb1 209715200 1 209715199 1% /scratch\n"
+
+
+def look_at_scratch(printed: str, found: Cluster = SCRATCH) -> None:
+    test_storage.test_scratch_has_its_place(CheckedHost("n1", RuledShell({"stat -c": printed})), found)
+
+
+def test_scratch_that_is_there_passes() -> None:
+    look_at_scratch(RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        ("stat: cannot statx '/scratch': No such file or directory\n", "/scratch is missing"),
+        (RIGHT.replace("755", "1777"), "is not root's directory with mode 755, but: directory, root, 1777"),
+        (RIGHT.replace("directory", "symbolic link"), "but: symbolic link"),
+        (RIGHT.replace("209715200", "52428800"), r"may reserve 100 GB below /scratch .* the file system has 50 GB"),
+    ],
+)
+def test_scratch_that_is_not_right_is_told(printed: str, why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        look_at_scratch(printed)
+
+
+def test_scratch_whose_disk_is_not_mounted_is_told() -> None:
+    disk = "mounts: [{path: /scratch, source: /dev/sdb1, type: xfs, roles: compute}]\n"
+    with pytest.raises(AssertionError, match="/scratch is on /, as /scratch is not mounted"):
+        look_at_scratch(RIGHT.replace("% /scratch", "% /"), cluster(f"{THREE_HOSTS}scratch: {{size: 100G}}\n{disk}"))

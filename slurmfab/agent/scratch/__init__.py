@@ -1,0 +1,1 @@
+"""Directories of jobs on a compute node's own disk."""
