@@ -78,8 +78,11 @@ def test_without_modules_nothing_is_loaded(more: str, printed: str, reason: str)
 @pytest.mark.parametrize(
     ("printed", "words"),
     [
-        ("rank=0\nrank=1\n", "no mpicc and no mpi4py there"),
-        ("rank=1\nring=1/2 got=100\nrank=0\nring=0/2 got=101\n", "and they sent messages to each other"),
+        ("rank=0\nrank=1\n", "no message was sent, because libmpi.so.40 is not there"),
+        (
+            "rank=1\nby=mpi4py\nring=1/2 got=100\nrank=0\nby=mpi4py\nring=0/2 got=101\n",
+            "and they sent messages to each other (mpi4py)",
+        ),
     ],
 )
 def test_ranks_and_messages_are_told(printed: str, words: str) -> None:
