@@ -8,9 +8,13 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     gpu_node            a compute node with GPUs
     gpus_node           a compute node with two GPUs or more
     sharing_node        a compute node whose GPUs are shared (shards)
+    mps_node            a compute node with mps, if the cluster file has `mps_daemon`
     closed_node         a compute node that users may log in to only with a job there
     limited_host        a login host, if the cluster file has `login_limits`
     believing_host      a host that users of other hosts may enter without keys of their own
+    greeting_host       a login host, if the cluster file has `motd`
+    x11_host            a host on which people or jobs work, if the cluster file has `x11`
+    x11_controller      the primary controller, if the cluster file has `x11`
     private_node        a compute node, if jobs have a private /tmp
     watched             a compute node, if the cluster file has `health`
     backup              a backup controller
@@ -23,6 +27,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     mailer              the primary controller, if it sends mail about jobs
     module_host         a host on which people or jobs work, if the cluster file has `modules`
     mpi_host            such a host, if the cluster file has `mpi`
+    open_mpi_host       such a host, if the cluster file has `mpi.packages`
     with_people         any host, if the cluster file has users
     with_local_people   any host, if slurmfab creates the users of the cluster file
 
@@ -59,7 +64,7 @@ from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.release import OtherRelease
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import gpus_of, sends_mail, shares_gpus, with_logs
+from slurmfab.checks.wanted import gpus_of, has_gres, sends_mail, with_logs
 from slurmfab.errors import HostError, Unreachable
 from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
@@ -291,10 +296,14 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "node": nodes,
         "gpu_node": tuple(node for node in nodes if gpus_of(cluster, lock, node)),
         "gpus_node": tuple(node for node in nodes if gpus_of(cluster, lock, node) > 1),
-        "sharing_node": tuple(node for node in nodes if shares_gpus(cluster, node)),
+        "sharing_node": tuple(node for node in nodes if has_gres(cluster, node, "shard")),
+        "mps_node": tuple(node for node in nodes if cluster.mps_daemon and has_gres(cluster, node, "mps")),
         "closed_node": tuple(filter(cluster.closes, nodes)),
         "limited_host": logins if cluster.login_limits else (),
         "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
+        "greeting_host": logins if cluster.motd else (),
+        "x11_host": workplaces(cluster, hosts) if cluster.x11 else (),
+        "x11_controller": primary if cluster.x11 else (),
         "private_node": nodes if cluster.private_tmp else (),
         "other": tuple(host for host in hosts if host != cluster.controller),
         **slurm_logins(cluster, tuple(host for host in hosts if host != cluster.controller)),
@@ -308,6 +317,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "enforcer": primary if cluster.has_accounts else (),
         "module_host": workplaces(cluster, hosts) if cluster.modules else (),
         "mpi_host": workplaces(cluster, hosts) if cluster.mpi else (),
+        "open_mpi_host": workplaces(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),

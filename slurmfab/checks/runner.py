@@ -53,6 +53,7 @@ ORDER = (
     "limits",
     "logins",
     "gpus",
+    "mps",
     "mail",
     "modules",
     "mpi",

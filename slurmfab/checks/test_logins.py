@@ -1,14 +1,18 @@
-"""Checks of logins: a closed compute node lets users in only with a job there, and those who look after it always."""
+"""Checks of logins: nodes are closed to users without a job; login hosts limit and greet users, and forward X11."""
 
 from __future__ import annotations
 
 import pytest
 
 from slurmfab.agent.people.node_logins import SSHD
+from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import deploy
+from slurmfab.impact.drift_kinds import CHANGED_FILE
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.plan import motd
+from slurmfab.plan.phases.logins import MESSAGE
 from slurmfab.program_name import FAB
 
 STRANGER, KEEPERS = "nobody", ("root", "slurm")
@@ -30,6 +34,34 @@ for user in sys.argv[1:]:
 """
 """Asks PAM, as sshd does, whether users may log in; prints each with PAM's answer, of which 0 is yes."""
 
+SHOW_MOTD = f"""
+import ctypes, os, re, sys, tempfile
+lines = [line for line in open("{SSHD}") if re.match(r"-?session\\b.*\\bpam_motd\\.so\\b", line)]
+libpam = ctypes.CDLL("libpam.so.0")
+class Message(ctypes.Structure):
+    _fields_ = [("style", ctypes.c_int), ("text", ctypes.c_char_p)]
+CONVERSE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.POINTER(Message)), *[ctypes.c_void_p] * 2)
+class Conversation(ctypes.Structure):
+    _fields_ = [("converse", CONVERSE), ("data", ctypes.c_void_p)]
+def show(count, messages, *_):
+    for number in range(count):
+        sys.stdout.buffer.write((messages[number].contents.text or b"") + b"\\n")
+    return 0
+conversation, handle = Conversation(CONVERSE(show), None), ctypes.c_void_p()
+with tempfile.TemporaryDirectory() as place:
+    with open(os.path.join(place, "sshd"), "w") as file:
+        file.writelines(line.partition("#")[0].rstrip() + " noupdate\\n" for line in lines)
+    words, place = ctypes.byref(conversation), place.encode()
+    code = libpam.pam_start_confdir(b"sshd", b"{STRANGER}", words, place, ctypes.byref(handle))
+    code = code or libpam.pam_open_session(handle, 0)
+    libpam.pam_end(handle, code)
+"""
+"""Prints what the lines of sshd's PAM configuration about the message of the day show to users, and runs no others.
+
+They run no scripts of the host here (`noupdate`, pam_motd(8)). A function of the libpam of Debian 11 is needed.
+"""
+
+SSHD_SETTINGS = f"sshd -T -C user={STRANGER},host=localhost,addr=127.0.0.1"
 
 SLICE = "user-64999.slice"
 """The slice of a user who does not exist, which has what those of all users have (systemd.special(7))."""
@@ -85,3 +117,41 @@ def test_users_need_no_keys(believing_host: CheckedHost) -> None:
             f"sshd has HostbasedAuthentication for {user} otherwise than {wanted}. Does another file in "
             f"/etc/ssh/sshd_config.d set it first? Repair: {deploy(believing_host.name)}"
         )
+
+
+def test_users_are_greeted(greeting_host: CheckedHost, cluster: Cluster) -> None:
+    """sshd's PAM shows the message of the day, with the cluster file's partitions and limits"""
+    wanted = motd.message(cluster).strip()
+    if greeting_host.run("cat %s", MESSAGE).stdout.strip() != wanted:
+        raise Drifted(CHANGED_FILE, f"{MESSAGE} differs from the cluster file. Repair: {deploy(greeting_host.name)}")
+    settings = greeting_host.ask(SSHD_SETTINGS).lower().splitlines()
+    assert "usepam yes" in settings, "sshd has UsePAM no, so it shows no message of the day. Repair: UsePAM yes"
+    done = greeting_host.run("python3 -c %s", SHOW_MOTD)
+    if done.rc != 0 and ("ctypes" in done.stderr or "pam_start_confdir" in done.stderr):
+        pytest.skip(f"{greeting_host.name} has no python3 with ctypes, or a libpam before 1.4: PAM cannot be asked.")
+    assert done.rc == 0, f"PAM does not answer: {last_words(done)}. Repair: compare {SSHD}"
+    assert wanted in done.stdout, (
+        f"no line of {SSHD} shows {MESSAGE} to users who log in. "
+        f"Repair: session optional pam_motd.so noupdate in {SSHD}, as Debian's has it"
+    )
+
+
+def test_windows_reach_users(x11_host: CheckedHost, cluster: Cluster) -> None:
+    """xauth is there for X11, and sshd forwards it where users log in"""
+    name = x11_host.name
+    assert x11_host.run("command -v xauth").rc == 0, f"there is no xauth. Repair: {deploy(name)}"
+    if name not in (cluster.login or cluster.controllers):
+        return
+    settings = dict(line.split(" ", 1) for line in x11_host.ask(SSHD_SETTINGS).lower().splitlines() if " " in line)
+    assert settings.get("x11forwarding") == "yes", (
+        "sshd has X11Forwarding no, so `ssh -X` brings no screen. "
+        f"Repair: X11Forwarding yes in a file of /etc/ssh/sshd_config.d on {name}, and systemctl reload ssh"
+    )
+
+
+def test_jobs_forward_windows(x11_controller: CheckedHost, slurm: Slurm) -> None:
+    """slurmctld lets jobs forward X11"""
+    flags = slurm.configuration().get("prologflags", "")
+    assert "X11" in {flag.strip().upper() for flag in flags.split(",")}, (
+        f"slurmctld on {x11_controller.name} has PrologFlags={flags} without X11. Repair: {FAB} deploy"
+    )

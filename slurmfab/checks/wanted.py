@@ -179,10 +179,10 @@ def gpus_of(cluster: Cluster, lock: Lock, node: str) -> int:
     return len(lock.hosts[node].gpus) if node in lock.hosts else 0
 
 
-def shares_gpus(cluster: Cluster, node: str) -> bool:
-    """Whether jobs can share a GPU of a node: the cluster file has shards in its `Gres`."""
+def has_gres(cluster: Cluster, node: str, name: str) -> bool:
+    """Whether the cluster file has a kind of resource in the `Gres` of a node, such as `shard`."""
     entries = setting(cluster.settings_of(node), "Gres").split(",")
-    return any(entry.strip().split(":")[0] == "shard" for entry in entries)
+    return any(entry.strip().split(":")[0] == name for entry in entries)
 
 
 def gpu_count(gres: str) -> int:

@@ -13,7 +13,7 @@ from slurmfab.checks import test_gpus, test_limits
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import CommandResult
 from slurmfab.checks.slurm import Slurm
-from slurmfab.checks.wanted import shares_gpus
+from slurmfab.checks.wanted import has_gres
 from slurmfab.facts import Gpu
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
@@ -149,7 +149,7 @@ def test_an_instance_counts_as_open_when_all_its_files_are(bench: Bench) -> None
 def test_a_share_is_asked_for_where_the_cluster_file_has_shards(bench: Bench) -> None:
     bench.rule("ctl", "srun .*--gres=shard:1", FIRST)
     test_gpus.test_job_with_a_share_has_one_gpu(bench.node, bench.slurm, bench.lock)
-    assert not shares_gpus(bench.known.cluster, "n1")
+    assert not has_gres(bench.known.cluster, "n1", "shard")
 
 
 @pytest.mark.parametrize(
