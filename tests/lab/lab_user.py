@@ -176,6 +176,44 @@ def running_lab(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
         lab.down(spec.name)
 
 
+def new_key(directory: Path) -> Path:
+    """Make a pair of SSH keys in a directory, and return the path of the private one."""
+    key = directory / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ann", "-f", str(key)], check=True)
+    return key
+
+
+def log_in(
+    hosts: DeployedLab, user: str, key: Path, host: str, command: str = "", *, typed: str = ""
+) -> tuple[int, str]:
+    """Log in to a host by SSH as a user of the cluster.
+
+    Args:
+        hosts: the lab.
+        user: login name.
+        key: the user's private key.
+        host: the host's name.
+        command: what to run there; empty for a shell.
+        typed: what the user types; needs a terminal.
+
+    Returns:
+        The exit code, and all that was printed.
+    """
+    options = (
+        "LogLevel=ERROR",
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "BatchMode=yes",
+        "IdentitiesOnly=yes",
+    )
+    words = [word for option in options for word in ("-o", option)]
+    terminal = ["-tt"] if typed else []
+    target = f"{user}@{hosts.lab.host(host).address}"
+    argv = ["ssh", "-F", "none", *words, *terminal, "-i", str(key), target, *([command] if command else [])]
+    done = subprocess.run(argv, input=typed, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
 def snapshots(hosts: DeployedLab, *names: str) -> dict[str, str]:
     """Checksums of hosts' files; equal checksums mean that nothing was changed in between."""
     return {name: hosts.on(name, SNAPSHOT) for name in names}

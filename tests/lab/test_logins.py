@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually
+from lab_user import log_in, new_key
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -61,25 +62,12 @@ class Site:
 
     def log_in(self, host: str, command: str, typed: str = "") -> tuple[int, str]:
         """What a login of ann's on a host prints, with its exit code; what she types needs a terminal."""
-        options = (
-            "LogLevel=ERROR",
-            "StrictHostKeyChecking=no",
-            "UserKnownHostsFile=/dev/null",
-            "BatchMode=yes",
-            "IdentitiesOnly=yes",
-        )
-        words = [word for option in options for word in ("-o", option)]
-        target = f"ann@{self.lab.lab.host(host).address}"
-        terminal = ["-tt"] if typed else []
-        argv = ["ssh", "-F", "none", *words, *terminal, "-i", str(self.key), target, *([command] if command else [])]
-        done = subprocess.run(argv, input=typed, capture_output=True, text=True, timeout=60, check=False)
-        return done.returncode, done.stdout + done.stderr
+        return log_in(self.lab, "ann", self.key, host, command, typed=typed)
 
 
 @pytest.fixture(scope="module", params=in_turn("logins"))
 def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    key = tmp_path_factory.mktemp("ann") / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ann", "-f", str(key)], check=True)
+    key = new_key(tmp_path_factory.mktemp("ann"))
     with stock.copy(request.param, nodes=2) as lab:
         lab.on("n2", "systemctl disable --now slurmd")
         text = (
