@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from slurmfab.inventory.values import Model
 
@@ -26,6 +26,15 @@ class Mpi(Model):
 
     kind: Annotated[Kind, Field(validation_alias="type", description="MpiDefault: pmix, pmi2 or none.")] = "pmix"
     packages: Annotated[Literal["openmpi"] | None, Field(description="MPI from the distribution: openmpi.")] = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Mpi:
+        if self.packages and self.kind == "pmi2":
+            raise ValueError(
+                "the distribution's Open MPI is started by pmix: with pmi2, each process of a program is alone; "
+                "write type: pmix, or take packages out"
+            )
+        return self
 
 
 MpiOrNot = Annotated[

@@ -17,7 +17,7 @@ CHECKS = "gpu_checks: {program: all_reduce_perf}\n"
     [
         ("pmix", Mpi(kind="pmix")),
         ("none", Mpi(kind="none")),
-        ("{type: pmi2, packages: openmpi}", Mpi(kind="pmi2", packages="openmpi")),
+        ("{type: none, packages: openmpi}", Mpi(kind="none", packages="openmpi")),
         ("{}", Mpi()),
     ],
 )
@@ -30,6 +30,7 @@ def test_mpi_is_a_word_or_a_mapping(said: str, found: Mpi) -> None:
     [
         ("mpi: openmpi", "mpi.type: it must be"),
         ("mpi: {packages: mpich}", "mpi.packages: it must be"),
+        ("mpi: {type: pmi2, packages: openmpi}", "mpi: the distribution's Open MPI is started by pmix"),
         ("mpi: pmix\nslurm_conf: {MpiDefault: pmi2}", "remove one of the two"),
     ],
 )
