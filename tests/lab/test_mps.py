@@ -50,6 +50,12 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLa
         yield made
 
 
+def check(cluster: DeployedLab) -> None:
+    """The check of the daemon passes, whether it runs or not."""
+    done = cluster.slurmfab("check-cluster", "--only", "mps")
+    assert (done.returncode, "runs only while jobs with mps run" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
 def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last(cluster: DeployedLab) -> None:
     script = "cd /tmp && sbatch --parsable -w n1 -n1 -o /dev/null --gres=mps:20 --wrap 'sleep 600'"
     jobs = [cluster.on("ctl", script) for _ in range(2)]
@@ -58,9 +64,11 @@ def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last(cluster: Deploy
     cluster.on("ctl", f"scancel {jobs[0]}")
     cluster.until("n1", "ls /run/slurmfab-mps", f"gpus\njob.{jobs[1]}\nlock")
     assert cluster.on("n1", RUNS) == "1"
+    check(cluster)
     cluster.on("ctl", f"scancel {jobs[1]}")
     cluster.until("n1", RUNS, "0")
     assert cluster.on("n1", f"cat {LOG}").splitlines() == ["start 0", "quit"]
+    check(cluster)
 
 
 def test_a_job_with_a_whole_gpu_starts_no_daemon(cluster: DeployedLab) -> None:
