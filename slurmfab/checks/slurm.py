@@ -293,7 +293,8 @@ def need_answer(host: CheckedHost) -> None:
 
 def job_words(done: CommandResult) -> str:
     """Why a job failed: the last line of its error output, or srun's first error if it has none."""
-    lines: list[str] = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    # Open MPI ends its errors with a line of dashes.
+    lines: list[str] = [line.strip() for line in done.stderr.splitlines() if line.strip(" -")]
     own = [line for line in lines if not line.startswith("srun: ")]
     errors = [line.removeprefix("srun: error: ") for line in lines if line.startswith("srun: error: ")]
     return (own[-1:] or errors[:1] or [last_words(done)])[0].rstrip(".")
