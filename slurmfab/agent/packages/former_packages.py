@@ -43,7 +43,10 @@ class FormerPackages(Resource):
         """
         states = dpkg_status.states(dpkg_status.read(context.root), self.names)
         present = [package for package in self.names if package in differing and package in states]
-        needed = [package for package in present if set(taken_along(context, package)) - set(present)]
+        needed: List[str] = []
+        # Each question takes apt-get a second or more; mostly, all packages can go together.
+        if set(taken_along(context, *present)) - set(present):
+            needed = [package for package in present if set(taken_along(context, package)) - set(present)]
         leaving = [package for package in present if package not in needed]
         if leaving:
             code, output = apt_get(context, ["remove", "--", *leaving])
@@ -54,7 +57,9 @@ class FormerPackages(Resource):
         added_packages.forget(context, self.names)
 
 
-def taken_along(context: Context, package: str) -> List[str]:
-    """The packages that apt-get would remove with one, itself included."""
-    _, plan = apt_get(context, ["--simulate", "remove", "--", package])
+def taken_along(context: Context, *packages: str) -> List[str]:
+    """The packages that apt-get would remove with these, themselves included."""
+    if not packages:
+        return []
+    _, plan = apt_get(context, ["--simulate", "remove", "--", *packages])
     return removed(plan)
