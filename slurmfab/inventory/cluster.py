@@ -21,7 +21,7 @@ from slurmfab.inventory.files_on_hosts import Files
 from slurmfab.inventory.gpu_checks import GpuChecks, GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
 from slurmfab.inventory.job_environment import JobEnvironmentOrNot
-from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins, UserSsh
+from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins, PrivateData, UserSsh
 from slurmfab.inventory.mail import MailOrNot
 from slurmfab.inventory.modules import ModulesOrNot
 from slurmfab.inventory.mounts import Mounts
@@ -212,6 +212,7 @@ class Cluster(Model):
         node_logins: who may log in to compute nodes by SSH: `all`, or only users `with_job` there.
         user_ssh: whether users log in from host to host with their `own` keys, or `hostbased` without any.
         login_limits: what each user may use on login hosts; `None` for no limits.
+        private_data: what users see only their own of, such as `jobs`; in slurm.conf and slurmdbd.conf.
         motd: whether login hosts have a message of the day, or a text that ends it.
         x11: whether jobs can open windows on the screens of users (srun --x11).
     """
@@ -291,6 +292,7 @@ class Cluster(Model):
     node_logins: NodeLogins = "all"
     user_ssh: UserSsh = "own"
     login_limits: LoginLimitsOrNot = None
+    private_data: PrivateData = ()
     motd: Motd = False
     x11: Annotated[bool, Field(description="Whether jobs can open windows on users' screens (srun --x11).")] = False
 

@@ -30,6 +30,13 @@ UserSsh = Annotated[
 """The key `user_ssh`."""
 
 
+PrivateData = Annotated[
+    tuple[Literal["accounts", "events", "jobs", "nodes", "partitions", "reservations", "usage", "users"], ...],
+    Field(description="What users see only their own of: accounts, events, jobs, nodes, partitions, …"),
+]
+"""The key `private_data`: values of PrivateData (slurm.conf(5))."""
+
+
 class LoginLimits(Model):
     """What the processes of each user together may use on a login host; root has no such limits.
 

@@ -366,6 +366,7 @@ class PlanInput:
             longest_check=self.cluster.gpu_checks.minutes if self.cluster.gpu_checks else 0,
             ipv6=self.uses_ipv6,
             x11=self.cluster.x11,
+            private_data=self.cluster.private_data,
         )
 
     def mail_programs(self, controllers: Iterable[str]) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ DBD_PORT = 6819
 
 LOG = "/var/log/slurm/slurmdbd.log"
 
+DBD_PRIVATE = ("accounts", "events", "jobs", "reservations", "usage", "users")
+"""The values of PrivateData that slurmdbd knows (slurmdbd.conf(5)); nodes and partitions are slurmctld's alone."""
+
 CHUNK = 128
 """InnoDB's buffer pool is a multiple of this, in MiB (innodb_buffer_pool_chunk_size)."""
 
@@ -39,6 +42,7 @@ class SlurmdbdConf:
         database: the database's name.
         ipv6: whether slurmdbd uses IPv6 addresses too.
         own: the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out.
+        private_data: what users see only their own of; slurmdbd has `DBD_PRIVATE` of it.
     """
 
     hostname: str
@@ -49,12 +53,15 @@ class SlurmdbdConf:
     database: str
     ipv6: bool = False
     own: Mapping[str, str | None] = field(default_factory=dict)
+    private_data: tuple[str, ...] = ()
 
 
 def slurmdbd_conf(conf: SlurmdbdConf) -> str:
     """The text of slurmdbd.conf; the agent adds the line with the password."""
     settings = Settings(conf.own)
-    context = {"conf": conf, "port": DBD_PORT, "log": LOG, "pid_files": pid_files(conf.version)}
+    private = ",".join(one for one in conf.private_data if one in DBD_PRIVATE)
+    files = {"log": LOG, "pid_files": pid_files(conf.version)}
+    context = {"conf": conf, "port": DBD_PORT, "private_data": private, **files}
     lines = {"slurmdbd": settings.line, "ipv6": settings.line_with, "slurmdbd_rest": settings.rest}
     return fill("slurmdbd.conf", {**context, **lines})
 

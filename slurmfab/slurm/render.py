@@ -114,6 +114,7 @@ class SlurmConf:
         longest_check: minutes of slurmfab's longest job, which its own partition allows.
         ipv6: whether Slurm uses IPv6 addresses too.
         x11: whether jobs can open windows on users' screens.
+        private_data: what users see only their own of (PrivateData).
     """
 
     cluster_name: str
@@ -143,6 +144,7 @@ class SlurmConf:
     longest_check: int = SHORTEST_LIMIT
     ipv6: bool = False
     x11: bool = False
+    private_data: tuple[str, ...] = ()
 
     @property
     def mail_program(self) -> str:
@@ -190,6 +192,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "preemption": yielding,
         "gres_lines": gres_lines(conf.nodes),
         "x11": ",X11" if conf.x11 else "",
+        "private_data": ",".join(conf.private_data),
         "slurm": slurm.line,
         "serving": slurm.line_with if conf.configless else None,
         "ipv6": slurm.line_with if conf.ipv6 else None,

@@ -1,7 +1,8 @@
 """What accounting promises, shown by real jobs of real users: records, limits, preemption, refusals, mail.
 
 GPUs are stand-ins of the lab, and so is the mail system: two scripts on the controller that say so, and put what they
-get into a file. Slurm, MariaDB, the users and the limits are real.
+get into a file. Slurm, MariaDB, the users and the limits are real. Users see only their own of everything: no check and
+no other command of slurmfab may depend on more.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ qos:
   - {name: urgent, Priority: 100}
 """
 PEOPLE = """\
+private_data: [accounts, events, jobs, nodes, reservations, usage, users]
 accounts:
   - {name: physics, Fairshare: 30, QOS: "normal,urgent"}
   - {name: maths, Fairshare: 10, QOS: "normal,urgent"}
@@ -158,6 +160,25 @@ def test_a_finished_job_is_read_back_as_it_ended(proof: Proof) -> None:
     read = f"sacct -nPX -j {job} -o User,Account,QOS,State,ExitCode"
     proof.lab.until("ctl", read, "ada|physics|normal|FAILED|3:0")
     assert 1 <= int(proof.on(f"sacct -nPX -j {job} -o ElapsedRaw")) < 30
+
+
+def test_users_see_their_own_jobs_and_accounts_and_no_others(proof: Proof) -> None:
+    job = proof.submit("ada", "", "sleep 600")
+    proof.until(job, "RUNNING None")
+    proof.lab.until("ctl", f"sacct -nPX -j {job} -o User", "ada")
+    seen = {
+        "squeue -h -o %u": "ada",
+        "sacct -anPX -o User": "ada",
+        "sacctmgr -nP show users format=user": "ada",
+        "sacctmgr -nP show associations format=account": "physics",
+        "sshare -a -n -P -o User": "ada",
+    }
+    for command, word in seen.items():
+        shown = {user: proof.by(user, command).stdout.split() for user in ("ada", "bob", "root")}
+        assert {user: any(word in one for one in words) for user, words in shown.items()} == {
+            "ada": True, "bob": False, "root": True,
+        }, (command, shown)  # fmt: skip
+    assert "n1" not in proof.by("bob", "sinfo -h -N").stdout
 
 
 def test_a_user_over_the_gpu_limit_waits_until_their_first_job_ends_and_others_do_not(proof: Proof) -> None:

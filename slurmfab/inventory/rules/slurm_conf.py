@@ -36,18 +36,23 @@ _WRITTEN_FOR: Mapping[str, tuple[str, ...]] = {
     ),
     "mail": ("MailProg",),
     "mpi": ("MpiDefault",),
+    "private_data": ("PrivateData",),
 }
 """By key at the top of the cluster file, the keys of slurm.conf that slurmfab writes because of it."""
 
+_TWICE = "slurmfab writes {} itself: it comes from the key {} at the top; remove one of the two"
+
 
 def each_key_is_set_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
-    """A key in slurm_conf would replace the line that slurmfab writes for a key at the top of the file."""
+    """A key in slurm_conf or slurmdbd_conf would replace the line that slurmfab writes for a key at the top."""
     spelled = {key.lower(): key for key in cluster.slurm_conf}
     for name, keys in _WRITTEN_FOR.items():
-        for key in keys if getattr(cluster, name) not in (None, {}, False) else ():
+        for key in keys if getattr(cluster, name) not in (None, {}, (), False) else ():
             if key.lower() in spelled:
-                reason = f"slurmfab writes {key} itself: it comes from the key {name} at the top; remove one of the two"
-                yield ("slurm_conf", spelled[key.lower()]), reason
+                yield ("slurm_conf", spelled[key.lower()]), _TWICE.format(key, name)
+    for key in cluster.slurmdbd_conf if cluster.private_data else ():
+        if key.lower() == "privatedata":
+            yield ("slurmdbd_conf", key), _TWICE.format("PrivateData", "private_data")
 
 
 def private_tmp_has_job_containers(cluster: Cluster) -> Iterator[tuple[Place, str]]:

@@ -99,4 +99,5 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     hostname = plan_input.host(database.host).hostname
     version = plan_input.slurm_version
     values = (hostname, version, server, port, database.user, database.name, plan_input.uses_ipv6)
-    return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, plan_input.cluster.slurmdbd_conf))
+    cluster = plan_input.cluster
+    return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, cluster.slurmdbd_conf, cluster.private_data))

@@ -28,6 +28,15 @@ def partition(settings: str) -> str:
             HEAD.replace("c1", "n1") + "slurm_conf: {SlurmctldPort: 6818}\n",
             "slurmctld and slurmd on n1 cannot both listen at port 6818",
         ),
+        (HEAD + "private_data: [jobs, cores]\n", "private_data[1]: "),
+        (
+            HEAD + "private_data: [jobs]\nslurm_conf: {PrivateData: users}\n",
+            "slurm_conf.PrivateData: slurmfab writes PrivateData itself",
+        ),
+        (
+            HEAD + "private_data: [jobs]\nslurmdbd_conf: {PrivateData: jobs}\n",
+            "slurmdbd_conf.PrivateData: slurmfab writes PrivateData itself",
+        ),
         (partition("MinNodes: 2, MaxNodes: 1"), 'partitions[0].MinNodes: "2" is more than MaxNodes, "1"'),
         (partition("MinNodes: 3"), 'partitions[0].MinNodes: "3" is more than the 2 nodes of the partition'),
         (
