@@ -29,6 +29,20 @@ def test_nodes_believe_the_clusters_hosts_and_controllers_believe_none() -> None
     assert "Match User !root,!slurm,!munge,*\n    HostbasedAuthentication yes\n" in of_node[user_ssh.SERVER]
 
 
+def test_each_host_has_the_keys_that_it_needs_and_none_of_a_host_without_users() -> None:
+    wanted = cluster(THREE_HOSTS + "user_ssh: hostbased\ndatabase: d1\n")
+    known = plan_input(wanted, facts_of(wanted, prepared))
+    assert user_ssh.resources(known, "d1") == ()
+    keys = {host: files(known, host)[user_ssh.KNOWN_HOSTS] for host in ("c1", "n1")}
+    hosts = {host: [line.split(",")[0] for line in text.splitlines()[1:]] for host, text in keys.items()}
+    assert hosts == {"c1": ["n1", "n2"], "n1": ["n1", "n2", "c1"]}
+    assert "d1" not in files(known, "n1")[user_ssh.EQUIV].split()
+    assert [line.split()[1] for line in files(known, "c1")[user_ssh.CLIENT].splitlines() if "Host " in line] == [
+        "n1",
+        "n2",
+    ]
+
+
 def test_without_the_key_the_files_are_taken_back() -> None:
     assert user_ssh.resources(plan("", owned=("user-ssh",)), "n1") == (SshdFiles("user-ssh", ()),)
     assert user_ssh.resources(plan(""), "n1") == ()
