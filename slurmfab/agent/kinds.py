@@ -19,6 +19,8 @@ KINDS = {
     "earlier-files": "undo.earlier_files:EarlierFiles",
     "earlier-logins": "undo.earlier_logins:EarlierLogins",
     "earlier-mounts": "mounts.earlier_mounts:EarlierMounts",
+    "export-files": "mounts.export_files:ExportFiles",
+    "exports-loaded": "mounts.exports_loaded:ExportsLoaded",
     "fetched-files": "slurm.fetched_files:FetchedFiles",
     "file": "files.file:File",
     "free-space": "files.free_space:FreeSpace",

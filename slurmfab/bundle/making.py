@@ -23,10 +23,10 @@ from slurmfab.facts import HostFacts
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
-from slurmfab.inventory.mounts import CLIENTS
+from slurmfab.inventory.mounts import CLIENTS, named_mounts
 from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
-from slurmfab.slurm.software import ALL_OF_MPI, CERTIFICATES, MAILER
+from slurmfab.slurm.software import ALL_OF_MPI, CERTIFICATES, MAILER, NFS_SERVER
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.session import Line, answer_value, piece_of
 
@@ -82,7 +82,8 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     names = {*ALWAYS, *(name for role in roles for name in packages(role))}
     if cluster.database and not cluster.database.external:
         names |= set(DATABASE_SERVER)
-    names |= {CLIENTS[mount.type] for mount in cluster.mounts if mount.type in CLIENTS}
+    names |= {CLIENTS[mount.type] for _, mount in named_mounts(cluster) if mount.type in CLIENTS}
+    names |= {NFS_SERVER} if cluster.exports else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
     names |= {cluster.modules.system} if cluster.modules else set()
     names |= set(ALL_OF_MPI) if cluster.mpi else set()

@@ -320,6 +320,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "open_mpi_host": workplaces(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
+        "exporting": tuple(host for host in cluster.servers if host in hosts),
         "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),

@@ -6,8 +6,11 @@ import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from slurmfab.agent.mounts.exports_file import Entry
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.exports import clients, exports_of
+from slurmfab.inventory.lock import Lock
 from slurmfab.inventory.mounts import Mount, covering, mounts_of
 
 SECONDS = 10
@@ -116,6 +119,26 @@ def clean(host: CheckedHost, some: tuple[Proof, Proof]) -> None:
 
 def partner(cluster: Cluster, host: str, others: Mapping[str, CheckedHost], mount: Mount) -> CheckedHost | None:
     """The host that reads what another writes: the next one in the cluster file with this mount; `None` for none."""
-    having = [name for name in cluster.hosts if name in {host, *others} and mount in mounts_of(cluster, name)]
+    same = set(with_same_files(cluster, mount))
+    having = [name for name in cluster.hosts if name in {host, *others} and same.intersection(mounts_of(cluster, name))]
     following = having[(having.index(host) + 1) % len(having)]
     return others.get(following) if following != host else None
+
+
+def wanted_exports(cluster: Cluster, lock: Lock, host: str) -> dict[Entry, str]:
+    """The entries that a server has to have: one for each directory and each known host that may mount it."""
+    known = {name for name, one in lock.hosts.items() if one.hostname}
+    return {
+        (export.path, cluster.addresses.get(client) or client): ",".join(export.options)
+        for export in exports_of(cluster, host)
+        for client in clients(cluster, export)
+        if client in known
+    }
+
+
+def with_same_files(cluster: Cluster, mount: Mount) -> tuple[Mount, ...]:
+    """The mounts that show the same files on other hosts: the mount itself, or both kinds of an export's."""
+    for _, here, elsewhere in cluster.served:
+        if mount in (here, elsewhere):
+            return tuple(filter(None, (here, elsewhere)))
+    return (mount,) if mount.is_network else ()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from slurmfab.agent.identities import mounts
+from slurmfab.agent.mounts import exports_file
 from slurmfab.agent.mounts.mount_point import is_right
 from slurmfab.agent.mounts.mount_units import AUTOFS, mounted_at
 from slurmfab.checks import storage
@@ -16,6 +17,7 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.storage import DENIED, NOBODY, Proof
 from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import Lock
 from slurmfab.inventory.mounts import Mount, covering, mounts_of
 
 KIB_PER_GB = 1 << 20
@@ -28,12 +30,31 @@ def test_mounts_are_there(mounting: CheckedHost, cluster: Cluster) -> None:
     assert not wrong, f"{'; '.join(wrong)}. Repair: {deploy(mounting.name)}"
 
 
+def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """the directories of its exports are served to the hosts that may mount them"""
+    wanted = storage.wanted_exports(cluster, lock, exporting.name)
+    if not wanted:
+        pytest.skip("no other host may mount what it exports.")
+    state = exporting.run("systemctl is-active nfs-server").stdout.strip() or "not installed"
+    threads = exporting.run("cat /proc/fs/nfsd/threads 2>/dev/null").stdout.strip()
+    table = exports_file.entries(exporting.run("exportfs -s").stdout)
+    lacking = exports_file.missing(wanted, table)
+    wrong = [
+        *([] if state == "active" else [f"nfs-server is {state}"]),
+        *(["the NFS server has no threads"] if threads == "0" else []),
+        *(f"{path} is not exported to {', '.join(some[:3])}" for path, some in lacking.items()),
+    ]
+    assert not wrong, (
+        f"{'; '.join(wrong)}. Repair: {deploy(exporting.name)}; then see `systemctl status nfs-server` there"
+    )
+
+
 def test_files_are_shared(mounting: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster) -> None:
     """what is written to a mount is read on another host, by root and by an ordinary user"""
     shared = [
         (mount, partner)
         for mount in mounts_of(cluster, mounting.name)
-        if mount.is_network and not mount.is_read_only
+        if storage.with_same_files(cluster, mount) and not mount.is_read_only
         if (partner := storage.partner(cluster, mounting.name, others, mount))
     ]
     if not shared:

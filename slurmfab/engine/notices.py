@@ -19,6 +19,9 @@ from slurmfab.program_name import FAB
 PRUNABLE = ("person-gone",)
 """Kinds of resources that --prune removes, and whose remarks are printed also after a change."""
 
+KEEPING = ("export-files",)
+"""Kinds of resources with remarks about what stays for other hosts."""
+
 
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     """Print all notices that a survey gives rise to.
@@ -61,7 +64,7 @@ def tell_after_change(run: Run, steps: Iterable[Step]) -> None:
             (step.host, outcome.message)
             for step in steps
             for outcome in step.outcomes
-            if outcome.message and (is_left(outcome) or is_removal(outcome))
+            if outcome.message and (is_left(outcome) or is_removal(outcome) or keeps_something(outcome))
         ],
     )
 
@@ -74,6 +77,11 @@ def is_left(outcome: Outcome) -> bool:
 def is_removal(outcome: Outcome) -> bool:
     """Whether a user was removed."""
     return outcome.status == CHANGED and outcome.id.partition(":")[0] in PRUNABLE
+
+
+def keeps_something(outcome: Outcome) -> bool:
+    """Whether something stays for hosts that have failed, or have no part in the run, which only the change showed."""
+    return outcome.status in (OK, CHANGED) and outcome.id.partition(":")[0] in KEEPING
 
 
 def print_other_hardware(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:

@@ -18,7 +18,8 @@ from slurmfab.engine.run import Run
 from slurmfab.errors import DeployFailed, HostFailed, SlurmfabError
 from slurmfab.plan.database_order import require_slurmdbd
 from slurmfab.plan.phase_order import PhaseOrder
-from slurmfab.plan.plan import CONTROLLERS, DATABASE, Phase
+from slurmfab.plan.phases import exports
+from slurmfab.plan.plan import CONTROLLERS, DATABASE, SERVERS, Phase
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.ssh.fan_out import FAN_OUT
 
@@ -41,10 +42,12 @@ class PhaseRun:
 
     def __init__(self, run: Run, plan_input: PlanInput, phases: Sequence[Phase], hosts: Iterable[str]) -> None:
         self.run = run
+        hosts, cluster = tuple(hosts), plan_input.cluster
+        if any(exports.has_some(plan_input, host) for host in plan_input.facts):
+            plan_input = replace(plan_input, outside=frozenset(cluster.hosts) - frozenset(run.remaining(hosts)))
         self.at_first = self.plan_input = plan_input
         self.phases = tuple(phases)
-        cluster = plan_input.cluster
-        places = {CONTROLLERS: cluster.controllers, DATABASE: cluster.database_hosts}
+        places = {CONTROLLERS: cluster.controllers, DATABASE: cluster.database_hosts, SERVERS: cluster.servers}
         self.packages = self.delivered(run.remaining(hosts))
         self.order = PhaseOrder(self.phases, run.remaining(hosts), places, run.controller)
         self.front = 0

@@ -17,6 +17,7 @@ from slurmfab import hostlist
 from slurmfab.errors import HostlistError
 from slurmfab.inventory.accounting import Account, Database, Qos, User, database_of
 from slurmfab.inventory.backups import Backup
+from slurmfab.inventory.exports import Exports, Served, served
 from slurmfab.inventory.files_on_hosts import Files
 from slurmfab.inventory.gpu_checks import GpuChecks, GpuChecksOrNot
 from slurmfab.inventory.health import HealthOrNot, ScriptsAfter, ScriptsBefore
@@ -193,6 +194,7 @@ class Cluster(Model):
         licenses: number of licences by name of the software.
         backup: scheduled backups of controller and database host; `None` for none.
         mounts: file systems that hosts mount.
+        exports: directories that a host of the cluster serves to others by NFS.
         private_tmp: directories that are private to each job, such as /tmp; `None` for none.
         scratch: directories of jobs on their nodes' own disks, counted as a Gres; `None` for none.
         mail: the relay for mail about jobs; `None` for none.
@@ -271,6 +273,7 @@ class Cluster(Model):
     licenses: Annotated[Licenses, Field(description="Number of licences, by name of the software.")] = {}
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
     mounts: Mounts = ()
+    exports: Exports = ()
     private_tmp: PrivateTmpOrNot = None
     scratch: ScratchOrNot = None
     mail: MailOrNot = None
@@ -338,6 +341,16 @@ class Cluster(Model):
     def explains_refusals(self) -> bool:
         """Whether slurmctld runs slurmfab's job submit script."""
         return explains_refusals(self.slurm_conf, enforces=self.has_accounts)
+
+    @cached_property
+    def served(self) -> tuple[Served, ...]:
+        """The exports that hosts mount, with these mounts."""
+        return tuple(served(self))
+
+    @cached_property
+    def servers(self) -> tuple[str, ...]:
+        """The hosts that serve directories to others, each once."""
+        return tuple(dict.fromkeys(export.host for export in self.exports))
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:

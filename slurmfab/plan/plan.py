@@ -13,6 +13,7 @@ from slurmfab.plan.phases import (
     daemons,
     database,
     disks,
+    exports,
     files,
     former,
     gpu_checks,
@@ -32,8 +33,8 @@ from slurmfab.plan.phases import (
 )
 from slurmfab.plan.plan_input import PlanInput
 
-ALL, CONTROLLERS, DATABASE = "all", "controllers", "database"
-"""What a phase may need: the earlier phases of all hosts, of the controllers, or of slurmdbd's host."""
+ALL, CONTROLLERS, DATABASE, SERVERS = "all", "controllers", "database", "servers"
+"""What a phase may need: the earlier phases of all hosts, of the controllers, of slurmdbd's, or of `exports`' hosts."""
 
 OWN: tuple[str, ...] = ()
 """The needs of a phase that depends on the earlier phases of its own host alone."""
@@ -71,8 +72,10 @@ PHASES = (
     Phase("munge key", munge.key, prepares=True, needs=OWN),
     Phase("hosts file", hosts_file.resources, needs=OWN),
     Phase("files", files.resources, needs=OWN),
-    Phase("mounts", mounts.resources, needs=OWN),
-    Phase("homes", people.homes, needs=OWN),
+    Phase("exports", exports.resources, needs=OWN),
+    Phase("mounts", mounts.resources, needs=(SERVERS,)),
+    Phase("homes on servers", people.served_homes, needs=OWN),
+    Phase("homes", people.homes, needs=(SERVERS,)),
     Phase("sudo", people.sudo, needs=OWN),
     Phase("login hosts", logins.login_hosts, needs=OWN),
     Phase("ssh", ssh.trust, needs=OWN),
@@ -98,6 +101,7 @@ PHASES = (
     Phase("nodes", daemons.nodes),
     Phase("node logins", logins.node_logins, guards_logins=True),
     Phase("former scripts", scripts.gone),
+    Phase("former exports", exports.gone),
     Phase("former software", former.resources),
     Phase("backups", backups.resources),
     Phase("gpu checks", gpu_checks.resources),

@@ -58,6 +58,7 @@ class PlanInput:
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
         scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
+        outside: hosts that this run does not change, or no longer, whether they answered or not.
     """
 
     cluster: Cluster
@@ -72,6 +73,7 @@ class PlanInput:
     slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
     own_files: tuple[Content, ...] = field(default=(), repr=False)
     power_password: str = field(default="", repr=False)
+    outside: frozenset[str] = NO_HOSTS
 
     @cached_property
     def members(self) -> tuple[str, ...]:

@@ -23,5 +23,8 @@ MPI_LIBRARIES: Mapping[str, tuple[str, ...]] = {"openmpi": ("openmpi-bin",)}
 
 ALL_OF_MPI = tuple(name for table in (PMIX, MPI_LIBRARIES) for names in table.values() for name in names)
 
-ASKED = (MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
+NFS_SERVER = "nfs-kernel-server"
+"""The server of the key `exports`."""
+
+ASKED = (NFS_SERVER, MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
 """All of them: hosts are asked which they have."""

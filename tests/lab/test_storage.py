@@ -40,6 +40,33 @@ users: [{{name: ann}}]
 mounts:
   - {{path: /home, source: "{source}", type: {type}, options: [{options}]}}
 """
+EXPORTS = """\
+exports:
+  - {path: /srv/data, host: n2}
+  - {path: /srv/soft, host: n2, mount: /soft, to: login}
+"""
+STAND_IN = """\
+(cat /proc/filesystems; printf 'nodev\\tnfsd\\n') > /run/filesystems
+mount --bind /run/filesystems /proc/filesystems
+cat > /etc/systemd/system/nfs-server.service <<'END'
+[Unit]
+Description=stand-in for the NFS server, which the kernel of the lab does not have
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStartPre=-/usr/sbin/exportfs -r
+ExecStart=/bin/true
+ExecStopPost=/usr/sbin/exportfs -au
+[Install]
+WantedBy=multi-user.target
+END
+systemctl daemon-reload
+"""
+EXPORTS_LEFT = (
+    "ls /etc/exports.d/slurmfab.exports /etc/nfs.conf.d/slurmfab.conf /var/lib/slurmfab/owned/exports*; "
+    "findmnt -n /soft; dpkg-query -W -f '${db:Status-Status}' nfs-kernel-server | grep ^installed; "
+    "cat /var/lib/nfs/etab"
+)
 SSH_OPTIONS = f"allow_other, IdentityFile={KEY_FILE}, StrictHostKeyChecking=accept-new"
 
 
@@ -147,3 +174,41 @@ def test_rollback_brings_mounts_back_and_takes_them_away(stored: Stored) -> None
     assert all(stored.is_mounted(host) for host in HOSTS)
     assert stored.lab.slurmfab("rollback").returncode == 0
     assert not any(stored.is_mounted(host) for host in HOSTS)
+
+
+def test_a_host_whose_kernel_has_no_nfs_server_is_named_and_others_go_on(stored: Stored) -> None:
+    stored.write(EXPORTS)
+    refused = stored.lab.slurmfab("deploy")
+    assert refused.returncode == 3
+    assert "has no NFS server" in words_of(refused)
+    assert "name another host in exports" in words_of(refused)
+    assert "nfs-server is" in stored.check()["exports_are_served/n2"]["cause"]
+
+
+def test_exports_name_the_hosts_of_the_cluster_alone(stored: Stored) -> None:
+    stored.lab.on("n2", STAND_IN)
+    stored.lab.deploy()
+    addresses = {stored.lab.lab.host(host).address for host in ("ctl", "n1")}
+    served = [line.split("(")[0].split() for line in stored.lab.on("n2", "exportfs -s").splitlines()]
+    assert {client for path, client in served if path == "/srv/data"} == addresses
+    assert {path for path, _ in served} == {"/srv/data"}
+    assert stored.lab.on("n2", "findmnt -n -o FSROOT /soft; cat /etc/nfs.conf.d/slurmfab.conf").startswith("/srv/soft")
+    assert stored.lab.deploy()["steps"] == []
+    assert {one["outcome"] for one in stored.check().values()} <= {"passed", "not run"}
+
+
+def test_exports_are_rolled_back_and_taken_back_with_their_server(stored: Stored) -> None:
+    assert stored.lab.slurmfab("rollback").returncode == 0
+    assert (
+        stored.lab.on("n2", "exportfs -s; findmnt -n /soft; systemctl is-active nfs-server", check=False) == "inactive"
+    )
+    stored.lab.deploy()
+    stored.lab.on("n2", "echo thesis > /soft/thesis")
+    stored.write()
+    limited = stored.lab.slurmfab("deploy", "--hosts", "n2")
+    assert "/srv/data stays exported to ctl, n1" in words_of(limited)
+    assert "/srv/data" in stored.lab.on("n2", "exportfs -s")
+    stored.lab.deploy()
+    assert stored.lab.on("n2", EXPORTS_LEFT, check=False) == ""
+    assert stored.lab.on("n2", "cat /srv/soft/thesis") == "thesis"
+    assert stored.lab.deploy()["steps"] == []

@@ -16,6 +16,8 @@ from slurmfab.agent.database.storage import MARIADB_UNIT, Storage
 from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.program import Program
 from slurmfab.agent.mounts.earlier_mounts import EarlierMounts
+from slurmfab.agent.mounts.exports_file import EXPORTS
+from slurmfab.agent.mounts.exports_loaded import ExportsLoaded
 from slurmfab.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 from slurmfab.agent.mounts.released_mounts import ReleasedMounts
 from slurmfab.agent.people.node_logins import LOGIN_FILES, SSHD
@@ -33,7 +35,7 @@ from slurmfab.impact.slurm_diff import FILE, NODE_LINE, PARTITION_LINE, THERE, D
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, UNIT_FILES
 from slurmfab.plan.hand_made_files import GRES, MAIN, gres_of_nodes, is_hand_made
-from slurmfab.plan.phases import configless, daemons, scripts
+from slurmfab.plan.phases import configless, daemons, exports, scripts
 from slurmfab.plan.phases import database as database_phase
 from slurmfab.plan.phases import munge as munge_phase
 from slurmfab.plan.phases.slurm_conf import NAME_MARK, WATCHED, has_own_files
@@ -245,6 +247,14 @@ def earlier_mounts(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
     return (EarlierMounts(paths),) if paths else ()
 
 
+def exports_loaded(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
+    """Let the NFS server serve what its files, which are back, say; where it did not run before, it stops."""
+    if rollback.undo_state(host).file(EXPORTS) is None:
+        return ()
+    off = (Service(exports.UNIT, running=False),) if rollback.stays_off(host, exports.UNIT) else ()
+    return (ExportsLoaded(exports.away(rollback)), *off)
+
+
 def mount_files(rollback: RollbackInput, host: str) -> tuple[SavedFile, ...]:
     """The files of the units of mounts that a run has changed."""
     files = rollback.undo_state(host).files
@@ -418,6 +428,7 @@ PHASES = (
     phase("daemons stop", stopping),
     phase("former mounts", former_mounts),
     phase("files", files),
+    phase("exports", exports_loaded),
     phase("mounts", earlier_mounts),
     phase("munge", munge),
     phase("database", database),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
-from slurmfab.inventory.mounts import mounts_of
+from slurmfab.inventory.mounts import mounts_of, named_mounts
 from slurmfab.inventory.rules.directories import SYSTEM, USED
 
 if TYPE_CHECKING:
@@ -19,13 +19,12 @@ WITH_FILES = ("/etc", "/usr", "/var", "/var/lib", "/var/log", "/var/cache", "/va
 
 def mounts_hide_nothing_of_the_system(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """A file system that is mounted over these directories would keep a host or its daemons from working."""
-    for number, mount in enumerate(cluster.mounts):
-        path = f"{mount.path}/"
-        used = next((one for one in USED if f"{one}/".startswith(path) or path.startswith(f"{one}/")), "")
-        if mount.path in WITH_FILES or any(path.startswith(f"{one}/") for one in SYSTEM):
-            yield ("mounts", number, "path"), f'"{mount.path}" is a directory of the system'
+    for place, mount in dict(named_mounts(cluster)).items():
+        used = used_by_others(mount.path)
+        if is_systems(mount.path):
+            yield place, f'"{mount.path}" is a directory of the system'
         elif used:
-            yield ("mounts", number, "path"), f'"{mount.path}" would hide {used}, which slurmfab or a daemon uses'
+            yield place, f'"{mount.path}" would hide {used}, which slurmfab or a daemon uses'
 
 
 def mounts_are_on_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -38,17 +37,30 @@ def mounts_are_on_known_hosts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 
 def each_path_is_mounted_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Of two mounts at one path, the second would hide the first."""
-    if len({mount.path for mount in cluster.mounts}) == len(cluster.mounts):
+    places = {id(mount): place for place, mount in named_mounts(cluster)}
+    if len({mount.path for _, mount in named_mounts(cluster)}) == len(set(places.values())):
         return
-    first: dict[tuple[str, str], int] = {}
-    numbers = {id(mount): number for number, mount in enumerate(cluster.mounts)}
-    told = set[int]()
+    order = list(dict.fromkeys(places.values()))
+    first: dict[tuple[str, str], Place] = {}
+    told: set[Place] = set()
     for host in cluster.hosts:
-        for number, path in sorted((numbers[id(mount)], mount.path) for mount in mounts_of(cluster, host)):
-            other = first.setdefault((host, path), number)
-            if other != number and number not in told:
-                told.add(number)
-                yield ("mounts", number, "path"), f'"{path}" is already mounted on {host} by mounts[{other}]'
+        there = {places[id(mount)]: mount.path for mount in mounts_of(cluster, host)}
+        for place in sorted(there, key=order.index):
+            path = there[place]
+            other = first.setdefault((host, path), place)
+            if other != place and place not in told:
+                told.add(place)
+                yield place, f'"{path}" is already mounted on {host} by {other[0]}[{other[1]}]'
+
+
+def is_systems(path: str) -> bool:
+    """Whether a directory has files that a host needs to work."""
+    return path in WITH_FILES or any(f"{path}/".startswith(f"{one}/") for one in SYSTEM)
+
+
+def used_by_others(path: str) -> str:
+    """The directory of slurmfab's or of a daemon that contains a directory or lies in it; empty for none."""
+    return next((one for one in USED if f"{one}/".startswith(f"{path}/") or f"{path}/".startswith(f"{one}/")), "")
 
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (

@@ -73,7 +73,7 @@ def scratch_is_on_a_disk_of_the_node(cluster: Cluster) -> Iterator[tuple[Place, 
     if cluster.scratch is None:
         return
     told = set[str]()
-    for node in cluster.compute_nodes if cluster.mounts else ():
+    for node in cluster.compute_nodes if cluster.mounts or cluster.served else ():
         reason = wrong_mount(cluster.scratch.path, mounts_of(cluster, node)) if cluster.scratch.of_node(node) else ""
         if reason and reason not in told:
             told.add(reason)

@@ -50,7 +50,17 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     )
 
 
+def served_homes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The homes that wait for mounts on hosts that serve directories; these come first: NFS denies root of others."""
+    return waiting_homes(plan_input, host) if host in plan_input.cluster.servers else ()
+
+
 def homes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The homes that wait for mounts on all other hosts."""
+    return waiting_homes(plan_input, host) if host not in plan_input.cluster.servers else ()
+
+
+def waiting_homes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The homes and SSH keys that wait for the host's mounts: those on them, and where a former mount hides others."""
     if not plan_input.cluster.unix_users:
         return ()

@@ -10,6 +10,7 @@ from slurmfab.checks import storage, test_storage
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import CommandResult
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import HostLock, Lock
 
 MOUNTED = cluster(
     THREE_HOSTS
@@ -125,3 +126,40 @@ def test_scratch_whose_disk_is_not_mounted_is_told() -> None:
     disk = "mounts: [{path: /scratch, source: /dev/sdb1, type: xfs, roles: compute}]\n"
     with pytest.raises(AssertionError, match="/scratch is on /, as /scratch is not mounted"):
         look_at_scratch(RIGHT.replace("% /scratch", "% /"), cluster(f"{THREE_HOSTS}scratch: {{size: 100G}}\n{disk}"))
+
+
+SERVING = cluster(THREE_HOSTS + "exports: [{path: /srv/home, host: c1, mount: /home, to: compute}]\n")
+KNOWN = Lock(hosts={name: HostLock(hostname=name) for name in SERVING.hosts})
+SERVED = "".join(f"/srv/home  {SERVING.addresses.get(name) or name}(sync,rw)\n" for name in SERVING.compute_nodes)
+
+
+def serve(**found: str) -> None:
+    rules: dict[str, Rule] = {"is-active": "active\n", "threads": "8\n", "exportfs": SERVED, **found}
+    test_storage.test_exports_are_served(CheckedHost("c1", RuledShell(rules)), SERVING, KNOWN)
+
+
+def test_exports_that_are_served_pass() -> None:
+    serve()
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ({"is-active": "inactive\n"}, "nfs-server is inactive"),
+        ({"threads": "0\n"}, "the NFS server has no threads"),
+        ({"exportfs": SERVED.splitlines(keepends=True)[0]}, "/srv/home is not exported to"),
+        ({"exportfs": ""}, "Repair: .*deploy --hosts c1.*systemctl status nfs-server"),
+    ],
+)
+def test_exports_that_are_not_served_are_told(found: dict[str, str], why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        serve(**found)
+
+
+def test_a_server_and_a_client_of_its_export_are_partners() -> None:
+    everywhere = cluster(THREE_HOSTS + "exports: [{path: /srv/home, host: c1, mount: /home}]\n")
+    hosts = {name: CheckedHost(name, RuledShell({})) for name in ("c1", "n1")}
+    here, elsewhere = everywhere.served[0].here, everywhere.served[0].elsewhere
+    assert here is not None
+    assert storage.partner(everywhere, "n1", hosts, elsewhere) is hosts["c1"]
+    assert storage.partner(everywhere, "c1", hosts, here) is hosts["n1"]

@@ -47,3 +47,12 @@ def test_hosts_are_asked_about_the_people_of_the_cluster_file() -> None:
     for _, request in hosts.requests:
         assert request["users"] == ("slurm", "munge", "ann")
         assert request["groups"] == ("ml",)
+
+
+def test_exports_that_stay_for_hosts_that_failed_meanwhile_are_told_after_the_change() -> None:
+    run = run_over(FakeHosts({}), cluster(WITH_ANN))
+    out = io.StringIO()
+    run.progress = Progress(out)
+    outcomes = (Outcome("export-files:former", "ok", message="/home stays exported to n2"), Outcome("file:/x", "ok"))
+    notices.tell_after_change(run, [Step("former exports", "c1", outcomes)])
+    assert out.getvalue() == "c1: /home stays exported to n2.\n"

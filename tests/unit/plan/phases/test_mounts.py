@@ -26,6 +26,9 @@ mounts:
   - {path: /scratch/fast, source: "mgs@tcp:/fast", type: lustre, automount: true}
   - {path: /srv/a-b, source: /shared/a, type: bind}
   - {path: /mnt/x, source: "ann@h:/x", type: sshfs, options: "allow_other,IdentityFile=/root/key"}
+exports:
+  - {path: /srv/soft, host: n1, mount: /soft, options: ro}
+  - {path: /srv/data, host: c1, mount: /data}
 """
 
 
