@@ -68,7 +68,7 @@ def test_files_are_shared(mounting: CheckedHost, others: Mapping[str, CheckedHos
 
 
 def test_homes_are_on_their_mount(mounting: CheckedHost, cluster: Cluster) -> None:
-    """the homes of users are on the mount that they share"""
+    """the homes of users, and the directory that has them, are on the mount that hosts share"""
     homes = {
         home: mount.path for mount in mounts_of(cluster, mounting.name) for home in homes_on(cluster, mounting, mount)
     }
@@ -117,9 +117,10 @@ def wrong_scratch(path: str, size: int, mount: str, printed: list[str]) -> str:
 
 
 def homes_on(cluster: Cluster, host: CheckedHost, mount: Mount) -> list[str]:
-    """The homes of users that are on a mount of a host."""
+    """The homes of users, and the directory of homes, that are on a mount of a host."""
     there = mounts_of(cluster, host.name)
-    return [user.home_directory for user in cluster.users if covering(there, user.home_directory) is mount]
+    homes = (*([cluster.homes] if cluster.homes else []), *(user.home_directory for user in cluster.users))
+    return [home for home in homes if covering(there, home) is mount]
 
 
 def wrong_mount(mount: Mount, table: list[mounts.Mount]) -> str:

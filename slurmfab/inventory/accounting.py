@@ -151,7 +151,7 @@ class User(Model):
         gid: GID of the group with the user's name; the same number as the UID by default.
         groups: further groups.
         shell: the login shell.
-        home: the home directory; `/home/NAME` by default.
+        home: the home directory; by default `NAME` in `homes` of the cluster, or `/home/NAME`.
         comment: the person's name in full, for passwd(5).
         keys: public SSH keys, as lines of authorized_keys.
         sudo: whether they may become root on login hosts and controllers.
@@ -165,7 +165,7 @@ class User(Model):
     gid: Annotated[int | None, Field(ge=1, le=_HIGHEST_ID, description="GID of the user's own group.")] = None
     groups: Annotated[Logins, Field(description="Further groups.")] = ()
     shell: Annotated[str, Field(description="Login shell.")] = "/bin/bash"
-    home: Annotated[str, Field(description="Home directory (default: /home/NAME).")] = ""
+    home: Annotated[str, Field(description="Home directory (default: NAME in homes, or /home/NAME).")] = ""
     comment: Annotated[str, Field(description="The person's name in full.")] = ""
     keys: Annotated[tuple[str, ...], Field(description="Public SSH keys, a line each.")] = ()
     sudo: Annotated[bool, Field(description="Whether they may become root on login hosts and controllers.")] = False

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab import hostlist
 from slurmfab.errors import HostlistError
@@ -195,6 +195,7 @@ class Cluster(Model):
         backup: scheduled backups of controller and database host; `None` for none.
         mounts: file systems that hosts mount.
         exports: directories that a host of the cluster serves to others by NFS.
+        homes: directory of the homes of users, on a file system that hosts share; `None` if the file does not say it.
         private_tmp: directories that are private to each job, such as /tmp; `None` for none.
         scratch: directories of jobs on their nodes' own disks, counted as a Gres; `None` for none.
         mail: the relay for mail about jobs; `None` for none.
@@ -274,6 +275,10 @@ class Cluster(Model):
     backup: Annotated[Backup | None, Field(description="Scheduled backups of controller and database host.")] = None
     mounts: Mounts = ()
     exports: Exports = ()
+    homes: Annotated[
+        Annotated[str, AfterValidator(check_directory("/home"))] | None,
+        Field(description="Directory of the homes of users, on a file system that hosts share, such as /home."),
+    ] = None
     private_tmp: PrivateTmpOrNot = None
     scratch: ScratchOrNot = None
     mail: MailOrNot = None
@@ -298,6 +303,22 @@ class Cluster(Model):
     private_data: PrivateData = ()
     motd: Motd = False
     x11: Annotated[bool, Field(description="Whether jobs can open windows on users' screens (srun --x11).")] = False
+
+    @model_validator(mode="after")
+    def _homes_of_users(self) -> Cluster:
+        """Give users without a `home` of their own one in `homes`."""
+        if self.homes is not None and self.unix_users:
+            # The model is frozen for others; pydantic replaces no instance here.
+            self.__dict__["users"] = tuple(
+                user if user.home else user.model_copy(update={"home": f"{self.homes}/{user.name}"})
+                for user in self.users
+            )
+        return self
+
+    @cached_property
+    def workplaces(self) -> tuple[str, ...]:
+        """The hosts on which users work: compute nodes, and login hosts or else the controllers."""
+        return tuple(dict.fromkeys((*(self.login or self.controllers), *self.compute_nodes)))
 
     @property
     def controller(self) -> str:

@@ -33,6 +33,7 @@ from slurmfab.quickcheck.batch import allocation
 from slurmfab.quickcheck.bench import Bench, person
 from slurmfab.quickcheck.containers import container
 from slurmfab.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
+from slurmfab.quickcheck.homes import homes
 from slurmfab.quickcheck.lines import Line, Summary
 from slurmfab.quickcheck.modules import modules
 from slurmfab.quickcheck.mpi import mpi
@@ -42,10 +43,22 @@ from slurmfab.quickcheck.scratch import chosen as with_scratch
 from slurmfab.quickcheck.scratch import scratch
 from slurmfab.terminal import write
 
-CHECKS = ("allocation", "environment", "nodes", "partitions", "modules", "mpi", "scratch", "gpus", "nccl", "container")
+CHECKS = (
+    "allocation",
+    "environment",
+    "nodes",
+    "homes",
+    "partitions",
+    "modules",
+    "mpi",
+    "scratch",
+    "gpus",
+    "nccl",
+    "container",
+)
 """The checks, in the order in which they run."""
 
-WITH_KEYS = ("modules", "mpi", "scratch")
+WITH_KEYS = ("homes", "modules", "mpi", "scratch")
 """Checks of a key of the cluster file with their name; without the key, they run only if the user names them."""
 
 SECONDS = 90
@@ -263,6 +276,7 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
         "allocation": lambda: on_a_free_node(bench, "allocation", allocation),
         "environment": lambda: on_a_free_node(bench, "environment", environment),
         "nodes": lambda: on_two_nodes(bench),
+        "homes": lambda: on_a_free_node(bench, "homes", homes),
         "partitions": lambda: partitions(bench),
         "modules": lambda: on_a_free_node(bench, "modules", modules),
         "mpi": lambda: iter((outcome(bench, "mpi", bench.nodes, lambda _: "", lambda *_: mpi(bench)),)),

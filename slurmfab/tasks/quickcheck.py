@@ -10,7 +10,7 @@ from slurmfab.tasks.options import Common
     common=("cluster", "json", "ask_sudo_password"),
     help={
         "hosts": "try each of these compute nodes (default: one node of each kind)",
-        "only": "some of allocation, environment, nodes, gpus, nccl, container (default: all)",
+        "only": "some of allocation, environment, nodes, homes, gpus, nccl, container (default: all)",
         "user": "the user who runs the jobs (default: slurm)",
         "image": "what to run in a container, as its runtime spells it (default: an image that podman has)",
         "timeout": "seconds that each job may take, including the wait in the queue (default: 90)",

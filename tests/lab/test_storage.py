@@ -36,6 +36,7 @@ LEFT = (
 )
 SUBMIT = "su - ann -c \"sbatch --parsable -w n1 -n1 --mem=50 --wrap '{}'\""
 MOUNTS = """\
+homes: /home
 users: [{{name: ann}}]
 mounts:
   - {{path: /home, source: "{source}", type: {type}, options: [{options}]}}
@@ -134,6 +135,13 @@ def test_check_cluster_writes_on_one_host_and_reads_on_another(stored: Stored) -
     assert {one["outcome"] for one in found.values()} == {"passed"}, found
     assert "files_are_shared/n1" in found
     assert stored.lab.on("ctl", "find /home -name '.slurmfab-check*'") == ""
+
+
+def test_quickcheck_submits_at_home_and_reads_the_output_there(stored: Stored) -> None:
+    done = stored.lab.slurmfab("quickcheck", "--only", "homes")
+    assert done.returncode == 0, words_of(done)
+    assert "of ann ran in /home/ann; ctl read its output" in done.stdout
+    assert stored.lab.on("n2", "ls /home/ann").split() == stored.lab.on("ctl", "ls /srv/brick/ann").split()
 
 
 def test_a_server_that_answers_nothing_holds_up_no_plan_and_is_told(stored: Stored) -> None:

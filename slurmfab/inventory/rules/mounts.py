@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
-from slurmfab.inventory.mounts import mounts_of, named_mounts
+from slurmfab.inventory.mounts import covering, mounts_of, named_mounts
 from slurmfab.inventory.rules.directories import SYSTEM, USED
 
 if TYPE_CHECKING:
@@ -53,6 +53,26 @@ def each_path_is_mounted_once(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 yield place, f'"{path}" is already mounted on {host} by {other[0]}[{other[1]}]'
 
 
+def homes_are_shared(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """A job writes its output where it was submitted: in the home of its user, which is to be the same everywhere."""
+    homes = cluster.homes
+    if homes is None:
+        return
+    served = {(export.host, export.path) for export in cluster.exports}
+    lacking = [
+        host
+        for host in cluster.workplaces
+        if covering(mounts_of(cluster, host), homes) is None
+        and not any(host == server and f"{homes}/".startswith(f"{path}/") for server, path in served)
+    ]
+    if lacking:
+        yield (
+            ("homes",),
+            f'"{homes}" is on no mount of {fold(lacking)}, where users work: name the file system there under mounts, '
+            "or a host that serves it under exports",
+        )
+
+
 def is_systems(path: str) -> bool:
     """Whether a directory has files that a host needs to work."""
     return path in WITH_FILES or any(f"{path}/".startswith(f"{one}/") for one in SYSTEM)
@@ -67,4 +87,5 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     mounts_hide_nothing_of_the_system,
     mounts_are_on_known_hosts,
     each_path_is_mounted_once,
+    homes_are_shared,
 )

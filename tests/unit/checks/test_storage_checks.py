@@ -163,3 +163,9 @@ def test_a_server_and_a_client_of_its_export_are_partners() -> None:
     assert here is not None
     assert storage.partner(everywhere, "n1", hosts, elsewhere) is hosts["c1"]
     assert storage.partner(everywhere, "c1", hosts, here) is hosts["n1"]
+
+
+def test_the_directory_of_homes_itself_has_to_be_on_its_mount() -> None:
+    text = THREE_HOSTS + "homes: /home\nmounts: [{path: /home, source: 'nas:/home', type: nfs4}]\n"
+    with pytest.raises(AssertionError, match="/home is on /, where other hosts do not see it"):
+        test_storage.test_homes_are_on_their_mount(CheckedHost("n1", RuledShell({"stat": "/ /home\n"})), cluster(text))

@@ -14,6 +14,7 @@ from slurmfab.quickcheck.mpi import mpi
 from slurmfab.quickcheck.running import QuickcheckOptions, checks_for
 
 MODULES = "modules: {system: lmod, path: [/sw/modules]}\n"
+HOMES = "homes: /home\nmounts: [{path: /home, source: 'nas:/home', type: nfs4}]\n"
 FREE = {"CPUTot": "4", "CPUAlloc": "0", "RealMemory": "7700", "AllocMem": "0"}
 
 
@@ -112,8 +113,14 @@ def test_without_mpi_nothing_is_started(more: str) -> None:
 
 @pytest.mark.parametrize(
     ("more", "only", "there"),
-    [("", "", set()), (MODULES, "", {"modules"}), ("mpi: pmix\n", "", {"mpi"}), ("", "mpi,nodes", {"mpi"})],
+    [
+        ("", "", set()),
+        (MODULES, "", {"modules"}),
+        ("mpi: pmix\n", "", {"mpi"}),
+        (HOMES, "", {"homes"}),
+        ("", "mpi,nodes", {"mpi"}),
+    ],
 )
 def test_checks_of_a_key_run_with_the_key_or_by_name(more: str, only: str, there: set[str]) -> None:
     found = checks_for(cluster(THREE_HOSTS + more), QuickcheckOptions(only=only))
-    assert {"modules", "mpi"} & set(found) == there
+    assert {"homes", "modules", "mpi"} & set(found) == there

@@ -69,3 +69,32 @@ def test_mounts_of_a_host_follow_its_roles_and_know_what_is_on_them() -> None:
     assert covering(mounts_of(found, "n1"), "/homeless") is None
     assert [needs_network(found.mounts[0], mounts_of(found, host)) for host in ("n1", "c1")] == [True, False]
     assert found.mounts[1].type == "fuse.sshfs"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "lacking"),
+    [
+        ("mounts: []", r"on no mount of l1,n\[1-2\], where users work"),
+        ("mounts: [{path: /data, source: 'a:/b', type: nfs, roles: compute}]", "on no mount of l1,"),
+        ("exports: [{path: /data/home, host: l1}]", r"on no mount of n\[1-2\],"),
+    ],
+)
+def test_homes_that_users_do_not_find_everywhere_are_refused_with_their_line(mounts: str, lacking: str) -> None:
+    with pytest.raises(InputError, match=f'cluster.yaml:5: homes: "/data/home" is {lacking}'):
+        cluster(HEAD.replace("mounts:\n", "") + f"homes: /data/home\n{mounts}\n")
+
+
+@pytest.mark.parametrize(
+    "mounts",
+    [
+        "mounts: [{path: /data, source: 'a:/b', type: nfs, roles: [login, compute]}]",
+        "exports: [{path: /data/home, host: l1, mount: /data/home, to: compute}]",
+        "exports: [{path: /srv/home, host: c1, mount: /data/home}]",
+    ],
+)
+def test_homes_on_shared_file_systems_are_those_of_users_without_their_own(mounts: str) -> None:
+    head = HEAD.replace("mounts:\n", "") + f"homes: /data/home\n{mounts}\n"
+    found = cluster(head + "users: [{name: ann}, {name: bob, home: /other/bob}]\n")
+    assert [user.home_directory for user in found.users] == ["/data/home/ann", "/other/bob"]
+    other = cluster(head + "unix_users: false\nusers: [{name: ann}]\n")
+    assert other.users[0].home == ""
