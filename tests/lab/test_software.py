@@ -19,7 +19,7 @@ pytestmark = pytest.mark.lab
 
 PASSWORD = 'correct "horse" #1'
 SOFTWARE = """\
-mail: {relay: "n1:2465", from: slurm@example.org, tls: on, user: lab, password_file: mail-password}
+mail: {relay: "n1:2587", from: slurm@example.org, tls: starttls, user: lab, password_file: mail-password}
 modules: {system: lmod, path: [/sw/modules]}
 mpi: pmix
 """
@@ -28,7 +28,7 @@ CERTIFICATE = (
     *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=n1"),
     *("-addext", "subjectAltName=DNS:n1", "-keyout", "key.pem", "-out", "n1.crt"),
 )
-RELAY = "systemd-run --quiet --unit=lab-relay python3 /root/relay.py /root/relay.pem 2465 lab '{}' /root/mail"
+RELAY = "systemd-run --quiet --unit=lab-relay python3 /root/relay.py /root/relay.pem 2465 2587 lab '{}' /root/mail"
 AS_ANN = "cd /home/ann && runuser -u ann -- "
 HOSTS = ("ctl", "n1", "n2")
 ADDED = "cat /var/lib/slurmfab/packages /var/lib/slurmfab/owned/* 2>/dev/null | wc -l"
@@ -143,6 +143,8 @@ def test_mail_about_a_job_then_comes_to_the_relay(site: Site) -> None:
 
 def test_mail_when_the_relay_refuses_the_login_then_is_a_finding_with_its_words(site: Site) -> None:
     (site.lab.inventory_path.parent / "mail-password").write_text("another\n")
+    text = site.lab.inventory_path.read_text()
+    site.lab.inventory_path.write_text(text.replace("n1:2587", "n1:2465").replace("starttls", "on"))
     assert "another" not in site.lab.slurmfab("plan").stdout
     site.lab.deploy()
     done = site.lab.slurmfab("check-cluster", "--only", "mail")
