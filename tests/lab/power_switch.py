@@ -1,10 +1,10 @@
-"""A STAND-IN for the IPMI controllers of lab hosts: an ipmitool that asks the test to switch hosts."""
+"""STAND-INS for what switches lab hosts: an ipmitool, a network card that wakes its host, and programs of a site."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from lab_cluster import DeployedLab
@@ -26,6 +26,25 @@ case "${{11}}" in
     *) echo "${{11}} $node" >>{PLACE}/requests ;;
 esac
 """
+CARD = f"""# STAND-IN for the network cards of sleeping hosts, on a host of the same network: card.py MAC=NODE ...
+import socket, sys
+nodes = {{b"\\xff" * 6 + bytes.fromhex(mac.replace(":", "")) * 16: node
+         for mac, node in (word.split("=") for word in sys.argv[1:])}}
+card = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+card.bind(("", 9))
+while True:
+    packet, sender = card.recvfrom(2000)
+    if packet in nodes:
+        with open("{PLACE}/requests", "a") as requests:
+            requests.write("packet %s\\n" % nodes[packet])
+"""
+LISTEN = f"mkdir -p {PLACE} && cat >{PLACE}/card.py && systemd-run --quiet --unit=lab-card python3 {PLACE}/card.py"
+SITES = f"""for word in off on; do
+    printf '#!/bin/sh\\necho "site-%s $1" >>{PLACE}/requests\\n' $word >/usr/local/sbin/site-$word
+    chmod 755 /usr/local/sbin/site-$word
+done"""
+"""The site's own programs, which ask the test, too."""
+
 INSTALL = (
     f"mkdir -p {PLACE} && chmod 777 {PLACE} && : >{PLACE}/requests && chmod 666 {PLACE}/requests && "
     "cat >/usr/local/sbin/ipmitool && chmod 755 /usr/local/sbin/ipmitool"
@@ -37,7 +56,7 @@ firmware takes longer than that."""
 
 
 class PowerSwitch:
-    """Carries out what the stand-in is asked for on the controller.
+    """Carries out what the stand-ins are asked for, on the controller and in the network.
 
     Args:
         cluster: the lab.
@@ -46,22 +65,37 @@ class PowerSwitch:
     def __init__(self, cluster: DeployedLab) -> None:
         self.cluster = cluster
         self.done: list[str] = []
+        self.read = {"ctl": 0, "n2": 0}
         self.ended = threading.Event()
 
     def run(self) -> None:
         """Switch hosts until the end."""
         while not self.ended.wait(POLL_SECONDS):
-            asked = self.cluster.on("ctl", f"cat {PLACE}/requests", check=False).splitlines()
-            for line in asked[len(self.done) :]:
-                word, node = line.split()
-                if word != "on":
-                    lab.kill_host(self.cluster.lab, node)
-                    self.cluster.on("ctl", f"echo off >{PLACE}/{node}")
-                if word in ("on", "cycle"):
-                    self.cluster.on("ctl", f"echo on >{PLACE}/{node}")
-                    time.sleep(BOOT_SECONDS)
-                    lab.start_host(self.cluster.lab, node)
-                self.done.append(line)
+            for host, count in self.read.items():
+                asked = self.cluster.on(host, f"cat {PLACE}/requests 2>/dev/null", check=False).splitlines()
+                self.read[host] = len(asked)
+                for line in asked[count:]:
+                    self.carry_out(*line.split())
+
+    def carry_out(self, word: str, node: str) -> None:
+        """Switch one host."""
+        action = word.removeprefix("site-")
+        if action in ("soft", "off", "cycle"):
+            lab.kill_host(self.cluster.lab, node)
+            self.cluster.on("ctl", f"echo off >{PLACE}/{node}")
+        if action in ("on", "cycle") or (action == "packet" and self.done[-1:] != [f"{word} {node}"]):
+            self.cluster.on("ctl", f"echo on >{PLACE}/{node}")
+            time.sleep(BOOT_SECONDS)
+            lab.start_host(self.cluster.lab, node)
+        self.done.append(f"{word} {node}")
+
+    def listen(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Have n2 hear the magic packets for these hosts; their MAC addresses by host."""
+        macs = {self.cluster.on(node, "ip -br link show eth0 | awk '{print $3}'"): node for node in nodes}
+        words = " ".join(f"{mac}={node}" for mac, node in macs.items())
+        done = lab.run(self.cluster.lab, "n2", ["sh", "-c", f"{LISTEN} {words}"], CARD)
+        assert done.returncode == 0, done.stderr
+        return {node: mac for mac, node in macs.items()}
 
 
 @contextmanager

@@ -73,8 +73,9 @@ class Relay:
         writer.close()
 
 
-async def main(certificate: str, port: str, starttls: str, name: str, password: str, directory: str) -> None:
+async def main(certificate: str, *words: str) -> None:
     """Serve until this process is stopped."""
+    port, starttls, name, password, directory = words
     Path(directory).mkdir(exist_ok=True)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)

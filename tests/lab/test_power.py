@@ -1,6 +1,6 @@
 """Nodes that sleep: idle ones are switched off and wake for jobs, drained ones stay on, and all goes with the key.
 
-Lab hosts have no IPMI controllers: ipmitool is a stand-in.
+Lab hosts have no IPMI controllers, and their network cards wake nothing: both are stand-ins. The packets are real.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from dataclasses import dataclass
 import pytest
 from lab_cluster import DeployedLab, eventually
 from lab_user import words_of
-from power_switch import PASSWORD, PowerSwitch, switched
+from power_switch import PASSWORD, SITES, PowerSwitch, switched
 from stock import Stock, in_turn
+
+from slurmfab import lab
+from slurmfab.programs.power.switches import PACKETS
 
 pytestmark = pytest.mark.lab
 
@@ -21,11 +24,16 @@ KEY = """power:
   suspend_after: 4s
   suspend_timeout: 6s
   resume_timeout: 90s
-  how: {ipmi: {address: "{node}-ipmi", user: lab, password_file: ipmi.password}}
-"""
+  how: """
+IPMI = '{ipmi: {address: "{node}-ipmi", user: lab, password_file: ipmi.password}}'
+WAKE_ON_LAN = "{{wake_on_lan: {{mac: {}}}}}"
+COMMAND = "{command: {suspend: /usr/local/sbin/site-off, resume: /usr/local/sbin/site-on}}"
 STATE = "scontrol -o show node {} | grep -o 'State=[A-Z+_*~#!%]*'"
 DRAIN = "scontrol update NodeName=n2 State=DRAIN Reason='loose cable'"
 SUSPEND = "runuser -u slurm -- /usr/local/lib/slurmfab/suspend n2; echo $?"
+STAYS = "hostname >/tmp/where; sleep 600"
+"""A job that keeps its node awake until it is cancelled."""
+
 LEFT = (
     "grep -i suspend /etc/slurm/slurm.conf; ls -d /etc/slurmfab-power* /usr/local/lib/slurmfab/power "
     "/usr/local/lib/slurmfab/suspend /usr/local/lib/slurmfab/resume 2>/dev/null; "
@@ -41,6 +49,11 @@ class Sleepers:
     hosts: DeployedLab
     switch: PowerSwitch
     without: str
+    macs: dict[str, str]
+
+    def write(self, how: str) -> None:
+        """Write the cluster file with this way to switch nodes."""
+        self.hosts.inventory_path.write_text(f"{self.without}{KEY}{how}\n")
 
     def state(self, node: str) -> str:
         """A node's state in Slurm."""
@@ -62,10 +75,10 @@ def sleepers(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Sleepers]
         password.write_text(f"{PASSWORD}\n")
         password.chmod(0o600)
         text = path.read_text()
-        path.write_text(text + KEY)
         with switched(hosts) as switch:
+            found = Sleepers(hosts, switch, text, switch.listen(["n1", "n2"]))
+            found.write(IPMI)
             hosts.deploy()
-            found = Sleepers(hosts, switch, text)
             found.until_asleep("n1")
             yield found
 
@@ -97,15 +110,38 @@ def test_the_program_refuses_to_switch_off_a_drained_node(sleepers: Sleepers) ->
     assert [line for line in sleepers.switch.done if line not in before and "n2" in line] == []
 
 
-def test_a_job_wakes_the_node_and_runs_there(sleepers: Sleepers) -> None:
-    assert sleepers.hosts.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+def test_a_deployment_that_wakes_deploys_to_the_node_as_well(sleepers: Sleepers) -> None:
+    macs = ", ".join(f"{node}: '{mac}'" for node, mac in sleepers.macs.items())
+    sleepers.write(WAKE_ON_LAN.format(f"{{{macs}}}"))
+    steps = sleepers.hosts.deploy("--wake")["steps"]
     assert "on n1" in sleepers.switch.done
+    assert {step["host"] for step in steps if step["phase"] == "power programs"} == {"ctl", "n1", "n2"}
+
+
+def test_a_job_wakes_the_node_by_magic_packets_and_runs_there(sleepers: Sleepers) -> None:
+    sleepers.until_asleep("n1")
+    eventually(lambda: lab.load(sleepers.hosts.lab.name).host("n1").pid is None, "n1 was not shut down by SSH")
+    job = sleepers.hosts.on("ctl", f"cd /tmp && sbatch --parsable -w n1 -o /dev/null --wrap '{STAYS}'")
+    sleepers.hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING", patience=90)
+    sleepers.hosts.until("n1", "cat /tmp/where", "n1")
+    eventually(lambda: sleepers.switch.done.count("packet n1") == PACKETS, lambda: str(sleepers.switch.done))
+    assert [line for line in sleepers.switch.done if line.endswith("n2")] == []
+
+
+def test_programs_of_the_site_are_called_with_the_node(sleepers: Sleepers) -> None:
+    sleepers.hosts.on("ctl", SITES)
+    sleepers.write(COMMAND)
+    sleepers.hosts.deploy()
+    sleepers.hosts.on("ctl", "squeue -h -o %i | xargs scancel")
+    sleepers.until_asleep("n1")
+    assert sleepers.switch.done[-1] == "site-off n1"
+    assert sleepers.hosts.on("n2", "ls /etc/sudoers.d | grep -c slurmfab", check=False) == "0"
 
 
 def test_without_the_key_sleeping_nodes_are_woken_and_nothing_is_left(sleepers: Sleepers) -> None:
-    sleepers.until_asleep("n1")
     sleepers.hosts.inventory_path.write_text(sleepers.without)
     sleepers.hosts.deploy()
+    assert sleepers.switch.done[-1] == "site-on n1"
     assert sleepers.state("n1") == "State=IDLE"
     assert sleepers.hosts.on("ctl", LEFT, check=False) == ""
     sleepers.hosts.on("ctl", "scontrol update NodeName=n2 State=RESUME")

@@ -16,6 +16,13 @@ PATIENCE = "slurm_conf: {SlurmctldTimeout: 10, SchedulerParameters: bf_interval=
 """Everything waits less: Slurm's tools for a controller that is about to begin, and new jobs for backfill."""
 
 JOB = "scontrol --oneliner show job {} | grep -oE '(JobState|StartTime)=[^ ]+' | paste -sd ' '"
+POWER = "power: {nodes: n3, suspend_after: 20d, how: {command: {suspend: /usr/bin/true, resume: /usr/bin/true}}}\n"
+"""Programs, settings and a timer that every controller has."""
+
+OF_POWER = (
+    "cat /etc/slurmfab-power.json /usr/local/lib/slurmfab/suspend /usr/local/lib/slurmfab/resume | sha256sum;"
+    " systemctl is-active slurmfab-power.timer; runuser -u slurm -- /usr/local/lib/slurmfab/resume n3; echo $?"
+)
 STATE = "scontrol show config | awk '$1 == \"StateSaveLocation\" {print $3}'"
 FILES = "sha256sum /etc/slurm/*.conf; systemctl is-enabled slurmctld; find / -xdev -name '.slurmfab-*' 2>/dev/null"
 
@@ -39,7 +46,7 @@ class RunningCluster:
     def with_backup(self, state_directory: str) -> str:
         """The cluster file with n1, which computes no more, as the backup."""
         text = self.text.replace("controllers: [ctl]", f"controllers: [ctl, n1]\nstate_directory: {state_directory}")
-        return text.replace("hosts: n[1-3]", "hosts: n[2-3]") + PATIENCE
+        return text.replace("hosts: n[1-3]", "hosts: n[2-3]") + PATIENCE + POWER
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +91,8 @@ def test_a_second_controller_joins_and_the_state_moves_while_a_job_runs(running:
     assert lab.on("ctl", STATE) == "/shared/slurm/state"
     assert lab.on("ctl", "ls -A /shared /shared/slurm | grep -c slurmfab-", check=False) == "0"
     assert len({lab.on(host, "sha256sum /etc/slurm/slurm.conf") for host in ALL_HOSTS}) == 1
+    of_power = {lab.on(host, OF_POWER) for host in CONTROLLERS}
+    assert (len(of_power), of_power.pop().split()[-2:]) == (1, ["active", "0"])
     assert lab.deploy()["steps"] == []
 
 
@@ -136,5 +145,6 @@ def test_one_controller_again_takes_the_state_home_and_stops_the_other(running: 
     lab.deploy()
     assert lab.on("ctl", JOB.format(running.job)) == running.seen
     assert lab.on("n1", "systemctl is-active slurmctld", check=False) == "inactive"
+    assert lab.on("n1", "ls -d /etc/slurmfab-power* /usr/local/lib/slurmfab/[prs]* 2>/dev/null", check=False) == ""
     assert lab.on("ctl", STATE) == "/var/lib/slurm/slurmctld"
     lab.until("ctl", "sinfo -h -o '%D %t' | sort | paste -sd ,", "1 mix,2 idle")

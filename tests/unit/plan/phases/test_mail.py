@@ -59,6 +59,15 @@ def test_slurm_conf_names_the_program_and_the_domain_with_the_key_alone() -> Non
     assert "MailDomain=other.org" in wanted(f"{OPEN}slurm_conf: {{MailDomain: other.org}}\n").rendered["slurm.conf"]
 
 
+def test_every_controller_has_the_same_and_one_that_is_none_any_more_loses_it() -> None:
+    two = THREE_HOSTS.replace("controllers: [c1]", "controllers: [c1, c2]\nstate_directory: /shared/state")
+    whole = cluster(two + LOGIN)
+    known = dataclasses.replace(plan_input(whole, facts_of(whole, prepared)), mail_password="p")
+    assert mail.resources(known, "c2") == mail.resources(known, "c1") != ()
+    assert mail.packages(known, "c2") == ("msmtp", "ca-certificates")
+    assert mail.gone(wanted(LOGIN, owned=("mail",)), "n1") == (OwnedFiles("mail", ()),)
+
+
 def test_what_a_host_has_is_taken_back_when_the_key_goes_and_not_before() -> None:
     assert mail.gone(wanted("", owned=("mail",)), "c1") == (OwnedFiles("mail", ()),)
     assert mail.gone(wanted(""), "c1") == ()
