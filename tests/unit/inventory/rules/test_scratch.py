@@ -32,6 +32,7 @@ SIZED = "scratch: {size: 400G}"
         (f'{SIZED}\nprivate_tmp: {{Dirs: "/tmp,/scratch"}}', "which is private_tmp, of which each job sees another"),
         (f"{SIZED}\nslurm_conf: {{Epilog: /x}}", "it comes from the key scratch at the top"),
         (f"{SIZED}\nslurm_conf: {{TaskProlog: /x}}", "it comes from the key scratch at the top"),
+        (f"{SIZED}\nslurm_files: {{prolog.d/own: own}}", "slurmfab fills prolog.d from its key at the top"),
         (f"{SIZED}\nslurm_conf: {{GresTypes: gpu}}", "needs scratch among these names"),
         (f"{SIZED}\njob_environment: {{all: {{SCRATCH: /x}}}}", "the key scratch sets this variable"),
         (
