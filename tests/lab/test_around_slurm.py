@@ -42,6 +42,7 @@ PROVED = {
     "mounts_are_there",
     "files_are_shared",
     "homes_are_on_their_mount",
+    "scratch_has_its_place",
     "node_is_closed_without_a_job",
     "users_need_no_keys",
     "users_have_their_limits",
@@ -58,7 +59,7 @@ PROVED = {
 BATCH = """\
 #!/bin/bash -l
 module load tool
-echo "tool is $TOOL, data in $SITE_DATA, $OMP_PROC_BIND"
+echo "tool is $TOOL, data in $SITE_DATA, $OMP_PROC_BIND, $SCRATCH"
 srun python3 ring.py
 """
 TAKES_MEMORY = "print(len(b'x' * (400 << 20)))"
@@ -81,7 +82,7 @@ X11 = (
 )
 LEFT = """\
 findmnt -n -t fuse.glusterfs
-ls -d /var/lib/slurmfab/owned/* /etc/profile.d/site.sh /etc/security/limits.d/90-site.conf 2>/dev/null
+ls -d /scratch /var/lib/slurmfab/owned/* /etc/profile.d/site.sh /etc/security/limits.d/90-site.conf 2>/dev/null
 grep -rl slurmfab /etc/pam.d /etc/security /etc/profile.d /etc/systemd/system /etc/ssh/sshd_config.d 2>/dev/null
 ls /etc/motd.d/slurmfab 2>/dev/null
 dpkg-query -W -f '${db:Status-Status} ${Package}\\n' lmod openmpi-bin xauth tree nano libpam-slurm-adopt 2>/dev/null |
@@ -128,6 +129,7 @@ def whole_file(lab: DeployedLab, public_key: str) -> dict[str, Any]:
     given = yaml.safe_load(lab.inventory_path.read_text())
     found = {**yaml.safe_load(text), **{key: given[key] for key in ("cluster", "ssh", "addresses")}}
     found["users"][0]["keys"] = [public_key]
+    found["scratch"]["size"] = "2G"
     for mount in found["mounts"]:
         mount["source"] = mount["source"].replace("nas.example.org:", f"{lab.lab.host('ctl').address}:")
         mount["type"] = "glusterfs"
@@ -150,7 +152,7 @@ def test_a_first_deployment_brings_all_and_the_checks_prove_it(site: Site) -> No
     site.deploy(site.whole)
     assert PROVED - site.passed("check-cluster").keys() == set()
     found = site.passed("quickcheck", "--user", "ann")
-    assert {"allocation", "environment", "nodes", "partitions", "modules", "mpi"} <= found.keys()
+    assert {"allocation", "environment", "nodes", "partitions", "modules", "mpi", "scratch"} <= found.keys()
     assert "tool/1.0" in found["modules"]
     assert "sent messages to each other (Open MPI)" in found["mpi"]
 
@@ -181,7 +183,7 @@ def test_a_job_from_home_loads_a_module_and_sends_messages_by_mpi_and_its_output
     site.lab.until("n3", f"squeue -h -j {job} | wc -l", "0")
     shown = site.ann("cat job.out")[1]
     first, *ring = shown.splitlines()
-    assert first == "tool is /software/tool, data in /software/data, close", shown
+    assert first == f"tool is /software/tool, data in /software/data, close, /scratch/{job}", shown
     assert sorted(ring) == ["ring=0/2 got=101", "ring=1/2 got=100"], shown
 
 
