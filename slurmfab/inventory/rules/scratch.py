@@ -61,6 +61,7 @@ def scratch_is_a_directory_of_its_own(cluster: Cluster) -> Iterator[tuple[Place,
     path = cluster.scratch.path
     others = {directory: ".".join(map(str, place)) for place, directory in named(cluster) if place != PATH}
     others |= {user.home_directory: f"the home of {user.name}" for user in cluster.users}
+    others |= {cluster.homes: "the directory of homes"} if cluster.homes else {}
     private = cluster.private_tmp.directories if cluster.private_tmp else ()
     others |= dict.fromkeys(private, "private_tmp, of which each job sees another one")
     for directory, what in others.items():

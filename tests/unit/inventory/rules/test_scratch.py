@@ -28,6 +28,7 @@ SIZED = "scratch: {size: 400G}"
         ("scratch: {size: 4G, path: /tmp}", "is a directory of the system"),
         ("scratch: {size: 4G, path: /var/lib/slurm/slurmctld/x}", "inside /var/lib/slurm/slurmctld"),
         ("scratch: {size: 4G, path: /work}\nusers: [{name: ann, home: /work/ann}]", "which is the home of ann"),
+        ("scratch: {size: 4G, path: /work/jobs}\nhomes: /work", "inside /work, which is the directory of homes"),
         (f"{SIZED}\nprivate_tmp: {{BasePath: /scratch/tmp}}", "contains or is inside"),
         (f'{SIZED}\nprivate_tmp: {{Dirs: "/tmp,/scratch"}}', "which is private_tmp, of which each job sees another"),
         (f"{SIZED}\nslurm_conf: {{Epilog: /x}}", "it comes from the key scratch at the top"),
