@@ -78,6 +78,7 @@ KINDS = {
     "timer": "services.timer:Timer",
     "units-loaded": "services.units_loaded:UnitsLoaded",
     "user": "identities.user:User",
+    "user-quotas": "mounts.user_quotas:UserQuotas",
     "user-slices": "files.user_slices:UserSlices",
 }
 """Module and class by kind. A new resource type needs one file in this package and one line here."""

@@ -70,6 +70,7 @@ from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.mounts import mounts_of
+from slurmfab.inventory.quota import places
 from slurmfab.ssh.fan_out import FAN_OUT
 from slurmfab.terminal import harmless
 
@@ -320,10 +321,18 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "open_mpi_host": workplaces(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
-        "exporting": tuple(host for host in cluster.servers if host in hosts),
-        "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
+        **storage_places(cluster, hosts),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
+    }
+
+
+def storage_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts that serve directories, set quotas, and mount file systems."""
+    return {
+        "exporting": tuple(host for host in cluster.servers if host in hosts),
+        "limiting": tuple(host for host in places(cluster) if host in hosts),
+        "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
     }
 
 

@@ -9,16 +9,17 @@ from collections.abc import Mapping
 import pytest
 
 from slurmfab.agent.identities import mounts
-from slurmfab.agent.mounts import exports_file
+from slurmfab.agent.mounts import exports_file, quota_report
 from slurmfab.agent.mounts.mount_point import is_right
 from slurmfab.agent.mounts.mount_units import AUTOFS, mounted_at
 from slurmfab.checks import storage
-from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.storage import DENIED, NOBODY, Proof
 from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
 from slurmfab.inventory.mounts import Mount, covering, mounts_of
+from slurmfab.inventory.quota import limits, places
 
 KIB_PER_GB = 1 << 20
 
@@ -47,6 +48,26 @@ def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock
     assert not wrong, (
         f"{'; '.join(wrong)}. Repair: {deploy(exporting.name)}; then see `systemctl status nfs-server` there"
     )
+
+
+def test_quotas_are_set(limiting: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """users have the quotas of the cluster file, on the host that has the file system"""
+    point = limiting.ask(f"findmnt -n -o TARGET --target {shlex.quote(places(cluster)[limiting.name])}").strip()
+    done = limiting.run(shlex.join(quota_report.command(point)))
+    assert done.rc == 0, (
+        f"{point} cannot limit users: {last_words(done)}. Repair: mount it with the option usrquota (ext4 also needs "
+        f"`tune2fs -O quota`), then {deploy(limiting.name)}"
+    )
+    found = quota_report.parse(done.stdout)
+    wrong = []
+    for user, soft, hard in limits(cluster):
+        uid = lock.ids.get(f"{user}.uid") or int(limiting.run("id -u %s", user).stdout.strip() or 0)
+        there = found.get(uid, quota_report.NONE)
+        if (there.soft, there.hard) != (soft, hard):
+            wrong.append(
+                f"{user} has {quota_report.told(there.soft, there.hard)} instead of {quota_report.told(soft, hard)}"
+            )
+    assert not wrong, f"on {point}, {'; '.join(wrong[:3])}. Repair: {deploy(limiting.name)}"
 
 
 def test_files_are_shared(mounting: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster) -> None:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab import hostlist
 from slurmfab.errors import HostlistError
+from slurmfab.inventory.quota import UserQuotaOrNot
 from slurmfab.inventory.slurm_settings import Setting
 from slurmfab.inventory.values import Model
 
@@ -156,6 +157,7 @@ class User(Model):
         keys: public SSH keys, as lines of authorized_keys.
         sudo: whether they may become root on login hosts and controllers.
         accounts: the accounts of the user, the default first.
+        quota: what the user may store, instead of the cluster's `quota`; false for any amount.
         associations: by account, limits of the user in that account only; they replace those of `settings`.
         settings: limits and other keys of `sacctmgr modify user` (sacctmgr(1)) in the file's order.
     """
@@ -173,6 +175,7 @@ class User(Model):
     associations: Annotated[
         dict[Name, AssociationSettings], Field(description="By account, limits in that account only.")
     ] = {}
+    quota: UserQuotaOrNot = None
     settings: AssociationSettings = {}
 
     @property

@@ -29,6 +29,7 @@ from slurmfab.inventory.mounts import Mounts
 from slurmfab.inventory.mpi import MpiOrNot
 from slurmfab.inventory.power import PowerOrNot
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
+from slurmfab.inventory.quota import QuotaOrNot
 from slurmfab.inventory.scratch import ScratchOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.inventory.slurm_files import SlurmFiles
@@ -196,6 +197,7 @@ class Cluster(Model):
         mounts: file systems that hosts mount.
         exports: directories that a host of the cluster serves to others by NFS.
         homes: directory of the homes of users, on a file system that hosts share; `None` if the file does not say it.
+        quota: what each user may store on a file system; `None` for no limits.
         private_tmp: directories that are private to each job, such as /tmp; `None` for none.
         scratch: directories of jobs on their nodes' own disks, counted as a Gres; `None` for none.
         mail: the relay for mail about jobs; `None` for none.
@@ -279,6 +281,7 @@ class Cluster(Model):
         Annotated[str, AfterValidator(check_directory("/home"))] | None,
         Field(description="Directory of the homes of users, on a file system that hosts share, such as /home."),
     ] = None
+    quota: QuotaOrNot = None
     private_tmp: PrivateTmpOrNot = None
     scratch: ScratchOrNot = None
     mail: MailOrNot = None

@@ -26,5 +26,8 @@ ALL_OF_MPI = tuple(name for table in (PMIX, MPI_LIBRARIES) for names in table.va
 NFS_SERVER = "nfs-kernel-server"
 """The server of the key `exports`."""
 
-ASKED = (NFS_SERVER, MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
+QUOTA = "quota"
+"""The programs of the key `quota`."""
+
+ASKED = (NFS_SERVER, QUOTA, MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
 """All of them: hosts are asked which they have."""

@@ -42,6 +42,8 @@ mounts:
   - {{path: /home, source: "{source}", type: {type}, options: [{options}]}}
 """
 EXPORTS = """\
+users: [{name: ann}]
+quota: {path: /srv/data, soft: 1G}
 exports:
   - {path: /srv/data, host: n2}
   - {path: /srv/soft, host: n2, mount: /soft, to: login}
@@ -202,7 +204,11 @@ def test_exports_name_the_hosts_of_the_cluster_alone(stored: Stored) -> None:
     assert {path for path, _ in served} == {"/srv/data"}
     assert stored.lab.on("n2", "findmnt -n -o FSROOT /soft; cat /etc/nfs.conf.d/slurmfab.conf").startswith("/srv/soft")
     assert stored.lab.deploy()["steps"] == []
-    assert {one["outcome"] for one in stored.check().values()} <= {"passed", "not run"}
+    found = stored.check()
+    assert found["exports_are_served/n2"]["outcome"] == "passed"
+    # The lab's kernel has no quotas, which the real repquota says.
+    assert "cannot limit users: " in found["quotas_are_set/n2"]["cause"]
+    assert "cannot limit users: " in words_of(stored.lab.slurmfab("plan"))
 
 
 def test_exports_are_rolled_back_and_taken_back_with_their_server(stored: Stored) -> None:

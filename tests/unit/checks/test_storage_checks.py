@@ -169,3 +169,36 @@ def test_the_directory_of_homes_itself_has_to_be_on_its_mount() -> None:
     text = THREE_HOSTS + "homes: /home\nmounts: [{path: /home, source: 'nas:/home', type: nfs4}]\n"
     with pytest.raises(AssertionError, match="/home is on /, where other hosts do not see it"):
         test_storage.test_homes_are_on_their_mount(CheckedHost("n1", RuledShell({"stat": "/ /home\n"})), cluster(text))
+
+
+LIMITED = cluster(
+    THREE_HOSTS
+    + "exports: [{path: /srv/home, host: c1, mount: /home}]\n"
+    + "quota: {path: /home, soft: 1G, hard: 2G}\nusers: [{name: ann}, {name: bob, quota: false}]\n"
+)
+REPORT = "User,...\n#2000,ok,ok,4,{soft},2097152,,1,0,0,\n"
+
+
+def limit(report: Rule) -> None:
+    shell = RuledShell({"findmnt": "/srv\n", "repquota -u -n -O csv -- /srv": report})
+    test_storage.test_quotas_are_set(CheckedHost("c1", shell), LIMITED, Lock(ids={"ann.uid": 2000, "bob.uid": 2001}))
+
+
+def test_quotas_that_are_set_pass() -> None:
+    limit(REPORT.format(soft=1048576))
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        (REPORT.format(soft=0), "ann has soft none, hard 2097152 KiB instead of soft 1048576 KiB, hard 2097152 KiB"),
+        ("", "ann has soft none, hard none instead of"),
+        (
+            CommandResult(1, b"", b"repquota: no quota enabled.\n"),
+            "/srv cannot limit users: .*no quota enabled.*usrquota",
+        ),
+    ],
+)
+def test_quotas_that_are_not_set_are_told(report: Rule, why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        limit(report)
