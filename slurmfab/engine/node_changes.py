@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from slurmfab.agent.core.resource import Resource
+from slurmfab.engine.login_proof import apply_proved_step
 from slurmfab.engine.requests import apply_step
 from slurmfab.engine.run import Run
 from slurmfab.errors import DeployFailed, HostError, SlurmfabError
 from slurmfab.ssh.fan_out import on_each
 
 
-def change(run: Run, phase: str, host: str, *resources: Resource) -> None:
+def change(run: Run, phase: str, host: str, *resources: Resource, proved: bool = False) -> None:
     """Apply resources on one host; if this fails, the run ends.
 
     Args:
@@ -19,13 +20,14 @@ def change(run: Run, phase: str, host: str, *resources: Resource) -> None:
         phase: name of the step in reports.
         host: the host's name.
         resources: what the host shall have.
+        proved: whether another login proves the change, or else the host takes it back.
 
     Raises:
         DeployFailed: a resource failed.
         HostError: the host does not answer.
     """
     run.progress.begin(phase, (host,))
-    step = apply_step(run, phase, host, resources)
+    step = (apply_proved_step if proved else apply_step)(run, phase, host, resources)
     if step.differs:
         run.record_steps(step)
     run.progress.host_done(host, step)
@@ -43,7 +45,18 @@ def change_each(run: Run, phase: str, hosts: Iterable[str], *resources: Resource
         hosts: names of the hosts.
         resources: what each host shall have.
     """
-    for host, answer in on_each(hosts, lambda host: change(run, phase, host, *resources)):
+    work_on_each(run, hosts, lambda host: change(run, phase, host, *resources))
+
+
+def work_on_each(run: Run, hosts: Iterable[str], work: Callable[[str], None]) -> None:
+    """Do work on hosts at once; a host that fails or does not answer is excluded.
+
+    Args:
+        run: excludes hosts.
+        hosts: names of the hosts.
+        work: called with a host's name; raises `SlurmfabError`.
+    """
+    for host, answer in on_each(hosts, work):
         if isinstance(answer, HostError):
             run.exclude(host, answer)
         elif isinstance(answer, SlurmfabError):

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.block import Block
+from slurmfab.agent.files.owned_files import OwnedFiles
+from slurmfab.agent.mounts import exports_file, quota_report
+from slurmfab.agent.packages.former_packages import FormerPackages
 from slurmfab.agent.packages.removed_packages import RemovedPackages
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm.fetched_files import FETCHED_LINK
 from slurmfab.agent.slurm.site_files import SiteFiles
 from slurmfab.agent.undo.undo_secrets import NoKeptSecrets
+from slurmfab.facts import HostFacts
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.mounts import mounts_of
 from slurmfab.paths import MUNGE_KEY, SLURM_DIRECTORY, SLURM_HOME
+from slurmfab.plan.phases.logins import NODE_LOGINS
 from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED
+from slurmfab.plan.plan import PHASES
+from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.versions import packages
 
 PLUGINS = "slurm-wlm-basic-plugins"
 """A dependency of all of Debian's Slurm packages; no role lists it."""
+
+
+NEEDED = ("name", "ssh", "addresses", "controllers", "login", "nodes")
+"""The fields of a cluster file that say nothing but which hosts there are."""
+
+
+NO_FILES = frozenset((NODE_LOGINS, exports_file.OF, exports_file.LOADED_OF, quota_report.OF))
+"""What hosts remember in other ways than as owned files. A host that still serves others keeps its exports."""
 
 
 def stopped() -> tuple[Resource, ...]:
@@ -24,15 +44,19 @@ def stopped() -> tuple[Resource, ...]:
     return (Service("slurmd", running=False),)
 
 
-def cleaned(*, purge: bool, site_files: tuple[str, ...] = ()) -> tuple[Resource, ...]:
+def cleaned(
+    *, purge: bool, site_files: tuple[str, ...] = (), taken_back: tuple[Resource, ...] = ()
+) -> tuple[Resource, ...]:
     """The cluster's files, keys and daemons removed; users stay, because they own files, and so do logs.
 
     Packages are removed last: then a maintainer script finds no configuration by which it could reach the cluster.
 
     Args:
-        purge: whether to remove packages.
+        purge: whether to remove packages of Slurm.
         site_files: names of the site's own files in Slurm's directory.
+        taken_back: the removal of what the host has for optional keys, from `taken_back`.
     """
+    packages_gone = tuple(one for one in taken_back if isinstance(one, FormerPackages))
     return (
         Service("slurmd", running=False),
         Service("munge", running=False),
@@ -44,9 +68,72 @@ def cleaned(*, purge: bool, site_files: tuple[str, ...] = ()) -> tuple[Resource,
         Absent(f"{SLURM_HOME}/.ssh/id_ed25519.pub"),
         Block("/etc/ssh/ssh_known_hosts", "host keys", ""),
         Block("/etc/hosts", "hosts", ""),
-        NoKeptSecrets(),
+        *(one for one in taken_back if one not in packages_gone),
+        NoKeptSecrets(),  # after all that the undo store keeps copies of
+        *packages_gone,
         *((RemovedPackages(tuple(sorted(purged()))),) if purge else ()),
     )
+
+
+def open_again(known: Inventory, facts: HostFacts) -> tuple[Resource, ...]:
+    """The removal of what keeps users without a job from logging in; empty where the host has no such thing."""
+    return tuple(planned(without_options(known, facts), facts.name, guards_logins=True))
+
+
+def taken_back(known: Inventory, facts: HostFacts) -> tuple[Resource, ...]:
+    """The removal of all else that the host has for optional keys: mounts, files, programs, packages.
+
+    It is what a deployment does when these keys go, in the same order. Files of capabilities that have no phase of
+    their own for that, such as apt's sources, are taken back last.
+
+    Args:
+        known: the cluster with the host.
+        facts: of the host.
+    """
+    resources = tuple(planned(without_options(known, facts), facts.name, guards_logins=False))
+    done = {one.name() for one in resources if isinstance(one, OwnedFiles)} | NO_FILES
+    return (*resources, *(OwnedFiles(of, ()) for of in facts.owned if of not in done))
+
+
+def without_options(known: Inventory, facts: HostFacts) -> PlanInput:
+    """The input of a plan for a host with a cluster file that has the same hosts, and no optional key."""
+    fields = {name: getattr(known.cluster, name) for name in NEEDED}
+    return PlanInput(Cluster(**fields), known.lock, {facts.name: facts})
+
+
+def planned(plan_input: PlanInput, host: str, *, guards_logins: bool) -> Iterator[Resource]:
+    """Yield what phases take back from a host.
+
+    Args:
+        plan_input: from `without_options`.
+        host: the host.
+        guards_logins: whether the phases that another login proves are meant, or all others.
+    """
+    for phase in PHASES:
+        if phase.taken_back and phase.guards_logins == guards_logins:
+            # The files of Slurm's directory are removed with all others there.
+            yield from (one for one in phase.resources(plan_input, host) if not isinstance(one, SiteFiles))
+
+
+def left_on(cluster: Cluster, host: str) -> tuple[str, ...]:
+    """The optional keys of the cluster file by which a host may have something, in the words of the cluster file."""
+    roles = cluster.roles(host)
+    asked = {
+        "mounts": bool(mounts_of(cluster, host)),
+        "node_logins": cluster.closes(host),
+        "user_ssh": cluster.user_ssh != "own",
+        "files": any(one.is_on(host, roles) for one in cluster.files.values()),
+        "packages": bool(cluster.packages.of_host(host, roles)),
+        "modules": cluster.modules is not None,
+        "mpi": cluster.mpi is not None,
+        "prolog": cluster.prolog is not None,
+        "epilog": cluster.epilog is not None,
+        "job_environment": cluster.job_environment is not None,
+        "health": cluster.health is not None,
+        "scratch": cluster.scratch is not None,
+        "users": bool(cluster.users) and cluster.unix_users,
+    }
+    return tuple(key for key, is_asked in asked.items() if is_asked)
 
 
 def purged() -> set[str]:

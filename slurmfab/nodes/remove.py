@@ -16,7 +16,7 @@ from slurmfab.agent.services.service import Service
 from slurmfab.engine import converge as deployment
 from slurmfab.engine import file_writing, job_waiting, older_copy, session
 from slurmfab.engine.actor import stamp
-from slurmfab.engine.node_changes import change, change_each
+from slurmfab.engine.node_changes import change, change_each, work_on_each
 from slurmfab.engine.requests import ask_facts, fact_selection
 from slurmfab.engine.run import Run, RunHooks, RunOptions
 from slurmfab.engine.session import Output
@@ -148,8 +148,7 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
     smaller = replace(run.inventory, cluster=loading.parse(text, str(known.path)), lock=lock)
     run.change_cluster(smaller, tuple(host for host in run.hosts if host not in leaving))
     deployment.deploy(run)
-    former = decommission.cleaned(purge=options.purge, site_files=known.cluster.site_file_names)
-    change_each(run, "leaving", run.remaining(ours), *former)
+    work_on_each(run, run.remaining(ours), lambda host: clean(run, known, host, purge=options.purge))
     broken = [
         host for host in leaving if host in run.failed_hosts and not isinstance(run.failed_hosts[host], Unreachable)
     ]
@@ -161,9 +160,31 @@ def carry_out(run: Run, leaving: tuple[str, ...], text: str, options: RemoveNode
         )
     file_writing.write(run, text)
     run.progress.line(f"{run.inventory.path}: removed {fold(leaving)}.")
-    print_unclean(run, ours)
+    print_unclean(run, known, ours)
     for host, reason in others.items():
         run.progress.line(f"{host}: {reason} So nothing was changed there.")
+
+
+def clean(run: Run, known: Inventory, host: str, *, purge: bool) -> None:
+    """Take back what a host has of the cluster.
+
+    Args:
+        run: the run.
+        known: the cluster with the host.
+        host: the host.
+        purge: whether to remove packages of Slurm.
+
+    Raises:
+        SlurmfabError: the host failed, or something is in use there.
+    """
+    facts = ask_facts(run.transport, host, with_secrets=False, names=fact_selection(known, host))
+    opened = decommission.open_again(known, facts)
+    if opened:
+        change(run, "node logins", host, *opened, proved=True)
+    resources = decommission.cleaned(
+        purge=purge, site_files=known.cluster.site_file_names, taken_back=decommission.taken_back(known, facts)
+    )
+    change(run, "leaving", host, *resources)
 
 
 def hosts_of_others(run: Run, leaving: tuple[str, ...]) -> dict[str, str]:
@@ -268,11 +289,21 @@ def refuse_busy(run: Run, leaving: tuple[str, ...]) -> None:
         )
 
 
-def print_unclean(run: Run, leaving: tuple[str, ...]) -> None:
-    """Print which hosts were removed from the cluster but could not be cleaned."""
+def print_unclean(run: Run, known: Inventory, leaving: tuple[str, ...]) -> None:
+    """Print which hosts were removed from the cluster but could not be cleaned, and what is left there.
+
+    Args:
+        run: the run.
+        known: the cluster with these hosts.
+        leaving: the nodes that were removed.
+    """
     unclean = [host for host in leaving if host in run.failed_hosts]
-    if unclean:
-        run.progress.line(
-            f"{fold(unclean)}: not reachable, so munge key, SSH keys and daemons are still there. When it is "
-            "back: systemctl disable --now slurmd munge; rm /etc/munge/munge.key /etc/slurm/slurm.conf."
-        )
+    if not unclean:
+        return
+    keys = dict.fromkeys(key for host in unclean for key in decommission.left_on(known.cluster, host))
+    also = f", and what the cluster file asked for with {', '.join(keys)}" if keys else ""
+    run.progress.line(
+        f"{fold(unclean)}: not reachable, so munge key, SSH keys and daemons are still there{also}. When it is "
+        "back: systemctl disable --now slurmd munge; rm /etc/munge/munge.key /etc/slurm/slurm.conf. To remove all, "
+        f"add it again and remove it: {FAB} add-node, {FAB} remove-node."
+    )

@@ -54,6 +54,8 @@ class Phase:
         needs: the hosts that have to be through with all earlier phases before any host begins this one.
         installs: whether it installs packages, which are sent to the hosts before.
         guards_logins: whether it changes who may log in, which another login proves, or else the host takes it back.
+        taken_back: whether a host that leaves the cluster gets it too, planned for a cluster file without optional
+            keys: then each of its resources is the removal of something.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Phase:
     needs: tuple[str, ...] = (ALL,)
     installs: bool = False
     guards_logins: bool = False
+    taken_back: bool = False
 
 
 PHASES = (
@@ -72,16 +75,16 @@ PHASES = (
     Phase("ssh keys", ssh.keys, prepares=True, needs=OWN),
     Phase("munge key", munge.key, prepares=True, needs=OWN),
     Phase("hosts file", hosts_file.resources, needs=OWN),
-    Phase("files", files.resources, needs=OWN),
+    Phase("files", files.resources, needs=OWN, taken_back=True),
     Phase("exports", exports.resources, needs=OWN),
-    Phase("mounts", mounts.resources, needs=(SERVERS,)),
+    Phase("mounts", mounts.resources, needs=(SERVERS,), taken_back=True),
     Phase("homes on servers", people.served_homes, needs=OWN),
     Phase("homes", people.homes, needs=(SERVERS,)),
     Phase("quotas", quotas.resources, needs=OWN),
-    Phase("sudo", people.sudo, needs=OWN),
-    Phase("login hosts", logins.login_hosts, needs=OWN),
+    Phase("sudo", people.sudo, needs=OWN, taken_back=True),
+    Phase("login hosts", logins.login_hosts, needs=OWN, taken_back=True),
     Phase("ssh", ssh.trust, needs=OWN),
-    Phase("user ssh", user_ssh.resources, needs=OWN),
+    Phase("user ssh", user_ssh.resources, needs=OWN, taken_back=True),
     Phase("munge", munge.resources, needs=OWN),
     Phase("database", database.resources, needs=OWN),
     Phase("accounts", accounts.resources, needs=(DATABASE,)),
@@ -89,7 +92,7 @@ PHASES = (
     Phase("scripts", scripts.resources, needs=OWN),
     Phase("power programs", power.resources, needs=OWN),
     Phase("mail", mail.resources, needs=OWN),
-    Phase("modules", modules.resources, needs=OWN),
+    Phase("modules", modules.resources, needs=OWN, taken_back=True),
     Phase("directories", slurm_conf.directories, needs=OWN),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True, needs=(CONTROLLERS, DATABASE)),
@@ -101,13 +104,13 @@ PHASES = (
     Phase("new nodes", daemons.gate),
     Phase("new slurmd", daemons.new_slurmd),
     Phase("nodes", daemons.nodes),
-    Phase("node logins", logins.node_logins, guards_logins=True),
-    Phase("former scripts", scripts.gone),
+    Phase("node logins", logins.node_logins, guards_logins=True, taken_back=True),
+    Phase("former scripts", scripts.gone, taken_back=True),
     Phase("former exports", exports.gone),
-    Phase("former software", former.resources),
+    Phase("former software", former.resources, taken_back=True),
     Phase("backups", backups.resources),
     Phase("gpu checks", gpu_checks.resources),
-    Phase("power", power.timer),
+    Phase("power", power.timer, taken_back=True),
     Phase("carried files", configless.carried),
 )
 """All phases of a deployment, in the order in which each host has them.

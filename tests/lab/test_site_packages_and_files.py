@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab
+from lab_user import words_of
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -33,6 +34,22 @@ SOURCES = {
     "hosts.j2": "{{ cluster }} {{ host }}: {{ hosts | join(' ') }}\n",
     "journald": "# nothing yet\n",
 }
+OF_NODES = """\
+packages: {compute: [tree]}
+files:
+  /etc/motd: {text: "Ours.\\n", roles: [compute]}
+  /etc/apt/preferences.d/site: {text: "Package: sl\\nPin: release *\\nPin-Priority: -1\\n"}
+mounts: [{path: /srv/data, source: /opt, type: bind, roles: compute}]
+health: true
+node_logins: with_job
+"""
+BUSY = "systemd-run --quiet --unit=busy --property=WorkingDirectory=/srv/data sleep 3600"
+LEFT = (
+    "findmnt -n /srv/data; ls -d /var/lib/slurmfab/owned/* /etc/systemd/system/srv-data.mount"
+    " /etc/apt/preferences.d/site /etc/pam.d/slurmfab* /etc/security/slurmfab* /usr/local/lib/slurmfab/*"
+    " /etc/slurmfab-health.json /etc/munge/munge.key; grep slurmfab /etc/pam.d/sshd /etc/hosts;"
+    " dpkg -l tree libpam-slurm-adopt | grep ^ii"
+)
 THERE = "for one in tree hello; do [ ! -x /usr/bin/$one ] || echo $one; done; ls -d /etc/site /etc/profile.d/site.sh"
 
 
@@ -121,3 +138,21 @@ def test_all_is_taken_back_with_the_keys(site: Site) -> None:
     assert site.lab.on("ctl", "cd /tmp && srun -w n1 sh -c 'echo $SITE_A.'") == "."
     assert site.lab.on("n1", "ls /usr/local/lib/slurmfab 2>/dev/null | grep -c task-prolog; :") == "0"
     assert site.failures() == []
+
+
+def test_a_removed_node_keeps_none_of_it_and_nobody_is_hurt(site: Site) -> None:
+    before = site.lab.on("n2", "cat /etc/motd /etc/pam.d/sshd")
+    site.deploy(OF_NODES)
+    assert "Ours." in site.lab.on("n2", "findmnt -n /srv/data >&2; cat /etc/motd")
+    assert "slurmfab" in site.lab.on("n2", "cat /etc/pam.d/sshd")
+    site.lab.on("n2", BUSY)
+    done = site.lab.slurmfab("remove-node", "n2")
+    assert done.returncode == 1, words_of(done)
+    assert "/srv/data is not unmounted: it is in use by busy.service" in words_of(done)
+    site.lab.on("n2", "systemctl stop busy")
+    done = site.lab.slurmfab("remove-node", "n2")
+    assert done.returncode == 0, words_of(done)
+    assert site.lab.on("n2", f"{{ {LEFT}; }} 2>/dev/null; :") == ""
+    assert site.lab.on("n2", "cat /etc/motd /etc/pam.d/sshd") == before
+    assert site.lab.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+    assert site.lab.on("n1", "cat /etc/motd") == "Ours."

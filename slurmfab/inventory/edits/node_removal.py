@@ -213,10 +213,13 @@ def _checked(
         new = loading.parse(text, _WHERE)
     except HostlistError as error:
         raise _unsafe(gone) from error
-    except ClusterFileError:
+    except ClusterFileError as error:
         if addresses:
             raise
-        raise _unsafe(gone) from None
+        raise InputError(
+            f"Without {hostlist.fold(gone)}, {_WHERE} would have mistakes. Change these entries by hand first; "
+            f"nothing was changed.\n{error}"
+        ) from None
     partitions = [
         partition
         if partition.nodes == "ALL"

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
+from slurmfab.agent.files.owned_files import OwnedFiles
 from slurmfab.engine import job_waiting
 from slurmfab.engine.run import Run
 from slurmfab.errors import InputError, SlurmfabError
-from slurmfab.facts import ClusterMark, SlurmUse
+from slurmfab.facts import ClusterMark, HostFacts, SlurmUse
 from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.edits import node_removal
@@ -66,7 +67,7 @@ def test_a_removed_node_is_stopped_cleaned_and_removed_from_both_files(tmp_path:
     assert run.inventory.path.read_text() == text
     assert known.cluster.compute_nodes == ("n1",)
     assert "n2" not in known.lock.hosts
-    assert hosts.of("n2") == ["facts", "apply service", "apply service,absent,block,no-kept-secrets"]
+    assert hosts.of("n2") == ["facts", "apply service", "facts", "apply service,absent,block,no-kept-secrets"]
     assert run.hosts == ("c1", "n1")
 
 
@@ -157,3 +158,93 @@ def test_hosts_that_cannot_be_removed_are_refused_with_the_reason(hosts: tuple[s
 def test_a_partition_may_be_emptied_if_the_user_allows_it() -> None:
     text = THREE_HOSTS + "partitions: [{PartitionName: main, Nodes: ALL}, {PartitionName: lone, Nodes: n2}]\n"
     refuse(Inventory(cluster(text), Lock(), Path("cluster.yaml")), ("n2",), empty_partition=True)
+
+
+WITH_OPTIONS = (
+    THREE_HOSTS
+    + """\
+mounts: [{path: /home, source: "nas:/homes", type: nfs4}]
+node_logins: with_job
+user_ssh: hostbased
+modules: lmod
+health: true
+packages: {all: [htop]}
+files: {/etc/apt/sources.list.d/site.list: {text: ""}, /etc/motd: {text: hello, hosts: n2}}
+users: [{name: ann}]
+"""
+)
+OWNED = ("apt", "files", "modules", "mounts", "node-logins", "user-ssh")
+OURS = ("htop", "libpam-slurm-adopt", "lmod", "munge", "nfs-common", "slurmd")
+
+
+def with_options() -> tuple[Inventory, HostFacts]:
+    """A cluster with many optional keys, and the facts of n2 after a deployment."""
+    known = cluster(WITH_OPTIONS)
+    facts = facts_of(known, prepared)
+    facts["n2"] = replace(facts["n2"], owned=OWNED, added_packages=OURS, programs=("health-check", "prolog"))
+    lock = replace(pin(known, Lock(slurm="24.11.5"), facts), ids={"ann.uid": 20001, "ann.gid": 20001})
+    return Inventory(known, lock, Path("cluster.yaml")), facts["n2"]
+
+
+def test_all_that_a_node_has_for_optional_keys_is_taken_back_in_the_order_of_a_deployment() -> None:
+    known, facts = with_options()
+    opened = [one.id for one in decommission.open_again(known, facts)]
+    assert opened == ["login-guard:taken back", "node-logins:/etc/pam.d/sshd"]
+    resources = decommission.taken_back(known, facts)
+    assert [one.id for one in resources] == [
+        "owned-files:files",
+        "released-mounts:former",
+        "owned-files:mounts",
+        "units-loaded:mounts",
+        "absent:/etc/sudoers.d/slurmfab",
+        "sshd-files:user-ssh",
+        "owned-files:modules",
+        "scripts:/etc/slurm/prolog.d",
+        "absent:/usr/local/lib/slurmfab/prolog",
+        "absent:/etc/slurmfab-health.json",
+        "absent:/usr/local/lib/slurmfab/health-check",
+        "program:/usr/local/lib/slurmfab/health",
+        "packages-former:htop,libpam-slurm-adopt,lmod,nfs-common",
+        "owned-files:apt",
+    ]
+    assert not [one for one in resources if getattr(one, "files", None)]
+
+
+def test_copies_of_secrets_go_after_all_files_and_before_packages() -> None:
+    known, facts = with_options()
+    resources = decommission.cleaned(purge=True, taken_back=decommission.taken_back(known, facts))
+    kinds = [one.kind for one in resources]
+    assert kinds[-3:] == ["no-kept-secrets", "packages-former", "packages-gone"]
+    assert kinds.index("absent") < kinds.index("released-mounts")
+
+
+def test_a_node_of_which_no_optional_key_asks_anything_has_nothing_to_take_back() -> None:
+    known = Inventory(cluster(), pin(cluster(), Lock(), facts_of(cluster(), prepared)), Path("cluster.yaml"))
+    facts = prepared("n2")
+    assert (decommission.open_again(known, facts), decommission.taken_back(known, facts)) == ((), ())
+
+
+def test_files_of_a_capability_without_a_phase_of_its_own_are_taken_back_too() -> None:
+    known, facts = with_options()
+    resources = decommission.taken_back(known, replace(facts, owned=(*OWNED, "something-new")))
+    assert resources[-1] == OwnedFiles("something-new", ())
+
+
+def test_a_node_whose_logins_are_not_open_again_for_another_login_keeps_them_and_stays_in_the_file(
+    tmp_path: Path,
+) -> None:
+    run, hosts, text = leaving(tmp_path)
+    hosts.facts["n2"] = replace(hosts.facts["n2"], owned=("node-logins",))
+    hosts.wrong["n2"].add("node-logins:/etc/pam.d/sshd")
+    hosts.locked_out = {"n2"}
+    with pytest.raises(SlurmfabError, match=r"(?s)another login failed.*run the same command again"):
+        remove.carry_out(run, ("n2",), text, RemoveNodeOptions())
+    assert "n[1-2]" in run.inventory.path.read_text()
+    assert not [words for words in hosts.of("n2") if "no-kept-secrets" in words]
+
+
+def test_the_keys_by_which_something_may_be_left_on_a_dead_node_are_those_that_ask_for_it_there() -> None:
+    known, _ = with_options()
+    keys = ("mounts", "node_logins", "user_ssh", "files", "packages", "modules", "health", "users")
+    assert decommission.left_on(known.cluster, "n2") == keys
+    assert decommission.left_on(cluster(), "n2") == ()
