@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from slurmfab.engine.run import Run, RunOptions
 from slurmfab.engine.session import Output
 from slurmfab.errors import AgentFailed, InputError, SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.inventory import loading
+from slurmfab.inventory import deb_files, loading
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.mounts import CLIENTS, named_mounts
 from slurmfab.plan.preflight.hosts import wrong_system
@@ -35,6 +37,9 @@ ALWAYS = ("sudo", BUS)
 
 INCOMPLETE = f"{backup_archive.UNFINISHED}bundle."
 """The beginning of the names of incomplete bundles."""
+
+PIECE_BYTES = 1 << 20
+"""Bytes of a file beside the cluster file that are read at once."""
 
 READABLE_BY_ALL = 0o644
 
@@ -91,10 +96,17 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     return tuple(sorted(names | {one.name for one in cluster.packages.everything}))
 
 
-def texts_for(cluster: Cluster) -> tuple[str, ...]:
-    """The same packages as apt-get wants them: `NAME`, or `NAME=VERSION` where the cluster file has a version."""
+def texts_for(cluster: Cluster, files: Iterable[DebFile] = ()) -> tuple[str, ...]:
+    """The packages that come from package sources, as apt-get wants them: `NAME`, or `NAME=VERSION` with a version.
+
+    Args:
+        cluster: the cluster file.
+        files: packages beside the cluster file; what they need comes from package sources, unless one of them is it.
+    """
     texts = {one.name: one.text for one in cluster.packages.everything}
-    return tuple(texts.get(name, name) for name in names_for(cluster))
+    own = {one.name for one in cluster.packages.everything if one.file}
+    needed = {names[0] for one in files for names in one.depends if own.isdisjoint(names)}
+    return tuple(texts.get(name, name) for name in sorted({*names_for(cluster), *needed} - own))
 
 
 def collect(run: Run, host: str, to: str) -> Path:
@@ -117,6 +129,7 @@ def collect(run: Run, host: str, to: str) -> Path:
     reason = wrong_system(facts[host])
     if reason:
         raise SlurmfabError(f"{host}: {reason}")
+    files = tuple(one for one in deb_files.read(run.inventory).values() if one.is_for(facts[host].architecture))
     place = Path(to)
     is_file = is_file_path(to)
     directory = place.parent if is_file else (place if to else run.inventory.path.parent)
@@ -126,7 +139,7 @@ def collect(run: Run, host: str, to: str) -> Path:
     backup_archive.sweep(str(directory), INCOMPLETE)
     archive_file = Archive(str(directory), f"bundle.{os.getpid()}", "")
     try:
-        index = fetch(run, host, archive_file)
+        index = fetch(run, host, archive_file, files)
         archive_file.name = f"{INCOMPLETE}{os.getpid()}"
         finished = Path(archive_file.finish(manifest(run, facts[host], index)))
     finally:
@@ -140,13 +153,14 @@ def is_file_path(to: str) -> bool:
     return bool(to) and not Path(to).is_dir() and not to.endswith(os.sep)
 
 
-def fetch(run: Run, host: str, archive_file: Archive) -> str:
-    """Fetch the packages from a host and add them to an archive, and the index after them.
+def fetch(run: Run, host: str, archive_file: Archive, files: tuple[DebFile, ...] = ()) -> str:
+    """Fetch the packages from a host and add them to an archive with those in files, and the index after them.
 
     Args:
         run: the run.
         host: the host.
         archive_file: the archive.
+        files: packages beside the cluster file for the host's architecture.
 
     Returns:
         The text of the index.
@@ -171,12 +185,25 @@ def fetch(run: Run, host: str, archive_file: Archive) -> str:
             run.progress.show_status()
 
     run.progress.begin("collecting packages", (host,))
-    lines = run.transport.call(host, {"op": "collect", "names": texts_for(run.inventory.cluster)}, on_line)
+    lines = run.transport.call(host, {"op": "collect", "names": texts_for(run.inventory.cluster, files)}, on_line)
     index = str(answer_value(host, lines, "collected")["index"])
     end_file(archive_file, current)
+    index += add_files(archive_file, files)
     archive_file.add(INDEX, index.encode())
     run.progress.host_done(host)
     return index
+
+
+def add_files(archive_file: Archive, files: Iterable[DebFile]) -> str:
+    """Add packages beside the cluster file to an archive, and return what the index gains."""
+    entries = []
+    for one in files:
+        archive_file.begin()
+        for _, data in one.pieces(PIECE_BYTES):
+            archive_file.write(data)
+        archive_file.end(one.file_name)
+        entries.append(f"\n{one.index_entry()}\n")
+    return "".join(entries)
 
 
 def require_name(host: str, current: list[str]) -> None:

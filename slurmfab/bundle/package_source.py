@@ -1,4 +1,4 @@
-"""The source of packages that every task gives to the engine: bundles, for clusters whose cluster file names any."""
+"""The source of packages that every task gives to the engine: bundles and files that the cluster file names."""
 
 from __future__ import annotations
 
@@ -15,23 +15,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BundleSource:
-    """Packages from the bundles in the cluster file; without bundles hosts use their own repositories.
+    """Packages from the bundles in the cluster file; without bundles hosts use their own repositories, and files.
 
     The modules that read and send bundles are loaded only for clusters that have one.
     """
 
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
-        """The hosts that lack packages which no bundle has, each with the reason; see `PackageSource.refusals`."""
-        if not plan_input.cluster.bundle:
+        """The hosts that lack packages which no bundle or file has, with the reason; see `PackageSource.refusals`."""
+        if not plan_input.cluster.bundle and not plan_input.deb_files:
             return {}
+        if not plan_input.cluster.bundle:
+            from slurmfab.bundle import sending_files
+
+            return sending_files.refusals(plan_input, hosts)
         from slurmfab.bundle import selection
 
         return selection.refusals(inventory, plan_input, hosts)
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
-        """Send packages from bundles to the hosts that lack them; see `PackageSource.deliver`."""
-        if not plan_input.cluster.bundle:
+        """Send packages to the hosts that lack them; see `PackageSource.deliver`."""
+        if not plan_input.cluster.bundle and not plan_input.deb_files:
             return resources
+        if not plan_input.cluster.bundle:
+            from slurmfab.bundle import sending_files
+
+            return sending_files.deliver(run, plan_input, resources)
         from slurmfab.bundle import pushing
 
         return pushing.deliver(run, plan_input, resources)

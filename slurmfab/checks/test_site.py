@@ -9,7 +9,7 @@ from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
 from slurmfab.impact.drift_kinds import CHANGED_FILE
-from slurmfab.inventory import files_on_hosts
+from slurmfab.inventory import deb_files, files_on_hosts
 from slurmfab.inventory.files_on_hosts import FileOnHosts
 from slurmfab.inventory.loading import Inventory
 from slurmfab.program_name import FAB
@@ -21,6 +21,8 @@ def test_packages_of_the_site_are_installed(host: CheckedHost, inventory: Invent
     wanted = cluster.packages.of_host(host.name, cluster.roles(host.name))
     if not wanted:
         return
+    files = deb_files.read(inventory) if any(one.file for one in wanted) else {}
+    wanted = tuple(one._replace(version=files[one.file].version) if one.file else one for one in wanted)
     names = " ".join(one.name for one in wanted)
     answer = host.as_found.ask(
         f"dpkg-query --show --showformat '${{db:Status-Status}} ${{Package}} ${{Version}}\\n' {names} 2>/dev/null; :"

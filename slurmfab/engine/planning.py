@@ -12,7 +12,8 @@ from slurmfab.errors import HostFailed
 from slurmfab.facts import HostFacts
 from slurmfab.impact.approvals import Approvals
 from slurmfab.impact.disruptive_changes import LOST_LIMITS
-from slurmfab.inventory import files_on_hosts, job_scripts, people_ids, slurm_files, system_ids
+from slurmfab.inventory import deb_files, files_on_hosts, job_scripts, people_ids, slurm_files, system_ids
+from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.job_scripts import Scripts
 from slurmfab.inventory.loading import Inventory
@@ -32,6 +33,7 @@ class LocalInput:
         stamp: who runs the deployment and when, for the reasons of drained nodes.
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
+        deb_files: the packages beside the cluster file that it names, by their paths there.
         power_password: password of the IPMI controllers of nodes; empty where none is needed.
         mail_password: password of the relay of mail about jobs; empty where there is none.
     """
@@ -41,6 +43,7 @@ class LocalInput:
     stamp: str
     slurm_files: tuple[SiteFile, ...] = ()
     own_files: tuple[Content, ...] = ()
+    deb_files: Mapping[str, DebFile] = field(default_factory=dict)
     power_password: str = field(default="", repr=False)
     mail_password: str = field(default="", repr=False)
 
@@ -63,7 +66,13 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
     if not with_scripts:
         return passwords
     slurms, others = slurm_files.read(cluster.slurm_files, beside), files_on_hosts.read_whole(cluster, beside)
-    return replace(passwords, scripts=job_scripts.read(cluster, beside), slurm_files=slurms, own_files=others)
+    return replace(
+        passwords,
+        scripts=job_scripts.read(cluster, beside),
+        slurm_files=slurms,
+        own_files=others,
+        deb_files=deb_files.read(inventory),
+    )
 
 
 def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:
@@ -122,6 +131,7 @@ def make_plan_input(
         scripts=local.scripts,
         slurm_files=local.slurm_files,
         own_files=local.own_files,
+        deb_files=local.deb_files,
         power_password=local.power_password,
         mail_password=local.mail_password,
     )

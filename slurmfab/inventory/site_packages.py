@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
 from functools import cached_property
@@ -11,13 +12,17 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab.inventory.values import HostNames, Model
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")
+PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")
 """Names of packages (deb-control(5)); apt-get takes a name that ends in `-` for one to be removed."""
 
+_FILE = re.compile(r"[^\s\"'\\\x00-\x1f\x7f]{1,1000}")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:-]*\*?")
 _LONGEST = 200
 MOST_PACKAGES = 256
 """The most packages of one list."""
+
+DEB = ".deb"
+"""How the name of a package's file ends."""
 
 ROLES = {"controllers": "controller", "database": "database", "compute": "compute", "login": "login"}
 """The keys of lists by role, with the role of a host that each is for."""
@@ -29,29 +34,46 @@ class Wanted(NamedTuple):
     Args:
         name: its name.
         version: its version, or the beginning of it with a `*` behind; empty for any.
+        file: path of the package's file beside the cluster file, which has the version; empty for one of a source.
     """
 
     name: str
     version: str = ""
+    file: str = ""
 
     @property
     def text(self) -> str:
-        """The package as in the cluster file and for apt-get: `NAME` or `NAME=VERSION`."""
+        """The package as apt-get takes it, `NAME` or `NAME=VERSION`; of a file without a known version, the path."""
+        if self.file and not self.version:
+            return self.file
         return f"{self.name}={self.version}" if self.version else self.name
 
 
 def wanted_from(text: str) -> Wanted:
-    """Read `NAME` or `NAME=VERSION`.
+    """Read `NAME` or `NAME=VERSION`, or the path of a file that ends in .deb.
 
     Raises:
         ValueError: it is something else.
     """
+    if text.endswith(DEB):
+        return _from_file(text)
     name, equals, version = text.partition("=")
-    if len(text) > _LONGEST or not _NAME.fullmatch(name):
+    if len(text) > _LONGEST or not PACKAGE_NAME.fullmatch(name):
         raise ValueError(f'"{text[:_LONGEST]}" is not the name of a package, such as htop, or htop=3.2* for a version')
     if equals and not _VERSION.fullmatch(version):
         raise ValueError(f'"{version}" is not a version such as 3.2.2-2, or 3.2* for all that begin like this')
     return Wanted(name, version)
+
+
+def _from_file(path: str) -> Wanted:
+    """The package in a file, by the file's name."""
+    name, underscore, _ = posixpath.basename(path).partition("_")
+    if not _FILE.fullmatch(path) or not underscore or not PACKAGE_NAME.fullmatch(name):
+        raise ValueError(
+            f'"{path[:_LONGEST]}" is not the path of a package such as debs/enroot_3.5.0-1_amd64.deb; the file\'s name '
+            "begins with the package's and _ (dpkg-name renames files so)"
+        )
+    return Wanted(name, file=path)
 
 
 def _packages(value: Any) -> tuple[str, ...]:
@@ -84,11 +106,11 @@ class PackageGroup(Model):
 
     Args:
         hosts: their names.
-        packages: the packages, each as `NAME` or `NAME=VERSION`.
+        packages: the packages, each as `NAME` or `NAME=VERSION`, or as the path of a file that ends in .deb.
     """
 
     hosts: Annotated[HostNames, Field(description="Hostlist of hosts of the cluster, such as cn[01-04].")]
-    packages: Annotated[PackageList, Field(description="Their packages: NAME, or NAME=VERSION such as htop=3.2*.")]
+    packages: Annotated[PackageList, Field(description="Packages: NAME, NAME=VERSION (htop=3.2*), or FILE.deb.")]
 
     @cached_property
     def members(self) -> frozenset[str]:
@@ -97,7 +119,7 @@ class PackageGroup(Model):
 
 
 class SitePackages(Model):
-    """The packages of the site's own, each as `NAME` or `NAME=VERSION`.
+    """The packages of the site's own, each as `NAME` or `NAME=VERSION`, or as the path of a file that ends in .deb.
 
     Args:
         all: for every host.

@@ -14,6 +14,7 @@ from slurmfab.hostlist import fold
 from slurmfab.impact import gpu_changes
 from slurmfab.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
 from slurmfab.inventory import people_ids
+from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.lock import HostLock, Lock
 from slurmfab.inventory.slurm_files import SiteFile
@@ -57,6 +58,7 @@ class PlanInput:
         mail_password: password for the relay of mail about jobs; empty for none.
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
+        deb_files: the packages beside the cluster file that it names, by their paths there.
         scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
         outside: hosts that this run does not change, or no longer, whether they answered or not.
     """
@@ -72,6 +74,7 @@ class PlanInput:
     scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
     slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
     own_files: tuple[Content, ...] = field(default=(), repr=False)
+    deb_files: Mapping[str, DebFile] = field(default_factory=dict, repr=False)
     power_password: str = field(default="", repr=False)
     outside: frozenset[str] = NO_HOSTS
 

@@ -6,8 +6,11 @@ One lab goes through all of it, in this order.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab
@@ -21,14 +24,17 @@ job_environment: {all: {SITE_A: it's one, SITE_B: two}, groups: [{hosts: n2, var
 prolog: {n2: own/prolog.d}
 packages:
   compute: [tree=2*]
-  groups: [{hosts: n2, packages: [hello]}]
+  groups: [{hosts: n2, packages: [hello, ./own/site-tool_1%3a1.0_all.deb]}]
 files:
   /etc/motd: {text: "Ours.\\n"}
   /etc/profile.d/site.sh: {source: own/site.sh, roles: [compute]}
   /etc/site/deep/hosts.txt: {source: own/hosts.j2, template: true, hosts: n1, owner: slurm, group: slurm, mode: 0640}
   /etc/systemd/journald.conf.d/site.conf: {source: own/journald, roles: [controllers], restart: systemd-journald}
-  /etc/apt/preferences.d/site: {text: "Package: sl\\nPin: release *\\nPin-Priority: -1\\n"}
+  /etc/apt/preferences.d/site: {text: "Package: cowsay\\nPin: release *\\nPin-Priority: -1\\n"}
 """
+CONTROL = "Package: site-tool\nVersion: 1:{}\nArchitecture: all\nMaintainer: Us <us@example.org>\nDepends: sl\n"
+"""sl is a package of the host's own sources, which the file cannot be installed without."""
+
 SOURCES = {
     "site.sh": "export SITE=here\n",
     "hosts.j2": "{{ cluster }} {{ host }}: {{ hosts | join(' ') }}\n",
@@ -38,7 +44,7 @@ OF_NODES = """\
 packages: {compute: [tree]}
 files:
   /etc/motd: {text: "Ours.\\n", roles: [compute]}
-  /etc/apt/preferences.d/site: {text: "Package: sl\\nPin: release *\\nPin-Priority: -1\\n"}
+  /etc/apt/preferences.d/site: {text: "Package: cowsay\\nPin: release *\\nPin-Priority: -1\\n"}
 mounts: [{path: /srv/data, source: /opt, type: bind, roles: compute}]
 health: true
 node_logins: with_job
@@ -50,7 +56,10 @@ LEFT = (
     " /etc/slurmfab-health.json /etc/munge/munge.key; grep slurmfab /etc/pam.d/sshd /etc/hosts;"
     " dpkg -l tree libpam-slurm-adopt | grep ^ii"
 )
-THERE = "for one in tree hello; do [ ! -x /usr/bin/$one ] || echo $one; done; ls -d /etc/site /etc/profile.d/site.sh"
+THERE = (
+    "for one in tree hello site-tool; do [ ! -x /usr/bin/$one ] || echo $one; done;"
+    " ls -d /etc/site /etc/profile.d/site.sh"
+)
 
 
 @dataclass
@@ -72,6 +81,18 @@ class Site:
         return [one["cause"] for one in json.loads(done.stdout)["checks"] if one["outcome"] == "failed"]
 
 
+def make_package(folder: Path, version: str) -> None:
+    """Write a package with a program, of 2 MB, so that it is sent in several pieces."""
+    tree = folder / "tree"
+    (tree / "DEBIAN").mkdir(parents=True, exist_ok=True)
+    (tree / "DEBIAN/control").write_text(CONTROL.format(version))
+    (tree / "usr/bin").mkdir(parents=True, exist_ok=True)
+    (tree / "usr/bin/site-tool").write_bytes(f"#!/bin/sh\necho tool {version}\nexit\n".encode() + os.urandom(2 << 20))
+    (tree / "usr/bin/site-tool").chmod(0o755)
+    target = str(folder / "site-tool_1%3a1.0_all.deb")
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", str(tree), target], check=True, capture_output=True)
+
+
 @pytest.fixture(scope="module", params=in_turn("site_packages_and_files"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2) as lab:
@@ -80,6 +101,7 @@ def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
         own.mkdir()
         (own / "prolog.d").mkdir()
         (own / "prolog.d/10-seen").write_text("#!/bin/sh\ntouch /run/site-prolog\n")
+        make_package(own, "1.0")
         for name, text in SOURCES.items():
             (own / name).write_text(text)
         yield Site(lab, lab.inventory_path.read_text())
@@ -91,7 +113,7 @@ def test_packages_and_files_reach_the_hosts_that_they_are_for(site: Site) -> Non
     shown = site.lab.on("n1", f"{THERE}; cat /etc/motd").split()
     assert shown == ["tree", "/etc/profile.d/site.sh", "/etc/site", "Ours."]
     shown = site.lab.on("n2", f"hello; {{ {THERE}; }} 2>/dev/null; . /etc/profile.d/site.sh; echo $SITE").split()
-    assert shown[-4:] == ["tree", "hello", "/etc/profile.d/site.sh", "here"]
+    assert shown[-5:] == ["tree", "hello", "site-tool", "/etc/profile.d/site.sh", "here"]
     shown = site.lab.on("n1", "stat -c '%U %G %a' /etc/site/deep/hosts.txt; cat /etc/site/deep/hosts.txt").splitlines()
     assert shown == ["slurm slurm 640", f"{site.lab.lab.spec.name} n1: ctl n1 n2"]
     assert site.failures() == []
@@ -116,6 +138,15 @@ def test_a_package_and_a_file_that_somebody_removed_are_named_and_come_back(site
     assert "tree is missing" in found
     assert "/etc/profile.d/site.sh differs from the cluster file" in found
     site.deploy(OWN)
+    assert site.failures() == []
+
+
+def test_another_version_of_a_package_in_a_file_is_planned_by_its_version_and_sent(site: Site) -> None:
+    make_package(site.lab.inventory_path.parent / "own", "2.0")
+    planned = words_of(site.lab.slurmfab("plan"))
+    assert "1:2.0" in planned
+    site.deploy(OWN)
+    assert site.lab.on("n2", "site-tool; ls -d /var/lib/slurmfab/bundle 2>/dev/null; :") == "tool 2.0"
     assert site.failures() == []
 
 

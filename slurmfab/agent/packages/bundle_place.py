@@ -5,6 +5,10 @@
     /var/lib/slurmfab/bundle/BUNDLE/NAME.deb          packages that this host lacks; NAME.deb.part while it is copied
     /var/lib/slurmfab/bundle/BUNDLE/lists, archives   apt's lists and cache; those of the host stay unchanged
 
+Packages in files of the site's own lie there, too, in a directory that root alone can read:
+
+    /var/lib/slurmfab/bundle/FILES/NAME.deb           FILES is the digest of their names and digests
+
 BUNDLE is the digest of the bundle's manifest: files that an interrupted run copied from the same bundle are kept, and
 files of other bundles are removed. The packages are installed by the host's own apt with the host's dpkg status, so
 that holds, pins and marks stay in effect.
@@ -14,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Optional, Tuple
+from typing import Iterable, List, Optional, Tuple
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.reading import names
@@ -68,23 +72,64 @@ def begin(context: Context, bundle: str, index: str) -> str:
         ResourceFailed: `bundle` is not a digest.
         OSError: a file cannot be written.
     """
+    place = make_alone(context, bundle)
+    make_readable(place)
+    make_folders(place)
+    for name, text in ((INDEX, index), ("sources.list", "deb [trusted=yes] file:%s ./\n" % place)):
+        replace.put(os.path.join(place, name), text.encode(), os.geteuid(), os.getegid(), 0o644)
+    return place
+
+
+def make_alone(context: Context, bundle: str) -> str:
+    """Make the directories that a directory of packages lies in, remove others of its kind, and return its path.
+
+    Raises:
+        ResourceFailed: `bundle` is not a digest.
+    """
     import shutil  # slow to import, and seldom needed
 
     place = context.path(place_of(bundle))
     base = os.path.dirname(place)
     parent = os.path.dirname(base)
     os.makedirs(os.path.dirname(parent), exist_ok=True)
-    for path in (parent, base, place):
+    for path in (parent, base):
         make_readable(path)
     # The undo store is below this directory too, and may have made it with a restrictive umask.
     os.chmod(parent, 0o755)  # noqa: S103 - the directories in it have their own modes
     for name in names(base):
         if name != bundle:
             shutil.rmtree(os.path.join(base, name))
-    make_folders(place)
-    for name, text in ((INDEX, index), ("sources.list", "deb [trusted=yes] file:%s ./\n" % place)):
-        replace.put(os.path.join(place, name), text.encode(), os.geteuid(), os.getegid(), 0o644)
     return place
+
+
+def digest_of(files: Iterable[Tuple[str, str]]) -> str:
+    """The digest that names the directory of packages in files.
+
+    Args:
+        files: name and SHA-256 of each.
+    """
+    import hashlib  # slow to import, and seldom needed
+
+    text = "".join("%s %s\n" % (checked(name), sha256) for name, sha256 in sorted(files))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def as_files(context: Context, files: Iterable[Tuple[str, str, str]], texts: List[str]) -> List[str]:
+    """Packages for apt-get, those that were sent here in files by the paths of these.
+
+    Args:
+        context: the request's context.
+        files: name of the package, name of the file, and SHA-256.
+        texts: `NAME` or `NAME=VERSION` of each package.
+    """
+    known = {package: name for package, name, _ in files}
+    if not known:
+        return texts
+    place = context.path(place_of(digest_of((name, sha256) for _, name, sha256 in files)))
+    return [
+        "%s/%s" % (place, known[name]) if name in known else text
+        for text, name in ((text, text.partition("=")[0]) for text in texts)
+    ]
 
 
 def make_folders(place: str) -> None:

@@ -1,6 +1,7 @@
 """Copying packages of a bundle to a host: only the missing ones, and each file whole or not at all.
 
 {"op": "bundle", "do": "begin", "bundle": ..., "index": ..., "names": [...]}   -> {"bundle": {"lacking": [...]}}
+{"op": "bundle", "do": "begin-files", "bundle": ..., "files": {NAME: SHA-256}, "bytes": [...]} -> the same
 {"op": "bundle", "do": "write", "bundle": ..., "file": ..., "at": 0, "data": "<base64>", "sha256": ""}
 """
 
@@ -29,14 +30,16 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Do one step: compare the bundle with the host, or write a part of a file.
 
     Args:
-        request: `do`: `begin` or `write`; `bundle`: the digest of the bundle's manifest. For `begin`: `index`: the text
-            of its Packages file; `names`: of the packages to install. For `write`: `file`: its name; `at`: the number
+        request: `do`: `begin`, `begin-files` or `write`; `bundle`: the digest of the bundle's manifest, or of packages
+            in files. For `begin`: `index`: the text of its Packages file; `names`: of the packages to install. For
+            `begin-files`: `files`: the SHA-256 of each file by its name; `bytes`: their size together, and that of the
+            installed packages. For `write`: `file`: its name; `at`: the number
             of bytes written before; `data`: the next bytes in base64; `sha256`: the digest of the whole file with its
             last bytes, before that empty.
         context: the request's context.
 
     Returns:
-        For `begin`, `lacking`: names of the files that have to be copied. For `write`, nothing.
+        For `begin` and `begin-files`, `lacking`: names of the files that have to be copied. For `write`, nothing.
 
     Raises:
         ResourceFailed: the bundle lacks what the host needs, the disk has too little space, or a file is damaged.
@@ -44,6 +47,8 @@ def stage(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """
     if request["do"] == "begin":
         return {"lacking": begin(context, request["bundle"], request["index"], request["names"])}
+    if request["do"] == "begin-files":
+        return {"lacking": begin_files(context, request["bundle"], request["files"], request["bytes"])}
     place = context.path(bundle_place.place_of(request["bundle"]))
     path = os.path.join(place, bundle_place.checked(request["file"]))
     write(path, request["at"], base64.b64decode(request["data"]), request["sha256"])
@@ -76,6 +81,26 @@ def begin(context: Context, bundle: str, index: str, wanted: List[str]) -> List[
     lacking = [name for name in needed if sha256_of(os.path.join(place, name)) != known.get(name, {}).get("SHA256")]
     installed = sum(1024 * int(known.get(name, {}).get("Installed-Size", 0)) for name in needed)
     refuse_without_room(context, sum(needed[name] for name in lacking), installed)
+    return lacking
+
+
+def begin_files(context: Context, digest: str, files: Mapping[str, str], sizes: Tuple[int, int]) -> List[str]:
+    """The packages in files that have to be copied here, into a directory that root alone can read.
+
+    Args:
+        context: the request's context.
+        digest: from `bundle_place.digest_of`.
+        files: the SHA-256 of each file by its name.
+        sizes: bytes of the files, and of the installed packages.
+
+    Raises:
+        ResourceFailed: the disk has too little space, or a name is wrong.
+    """
+    place = bundle_place.make_alone(context, digest)
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    os.chmod(place, 0o700)
+    lacking = [name for name in files if sha256_of(os.path.join(place, bundle_place.checked(name))) != files[name]]
+    refuse_without_room(context, sizes[0] if lacking else 0, sizes[1])
     return lacking
 
 

@@ -53,6 +53,7 @@ class Packages(Resource):
         names: package names.
         bundle: digest of the bundle that the packages come from; empty for the host's own package sources.
         versions: `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
+        files: name, file and SHA-256 of packages that were sent here in files.
     """
 
     kind: ClassVar[str] = "packages"
@@ -60,6 +61,7 @@ class Packages(Resource):
     names: Tuple[str, ...]
     bundle: str = ""
     versions: Tuple[str, ...] = ()
+    files: Tuple[Tuple[str, str, str], ...] = ()
 
     def name(self) -> str:
         """The package names, with commas."""
@@ -75,8 +77,8 @@ class Packages(Resource):
         """dpkg's state of each package, packages that dpkg has not finished, and what an interrupted run left."""
         status = dpkg_status.read(context.root)
         left: Dict[str, Optional[str]] = {"policy-rc.d": daemon_policy.leftover(context)}
-        # Packages of this bundle were just copied here for this installation; converging removes them.
-        left["bundle"] = None if self.bundle else bundle_place.leftover(context)
+        # These packages were just copied here for this installation; converging removes them.
+        left["bundle"] = None if self.bundle or self.files else bundle_place.leftover(context)
         # Where a package is to be installed, the others are finished along with it.
         states = dpkg_status.states(status, self.names)
         is_whole = all(states.get(name) == INSTALLED for name in self.names)
@@ -123,6 +125,7 @@ class Packages(Resource):
             if dpkg_status.is_interrupted(context.root):
                 context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
             source = bundle_place.options(context, self.bundle) if self.bundle else ()
+            missing = bundle_place.as_files(context, self.files, missing)
             is_fresh = bool(source) or lists_are_fresh(context, time.time())
             complaints = "" if is_fresh else update(context)
             code, output = install(context, missing, source)
@@ -199,7 +202,7 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
 
     Args:
         context: the request's context.
-        packages: package names, or `NAME=VERSION`.
+        packages: package names, `NAME=VERSION`, or paths of files.
         source: options of apt-get that select another package source; empty for the host's own.
 
     Returns:
@@ -210,8 +213,10 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
         if code != 0:
             return code, output
     # A version in the cluster file may be an older one than the host's.
-    older = ["--allow-downgrades"] if any("=" in package for package in packages) else []
-    return apt_get(context, [*source, *MINIMAL, *older, "install", "--", *packages])
+    older = ["--allow-downgrades"] if any("=" in package or "/" in package for package in packages) else []
+    # The user _apt cannot read files in a directory of root's.
+    own = ["-o", "APT::Sandbox::User=root"] if any("/" in package for package in packages) else []
+    return apt_get(context, [*source, *own, *MINIMAL, *older, "install", "--", *packages])
 
 
 def complete(context: Context, source: Tuple[str, ...]) -> tuple[int, str]:

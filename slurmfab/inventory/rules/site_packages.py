@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
-from slurmfab.inventory.site_packages import ROLES, wanted_from
+from slurmfab.inventory.site_packages import DEB, ROLES, wanted_from
 from slurmfab.slurm.versions import DATABASE_SERVER, packages
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def slurms_packages_come_by_role(cluster: Cluster) -> Iterator[tuple[Place, str]
     for place, texts in _lists(cluster):
         for text in texts:
             name = wanted_from(text).name
-            if name in DAEMONS or (name in OF_SLURMFAB and "=" in text):
+            if name in DAEMONS or (name in OF_SLURMFAB and has_version(text)):
                 yield place, f'"{text}": slurmfab installs {name} where the roles of hosts need it; remove it here'
 
 
 def one_version_on_each_host(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """A host has one version of a package, whichever lists it is in."""
-    if not any("=" in text for _, texts in _lists(cluster) for text in texts):
+    if not any(has_version(text) for _, texts in _lists(cluster) for text in texts):
         return
     wrong = defaultdict[tuple[str, tuple[str, ...]], list[str]](list)
     for host in cluster.hosts:
@@ -55,6 +55,11 @@ def one_version_on_each_host(cluster: Cluster) -> Iterator[tuple[Place, str]]:
                 wrong[name, tuple(found)].append(host)
     for (_, texts), hosts in wrong.items():
         yield ("packages",), f"{' and '.join(texts)} are for the same host ({fold(hosts)}); it can have one of them"
+
+
+def has_version(text: str) -> bool:
+    """Whether a package has a version in the cluster file, or in a file of its own."""
+    return "=" in text or text.endswith(DEB)
 
 
 def _lists(cluster: Cluster) -> Iterator[tuple[Place, tuple[str, ...]]]:

@@ -24,8 +24,9 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def own(plan_input: PlanInput, host: str) -> tuple[Wanted, ...]:
-    """The packages of the site's own on a host."""
-    return plan_input.cluster.packages.of_host(host, plan_input.cluster.roles(host))
+    """The packages of the site's own on a host; those in files beside the cluster file have the version in the file."""
+    wanted, known = plan_input.cluster.packages.of_host(host, plan_input.cluster.roles(host)), plan_input.deb_files
+    return tuple(one._replace(version=known[one.file].version) if one.file in known else one for one in wanted)
 
 
 def wanted(plan_input: PlanInput, host: str) -> set[str]:

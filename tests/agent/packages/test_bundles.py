@@ -169,3 +169,27 @@ def test_a_directory_for_downloads_is_removed_at_the_end_as_are_those_of_interru
             assert Path(first).is_dir()
             assert Path(second).is_dir()
     assert not base.exists()
+
+
+def test_packages_in_files_lie_where_root_alone_reads_them_and_are_asked_for_until_they_are_whole(dpkg: Path) -> None:
+    context = Context(str(dpkg))
+    digest = bundle_place.digest_of(((DEB, SHA256),))
+    older = Path(bundle_place.begin(context, BUNDLE, ""))
+    step = {"do": "begin-files", "bundle": digest, "files": {DEB: SHA256}, "bytes": [30, 100]}
+    assert bundle_staging.stage(step, context) == {"lacking": [DEB]}
+    place = Path(context.path(bundle_place.place_of(digest)))
+    assert (place.stat().st_mode & 0o777, older.exists()) == (0o700, False)
+    write_step = {"do": "write", "bundle": digest, "file": DEB, "at": 0, "sha256": SHA256}
+    bundle_staging.stage({**write_step, "data": base64.b64encode(CONTENT).decode()}, context)
+    assert bundle_staging.stage(step, context) == {"lacking": []}
+    files = (("munge", DEB, SHA256),)
+    assert bundle_place.as_files(context, files, ["htop", "munge=0.5"]) == ["htop", str(place / DEB)]
+    assert bundle_place.as_files(context, (), ["htop"]) == ["htop"]
+    wanted = Packages(("munge",), versions=("munge=0.5",), files=files)
+    assert apply(wanted, context).status == "ok"
+
+
+def test_packages_in_files_when_a_name_is_none_are_refused(dpkg: Path) -> None:
+    step = {"do": "begin-files", "bundle": BUNDLE, "files": {"../x_1_all.deb": SHA256}, "bytes": [1, 1]}
+    with pytest.raises(ResourceFailed, match="not the name of a package's file"):
+        bundle_staging.stage(step, Context(str(dpkg)))

@@ -20,7 +20,7 @@ def refusals(more: str) -> str:
     ("more", "reason"),
     [
         ("packages: {all: [tree-]}", '"tree-" is not the name of a package'),
-        ("packages: {all: [./tree.deb]}", "is not the name of a package"),
+        ("packages: {all: [./tree.deb]}", "is not the path of a package"),
         ("packages: {all: ['tree=2 1']}", '"2 1" is not a version'),
         ("packages: {all: ['tree=*']}", '"*" is not a version'),
         ("packages: {all: [tree, tree=2*]}", '"tree" is listed twice'),

@@ -1,0 +1,165 @@
+"""Sending packages in files beside the cluster file to the hosts that lack them, where no bundle has them.
+
+They go over the SSH connections that are open already, in pieces that are read when they are sent.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.packages.bundle_place import digest_of
+from slurmfab.agent.packages.packages import Packages
+from slurmfab.archive import format_size
+from slurmfab.bundle.pushing import PIECE_BYTES, SentBytes
+from slurmfab.bundle.selection import lacking
+from slurmfab.engine.requests import apply_request
+from slurmfab.errors import AgentFailed, SlurmfabError
+from slurmfab.hostlist import fold
+from slurmfab.inventory.deb_files import DebFile
+from slurmfab.plan.phases.packages import own
+from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.session import answer_value
+
+if TYPE_CHECKING:
+    from slurmfab.engine.run import Run
+    from slurmfab.plan.plan_input import PlanInput
+
+Files = tuple[tuple[DebFile, str], ...]
+"""Packages, each with the SHA-256 of its file."""
+
+
+def refusals(plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
+    """The hosts that lack a package whose file is for another architecture, each with the reason.
+
+    Args:
+        plan_input: facts and wanted state.
+        hosts: the hosts in question; those without facts are skipped.
+    """
+    reasons = {}
+    for host in hosts:
+        there = plan_input.facts[host].architecture if host in plan_input.facts else ""
+        wrong = [one for one in needed(plan_input, host) if there and not one.is_for(there)]
+        if wrong:
+            reasons[host] = (
+                f"{wrong[0].path} is for {wrong[0].architecture}, and the host is {there}. Give it one of its own: "
+                "groups under packages. Nothing was changed there."
+            )
+    return reasons
+
+
+def needed(plan_input: PlanInput, host: str) -> tuple[DebFile, ...]:
+    """The packages in files that a host lacks, or has in another version; empty without facts of it."""
+    if host not in plan_input.facts:
+        return ()
+    absent = set(lacking(plan_input, host))
+    files = plan_input.deb_files
+    return tuple(files[one.file] for one in own(plan_input, host) if one.file in files and one.name in absent)
+
+
+def deliver(
+    run: Run, plan_input: PlanInput, resources: Mapping[str, tuple[Resource, ...]]
+) -> dict[str, tuple[Resource, ...]]:
+    """Send packages to the hosts that lack some, before a phase installs them.
+
+    Args:
+        run: the run; a host to which packages cannot be sent is excluded from it.
+        plan_input: facts and wanted state.
+        resources: the resources of the phase, by host.
+
+    Returns:
+        The resources by host, whose packages are installed from the files that were sent.
+
+    Raises:
+        InputError: a file cannot be read any more.
+    """
+    wanted = {host: needed(plan_input, host) for host in resources}
+    digests = {path: one.digest() for path, one in {one.path: one for some in wanted.values() for one in some}.items()}
+    needing = {host: tuple((one, digests[one.path]) for one in files) for host, files in wanted.items() if files}
+    if needing:
+        send(run, needing)
+    return {
+        host: tuple(from_files(one, needing.get(host, ())) for one in given)
+        for host, given in resources.items()
+        if host not in run.failed_hosts
+    }
+
+
+def send(run: Run, needing: Mapping[str, Files]) -> None:
+    """Send packages to many hosts at the same time.
+
+    Args:
+        run: the run; a host to which packages cannot be sent is excluded from it.
+        needing: the packages by host.
+
+    Raises:
+        InputError: a file cannot be read any more.
+    """
+    sent = SentBytes(run)
+    run.progress.begin("pushing packages", needing)
+    for host, answer in on_each(needing, lambda host: send_to_host(run, host, needing[host], sent)):
+        if isinstance(answer, SlurmfabError):
+            run.exclude(host, answer)
+        else:
+            run.progress.host_done(host)
+    if sent.sent:
+        run.progress.line(f"Pushed {format_size(sent.sent)} of packages to {fold(needing)} ({sent.seconds:.1f} s).")
+
+
+def from_files(resource: Resource, files: Files) -> Resource:
+    """A resource that installs these packages from their files; resources of other kinds are unchanged."""
+    if not isinstance(resource, Packages) or not files:
+        return resource
+    return replace(resource, files=tuple((one.name, one.file_name, sha256) for one, sha256 in files))
+
+
+def send_to_host(run: Run, host: str, files: Files, sent: SentBytes) -> None:
+    """Send a host the files that it does not have from an interrupted run.
+
+    Args:
+        run: the run.
+        host: the host.
+        files: the packages.
+        sent: counts the bytes.
+
+    Raises:
+        HostError: the host cannot be reached, or cannot store the files.
+        InputError: a file cannot be read any more.
+    """
+    digest = digest_of((one.file_name, sha256) for one, sha256 in files)
+    names = {one.file_name: sha256 for one, sha256 in files}
+    sizes = [sum(one.size for one, _ in files), sum(one.installed_bytes for one, _ in files)]
+    answer = request_step(run, host, digest, {"do": "begin-files", "files": names, "bytes": sizes})
+    by_name = {one.file_name: (one, sha256) for one, sha256 in files}
+    for name in answer["lacking"]:
+        if name not in by_name:
+            raise AgentFailed(host, f"it asks for {name!r:.80}, which is not for it. This is a bug; please report it.")
+        one, sha256 = by_name[name]
+        for offset, data in one.pieces(PIECE_BYTES):
+            is_last = offset + len(data) == one.size
+            step = {"do": "write", "file": name, "at": offset, "sha256": sha256 if is_last else ""}
+            request_step(run, host, digest, {**step, "data": base64.b64encode(data).decode()})
+            sent.add(len(data))
+
+
+def request_step(run: Run, host: str, digest: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Ask a host to store package files.
+
+    Args:
+        run: the run.
+        host: the host.
+        digest: of the files.
+        step: as `slurmfab.agent.packages.bundle_staging` describes it.
+
+    Returns:
+        The agent's answer.
+
+    Raises:
+        HostError: the host cannot be reached, or the step failed.
+    """
+    who = apply_request(run, (), dry_run=False)["who"]
+    lines = run.transport.call(host, {"op": "bundle", "who": who, "bundle": digest, **step})
+    return dict(answer_value(host, lines, "bundle"))
