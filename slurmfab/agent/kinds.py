@@ -26,6 +26,7 @@ KINDS = {
     "free-space": "files.free_space:FreeSpace",
     "group": "identities.group:Group",
     "host-names": "files.host_names:HostNames",
+    "in-effect": "files.in_effect:InEffect",
     "jobs-ended": "nodes.jobs:JobsEnded",
     "left-file": "files.left_file:LeftFile",
     "listening": "services.listening:Listening",

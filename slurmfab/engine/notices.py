@@ -19,8 +19,8 @@ from slurmfab.program_name import FAB
 PRUNABLE = ("person-gone",)
 """Kinds of resources that --prune removes, and whose remarks are printed also after a change."""
 
-KEEPING = ("export-files",)
-"""Kinds of resources with remarks about what stays for other hosts."""
+KEEPING = ("export-files", "in-effect")
+"""Kinds of resources with remarks about what stays: for other hosts, or until the next boot."""
 
 
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
@@ -80,7 +80,7 @@ def is_removal(outcome: Outcome) -> bool:
 
 
 def keeps_something(outcome: Outcome) -> bool:
-    """Whether something stays for hosts that have failed, or have no part in the run, which only the change showed."""
+    """Whether something stays that only the change showed: for hosts that have no part in the run, or until a boot."""
     return outcome.status in (OK, CHANGED) and outcome.id.partition(":")[0] in KEEPING
 
 

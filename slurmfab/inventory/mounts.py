@@ -204,3 +204,22 @@ def needs_network(mount: Mount, mounts: Iterable[Mount]) -> bool:
         return True
     below = covering(mounts, mount.source) if mount.type == BIND else None
     return below is not None and below != mount and needs_network(below, [one for one in mounts if one != mount])
+
+
+def unit_name(path: str, suffix: str) -> str:
+    r"""The name of the unit of a mount point, as `systemd-escape --path --suffix` makes it.
+
+    >>> unit_name("/srv/big-data", ".mount")
+    'srv-big\\x2ddata.mount'
+    """
+    parts = posixpath.normpath(path).strip("/")
+    escaped = "".join(
+        "-" if one == "/" else one if is_plain(one) and not (one == "." and place == 0) else f"\\x{ord(one):02x}"
+        for place, one in enumerate(parts)
+    )
+    return f"{escaped}{suffix}"
+
+
+def is_plain(letter: str) -> bool:
+    """Whether systemd.unit(5) takes a letter as it is in names."""
+    return letter.isascii() and (letter.isalnum() or letter in ":_.")

@@ -29,6 +29,8 @@ files:
   /etc/motd: {text: "Ours.\\n"}
   /etc/profile.d/site.sh: {source: own/site.sh, roles: [compute]}
   /etc/site/deep/hosts.txt: {source: own/hosts.j2, template: true, hosts: n1, owner: slurm, group: slurm, mode: 0640}
+  /etc/tmpfiles.d/site.conf: {text: "d /srv/site-made 0750 slurm slurm\\n", hosts: n1}
+  /etc/sysctl.d/90-site.conf: {text: "net.core.somaxconn = 4321\\n", hosts: n1}
   /etc/systemd/journald.conf.d/site.conf: {source: own/journald, roles: [controllers], restart: systemd-journald}
   /etc/apt/preferences.d/site: {text: "Package: cowsay\\nPin: release *\\nPin-Priority: -1\\n"}
 """
@@ -96,7 +98,7 @@ def make_package(folder: Path, version: str) -> None:
 @pytest.fixture(scope="module", params=in_turn("site_packages_and_files"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2) as lab:
-        lab.on("n1", "echo Theirs. >/etc/motd; chmod 600 /etc/motd")
+        lab.on("n1", "echo Theirs. >/etc/motd; chmod 600 /etc/motd; mount -o remount,bind,rw /proc/sys")
         own = lab.inventory_path.parent / "own"
         own.mkdir()
         (own / "prolog.d").mkdir()
@@ -114,6 +116,8 @@ def test_packages_and_files_reach_the_hosts_that_they_are_for(site: Site) -> Non
     assert shown == ["tree", "/etc/profile.d/site.sh", "/etc/site", "Ours."]
     shown = site.lab.on("n2", f"hello; {{ {THERE}; }} 2>/dev/null; . /etc/profile.d/site.sh; echo $SITE").split()
     assert shown[-5:] == ["tree", "hello", "site-tool", "/etc/profile.d/site.sh", "here"]
+    shown = site.lab.on("n1", "stat -c %U:%a /srv/site-made; cat /proc/sys/net/core/somaxconn").split()
+    assert shown == ["slurm:750", "4321"]
     shown = site.lab.on("n1", "stat -c '%U %G %a' /etc/site/deep/hosts.txt; cat /etc/site/deep/hosts.txt").splitlines()
     assert shown == ["slurm slurm 640", f"{site.lab.lab.spec.name} n1: ctl n1 n2"]
     assert site.failures() == []
@@ -158,7 +162,17 @@ def test_a_changed_file_restarts_the_unit_that_reads_it(site: Site) -> None:
     assert site.lab.on("ctl", "systemctl show --property=MainPID --value systemd-journald") != before
 
 
+def test_a_setting_that_a_host_does_not_take_is_named_and_the_deployment_goes_on(site: Site) -> None:
+    site.lab.inventory_path.write_text(f"{site.text}{OWN}".replace("somaxconn =", "no_such_setting ="))
+    done = site.lab.slurmfab("deploy")
+    assert done.returncode == 0, words_of(done)
+    assert "/etc/sysctl.d/90-site.conf is not in effect: sysctl " in " ".join(words_of(done).split())
+
+
 def test_all_is_taken_back_with_the_keys(site: Site) -> None:
+    site.lab.inventory_path.write_text(site.text)
+    said = " ".join(words_of(site.lab.slurmfab("deploy")).split())
+    assert "/etc/tmpfiles.d/site.conf is gone, and what it has set stays until the next boot" in said
     site.deploy("")
     for host in ("ctl", "n1", "n2"):
         assert (

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
-from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME
+from slurmfab.inventory.mounts import mounts_of, unit_name
+from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME, UNIT_FILES
 from slurmfab.program_name import FAB
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
+    from slurmfab.inventory.mounts import Mount
     from slurmfab.inventory.slurm_settings import Place
 
 _OWN = "slurmfab writes there itself"
@@ -81,4 +83,30 @@ def _folders(path: str) -> list[str]:
     return ["/" + "/".join(parts[: number + 1]) for number in range(len(parts))]
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (files_are_nobody_elses, files_have_one_content)
+def files_are_not_on_mounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Files are written before anything is mounted, and a file on shared storage would be that of all hosts."""
+    for path, one in cluster.files.items():
+        over = [mount for mount in cluster.mounts if path == mount.path or path.startswith(f"{mount.path}/")]
+        units = [mount for mount in cluster.mounts if path in _units(mount)]
+        for mount in (*over, *units):
+            hosts = [host for host in cluster.hosts if mount in mounts_of(cluster, host)]
+            if any(one.is_on(host, cluster.roles(host)) for host in hosts):
+                reason = (
+                    f"{mount.path} is mounted there (mounts), so it would be hidden, or shared; put it there by hand"
+                    if mount in over
+                    else f"slurmfab writes this unit itself for {mount.path} (mounts)"
+                )
+                yield ("files", path), reason
+                break
+
+
+def _units(mount: Mount) -> tuple[str, ...]:
+    """The paths of the files that a mount's units may have."""
+    return tuple(f"{UNIT_FILES}/{unit_name(mount.path, suffix)}" for suffix in (".mount", ".automount"))
+
+
+RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+    files_are_nobody_elses,
+    files_have_one_content,
+    files_are_not_on_mounts,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.in_effect import InEffect, reader
 from slurmfab.agent.files.owned_files import OwnedFile
 from slurmfab.agent.services.service import Service
 from slurmfab.inventory.files_on_hosts import text_on
@@ -21,9 +22,11 @@ def of_apt(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The site's other files on a host, or their removal, and the units that read them."""
+    """The site's other files on a host, or their removal, what has to read them now, and the units that read them."""
     files = tuple(wanted(plan_input, host, is_of_apt=False))
-    return (*owned(plan_input, host, "files", files), *units(plan_input, files))
+    written = owned(plan_input, host, "files", files)
+    read_now = tuple(file.path for file in files if reader(file.path))
+    return (*written, *((InEffect(read_now),) if written else ()), *units(plan_input, files))
 
 
 def wanted(plan_input: PlanInput, host: str, *, is_of_apt: bool) -> Iterator[OwnedFile]:

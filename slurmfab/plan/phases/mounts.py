@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from slurmfab.agent.mounts.mount_point import MountPoint
 from slurmfab.agent.mounts.mount_units import AUTOMOUNT, MOUNT, OF
 from slurmfab.agent.mounts.released_mounts import ReleasedMounts
 from slurmfab.agent.services.units_loaded import UnitsLoaded
-from slurmfab.inventory.mounts import BIND, CLIENTS, covering, mounts_of, needs_network
+from slurmfab.inventory.mounts import BIND, CLIENTS, covering, mounts_of, needs_network, unit_name
 from slurmfab.paths import UNIT_FILES
 from slurmfab.plan.phases.owned import owned
 from slurmfab.slurm.render import fill
@@ -89,22 +88,3 @@ def state_files(plan_input: PlanInput, host: str) -> Iterator[OwnedFile]:
     directory = plan_input.cluster.state_directory
     if host in plan_input.cluster.controllers and covering(mounts_of(plan_input.cluster, host), directory):
         yield OwnedFile(SLURMCTLD_DROP_IN, fill("slurmctld-mounts.conf", {"directory": directory}))
-
-
-def unit_name(path: str, suffix: str) -> str:
-    r"""The name of the unit of a mount point, as `systemd-escape --path --suffix` makes it.
-
-    >>> unit_name("/srv/big-data", ".mount")
-    'srv-big\\x2ddata.mount'
-    """
-    parts = posixpath.normpath(path).strip("/")
-    escaped = "".join(
-        "-" if one == "/" else one if is_plain(one) and not (one == "." and place == 0) else f"\\x{ord(one):02x}"
-        for place, one in enumerate(parts)
-    )
-    return f"{escaped}{suffix}"
-
-
-def is_plain(letter: str) -> bool:
-    """Whether systemd.unit(5) takes a letter as it is in names."""
-    return letter.isascii() and (letter.isalnum() or letter in ":_.")

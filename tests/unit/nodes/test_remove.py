@@ -193,6 +193,7 @@ def test_all_that_a_node_has_for_optional_keys_is_taken_back_in_the_order_of_a_d
     resources = decommission.taken_back(known, facts)
     assert [one.id for one in resources] == [
         "owned-files:files",
+        "in-effect:files",
         "released-mounts:former",
         "owned-files:mounts",
         "units-loaded:mounts",

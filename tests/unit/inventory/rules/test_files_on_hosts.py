@@ -46,6 +46,25 @@ def test_files_that_make_no_sense_are_refused_with_the_line(path: str, values: s
     assert found.startswith("cluster.yaml:5: files")
 
 
+@pytest.mark.parametrize(
+    ("path", "mount", "reason"),
+    [
+        ("/sw/etc/x", "path: /sw", "/sw is mounted there (mounts)"),
+        ("/sw", "path: /sw", "/sw is mounted there (mounts)"),
+        ("/etc/systemd/system/sw.mount", "path: /sw", "slurmfab writes this unit itself for /sw"),
+        ("/etc/systemd/system/sw.automount", "path: /sw", "slurmfab writes this unit itself for /sw"),
+    ],
+)
+def test_a_file_on_a_mount_or_in_the_place_of_its_unit_is_refused_on_its_hosts(
+    path: str, mount: str, reason: str
+) -> None:
+    mounts = f'mounts: [{{{mount}, source: "nas:/sw", type: nfs4, hosts: n1}}]'
+    found = refusals(f"files: {{{path}: {{text: x}}}}\n{mounts}")
+    assert reason in found
+    assert found.startswith("cluster.yaml:5: files")
+    cluster(f"{THREE_HOSTS}files: {{{path}: {{text: x, hosts: n2}}}}\n{mounts}\n")
+
+
 def test_a_file_in_the_place_of_another_ones_directory_is_refused() -> None:
     assert "the path of its directory" in refusals("files: {/srv/a: {text: x}, /srv/a/b: {text: x}}")
 

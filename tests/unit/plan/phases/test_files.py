@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
+from slurmfab.agent.files.in_effect import InEffect
 from slurmfab.agent.files.owned_files import OwnedFiles
 from slurmfab.agent.services.service import Service
 from slurmfab.inventory.files_on_hosts import Content
@@ -39,8 +40,9 @@ def planned(*, owned: tuple[str, ...] = ()) -> PlanInput:
     ],
 )
 def test_a_host_has_the_files_of_its_roles_and_its_own(host: str, paths: list[str], watched: tuple[str, ...]) -> None:
-    first, *rest = files.resources(planned(), host)
+    first, second, *rest = files.resources(planned(), host)
     assert isinstance(first, OwnedFiles)
+    assert second == InEffect(())
     assert [one[0] for one in first.files] == paths
     assert rest == ([Service("sssd", watches=watched)] if watched else [])
 
@@ -61,5 +63,13 @@ def test_files_of_apt_come_before_packages() -> None:
 def test_files_that_the_cluster_file_no_longer_has_are_taken_back() -> None:
     found = cluster()
     wanted = plan_input(found, facts_of(found, prepared, owned=("files", "apt")))
-    assert files.resources(wanted, "n1") == (OwnedFiles("files", ()),)
+    assert files.resources(wanted, "n1") == (OwnedFiles("files", ()), InEffect(()))
     assert files.of_apt(wanted, "n1") == (OwnedFiles("apt", ()),)
+
+
+def test_files_that_something_has_to_read_are_in_effect_at_once() -> None:
+    paths = ("/etc/sysctl.d/90-a.conf", "/etc/sysctl.d/README", "/etc/tmpfiles.d/a.conf", "/etc/udev/rules.d/1.rules")
+    found = cluster(THREE_HOSTS + "files:\n" + "".join(f"  {path}: {{text: a}}\n" for path in paths))
+    wanted = plan_input(found, facts_of(found, prepared))
+    known = dataclasses.replace(wanted, own_files=tuple(Content(path, "a") for path in paths))
+    assert files.resources(known, "n1")[1] == InEffect((paths[0], *paths[2:]))
