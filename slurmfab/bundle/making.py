@@ -28,7 +28,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.mounts import CLIENTS, named_mounts
 from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
-from slurmfab.slurm.software import ALL_OF_MPI, CERTIFICATES, MAILER, NFS_SERVER, QUOTA
+from slurmfab.slurm.software import ALL_OF_MPI, CERTIFICATES, MAILER, NFS_SERVER, QUOTA, RPCBIND
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.session import Line, answer_value, piece_of
 
@@ -89,6 +89,7 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
         names |= set(DATABASE_SERVER)
     names |= {CLIENTS[mount.type] for _, mount in named_mounts(cluster) if mount.type in CLIENTS}
     names |= {NFS_SERVER} if cluster.exports else set()
+    names |= {RPCBIND} if cluster.exports or any(mount.is_nfs for _, mount in named_mounts(cluster)) else set()
     names |= {QUOTA} if cluster.quota else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
     names |= {cluster.modules.system} if cluster.modules else set()

@@ -144,6 +144,17 @@ class Mount(Model):
         return self
 
     @property
+    def is_nfs(self) -> bool:
+        """Whether it is mounted by NFS, of whatever version."""
+        return self.type in ("nfs", "nfs4")
+
+    @property
+    def is_nfs_4(self) -> bool:
+        """Whether it is mounted by NFS version 4 and never by an older one (nfs(5): `nfs4`, or an option for it)."""
+        asks = any(re.fullmatch(r"(nfs)?vers=4(\.\d)?", option) for option in self.options)
+        return self.type == "nfs4" or (self.type == "nfs" and asks)
+
+    @property
     def is_network(self) -> bool:
         """Whether it is on other machines, so that hosts with it see the same files."""
         return self.type in NETWORK or self.type.startswith(LIKE_NETWORK)

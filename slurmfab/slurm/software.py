@@ -26,8 +26,11 @@ ALL_OF_MPI = tuple(name for table in (PMIX, MPI_LIBRARIES) for names in table.va
 NFS_SERVER = "nfs-kernel-server"
 """The server of the key `exports`."""
 
+RPCBIND = "rpcbind"
+"""What the packages of NFS bring along, and NFS version 4 does not need."""
+
 QUOTA = "quota"
 """The programs of the key `quota`."""
 
-ASKED = (NFS_SERVER, QUOTA, MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
+ASKED = (NFS_SERVER, RPCBIND, QUOTA, MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
 """All of them: hosts are asked which they have."""

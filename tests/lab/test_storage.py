@@ -65,6 +65,7 @@ WantedBy=multi-user.target
 END
 systemctl daemon-reload
 """
+PORTMAP = "ss --listening --numeric --no-header --tcp --udp 'sport = :111'"
 EXPORTS_LEFT = (
     "ls /etc/exports.d/slurmfab.exports /etc/nfs.conf.d/slurmfab.conf /var/lib/slurmfab/owned/exports*; "
     "findmnt -n /soft; dpkg-query -W -f '${db:Status-Status}' nfs-kernel-server | grep ^installed; "
@@ -203,6 +204,7 @@ def test_exports_name_the_hosts_of_the_cluster_alone(stored: Stored) -> None:
     assert {client for path, client in served if path == "/srv/data"} == addresses
     assert {path for path, _ in served} == {"/srv/data"}
     assert stored.lab.on("n2", "findmnt -n -o FSROOT /soft; cat /etc/nfs.conf.d/slurmfab.conf").startswith("/srv/soft")
+    assert stored.lab.on("n2", f"systemctl start rpcbind.socket; {PORTMAP}", check=False) == ""
     assert stored.lab.deploy()["steps"] == []
     found = stored.check()
     assert found["exports_are_served/n2"]["outcome"] == "passed"
