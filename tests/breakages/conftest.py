@@ -11,12 +11,13 @@ from table import rows, share
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the rows of other shares, unless somebody selects tests by name."""
     seed = "all" if config.option.keyword else os.environ["TURN"]
-    chosen = {row.name for row in share(rows(), seed)} | {""}
-    config.hook.pytest_deselected(items=[item for item in items if name_of(item) not in chosen])
-    items[:] = [item for item in items if name_of(item) in chosen]
+    chosen = {(row.name, suite) for row, suite in share(rows(), seed)} | {("", "")}
+    config.hook.pytest_deselected(items=[item for item in items if played_by(item) not in chosen])
+    items[:] = [item for item in items if played_by(item) in chosen]
 
 
-def name_of(item: pytest.Item) -> str:
-    """Name of the row that a test plays; empty for other tests."""
+def played_by(item: pytest.Item) -> tuple[str, str]:
+    """Name of the row that a test plays, and the suite; empty for other tests."""
     call = getattr(item, "callspec", None)
-    return call.params["row"].name if call and hasattr(call.params.get("row"), "what") else ""
+    is_row = call and hasattr(call.params.get("row"), "what")
+    return (call.params["row"].name, call.params["suite"]) if call and is_row else ("", "")

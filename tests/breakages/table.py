@@ -15,8 +15,11 @@ from pathlib import Path
 import cases
 from breakage import Breakage, Mended, Oddity, Row, Setting
 
-SHARES = 3
-"""A run of all tests plays one of so many shares of the rows; `TURN=all` plays all of them."""
+THIRDS = 3
+"""A run of all tests plays one of so many parts of the rows, each on one suite; `TURN=all` plays all rows on both."""
+
+SHARES = 2 * THIRDS
+"""So many runs play each row on both suites."""
 
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 BEGIN, END = "<!-- table of breakages: written by tests/breakages/table.py -->", "<!-- end of the table -->"
@@ -29,16 +32,18 @@ def rows() -> tuple[Row, ...]:
     return tuple(row for name in modules for row in importlib.import_module(f"cases.{name}").ROWS)
 
 
-def share(all_rows: Sequence[Row], seed: str) -> tuple[Row, ...]:
-    """The rows that a run plays.
+def share(all_rows: Sequence[Row], seed: str) -> tuple[tuple[Row, str], ...]:
+    """The rows that a run plays, with their suites.
 
     Args:
         all_rows: the rows to select from.
         seed: `all`, or a number whose remainder by `SHARES` selects the share.
     """
     if seed == "all":
-        return tuple(all_rows)
-    return tuple(row for place, row in enumerate(all_rows) if place % SHARES == int(seed) % SHARES)
+        return tuple((row, suite) for row in all_rows for suite in row.suites)
+    round_, third = divmod(int(seed), THIRDS)
+    chosen = ((place, row) for place, row in enumerate(all_rows) if place % THIRDS == third)
+    return tuple((row, row.suites[(place + round_) % len(row.suites)]) for place, row in chosen)
 
 
 def page_lines() -> Iterator[str]:

@@ -33,10 +33,11 @@ def test_what_is_not_mended_is_no_success_and_has_words_and_a_repair() -> None:
         assert row.deploy.repair, row.name
 
 
-def test_the_shares_of_three_runs_are_all_rows() -> None:
-    shares = [share(rows(), str(seed)) for seed in range(SHARES)]
-    assert sorted(row.name for rows_of in shares for row in rows_of) == sorted(row.name for row in rows())
-    assert share(rows(), "all") == rows()
+def test_the_shares_of_six_runs_are_all_rows_on_all_their_suites() -> None:
+    played = {(row.name, suite) for seed in range(SHARES) for row, suite in share(rows(), str(seed))}
+    assert played == {(row.name, suite) for row in rows() for suite in row.suites}
+    assert {(row.name, suite) for row, suite in share(rows(), "all")} == played
+    assert all(len(share(rows(), str(seed))) * SHARES < len(played) + 4 * SHARES for seed in range(SHARES))
 
 
 def test_the_page_shows_the_table() -> None:

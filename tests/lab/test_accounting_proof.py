@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab, eventually
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 from test_check_cluster import checked
 
 pytestmark = pytest.mark.lab
@@ -127,7 +127,7 @@ class Proof:
         self.lab.until("ctl", "sinfo -h -p main -o %t | grep -cE '^(idle|mix|alloc)$'", "1")
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("accounting_proof"))
 def proof(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Proof]:
     with stock.copy(request.param, database=True, nodes=2, gpus=("n1:4",)) as lab:
         # n2 joins later.

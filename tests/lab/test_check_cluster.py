@@ -11,10 +11,14 @@ from xml.etree import ElementTree
 
 import pytest
 from lab_cluster import DeployedLab
+from stock import in_turn
 
 from slurmfab import lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.parametrize("deployed_lab", in_turn("check_cluster"), indirect=True, scope="module"),
+]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -29,7 +29,7 @@ HEALTH_CHECK = "/usr/local/lib/slurmfab/health-check"
 SEEN = "squeue -h -j {} -o '%T %r'"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("gpu_cluster"))
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """Deployed once as a first contact leaves it, and then with all keys for GPUs."""
     gpus = ("n1:2:A100-SXM4-40GB", "n2:2:Tesla_V100-SXM2-16GB")

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, report
+from stock import in_turn
 
-pytestmark = pytest.mark.lab
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.parametrize("restarted_lab", in_turn("reboot"), indirect=True, scope="module"),
+]
 
 NODES = ("n1", "n2", "n3")
 BOOTED = 'date -d "$(uptime -s)" +%s'

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab, report
+from stock import in_turn
 
-pytestmark = pytest.mark.lab
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.parametrize("restarted_lab", in_turn("second_controller"), indirect=True, scope="module"),
+]
 
 CONTROLLERS = ("ctl", "n1")
 ALL_HOSTS = ("ctl", "n1", "n2", "n3")
