@@ -31,6 +31,16 @@ def in_turn(file: str) -> tuple[str, ...]:
     return SUITES if turn == "all" else (SUITES[(int(turn) + len(file)) % len(SUITES)],)
 
 
+def shared_in_turn(fixture: str, file: str) -> pytest.MarkDecorator:
+    """The mark of a test file that has a lab of `conftest.py` on one suite by turns.
+
+    Args:
+        fixture: `deployed_lab` or `restarted_lab`.
+        file: as for `in_turn`.
+    """
+    return pytest.mark.parametrize(fixture, in_turn(file), indirect=True, scope="module")
+
+
 PLACES = "0123456789abcdefghijklmnopqrstuvwxyz"
 """Characters that tell the labs of test processes on one machine apart; each process takes one."""
 

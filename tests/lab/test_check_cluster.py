@@ -11,14 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import in_turn
+from stock import shared_in_turn
 
 from slurmfab import lab
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.parametrize("deployed_lab", in_turn("check_cluster"), indirect=True, scope="module"),
-]
+pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "check_cluster")]
 
 
 @dataclass(frozen=True)

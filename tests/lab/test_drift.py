@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab
+from stock import shared_in_turn
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "drift")]
 
 A_WHILE = "began=$(date +%s); until [ $(date +%s) -ge $((began + 2)) ]; do munge -n | unmunge >/dev/null; done"
 """Credentials for more than a second: start and change times that are closer than a busy machine takes from one

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually
 from lab_user import words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -76,7 +76,7 @@ class Bench:
         )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("gpu_checks"))
 def lab_of_suite(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Bench]:
     with stock.copy(request.param, nodes=2, gpus=("n1:2", "n2:2")) as hosts:
         with Path(hosts.inventory_path).open("a") as file:

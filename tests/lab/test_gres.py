@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -24,7 +24,7 @@ FILES = "cat /etc/slurm/slurm.conf /etc/slurm/gres.conf | sha256sum"
 NODES = "  - hosts: n[1-2]\n"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("gres"))
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A deployed cluster with two A100 on one node, a V100 and an L4 on the other."""
     with stock.copy(request.param, nodes=2, gpus=GPUS, shared=("/shared",)) as made:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from lab_cluster import DeployedLab, eventually
 from lab_user import Person, words_of
+from stock import shared_in_turn
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "history")]
 
 ALL = ("ctl", "n1", "n2", "n3")
 KEPT = "/var/lib/slurmfab/kept"

@@ -13,7 +13,7 @@ import pytest
 from fingerprints import every_file
 from hand_made import KINDS, HandMade
 from lab_user import Person, words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab import lab
 from slurmfab.inventory import loading
@@ -54,7 +54,7 @@ class Site:
         assert (self.made.jobs(), self.made.daemons()) == (jobs, daemons)
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("import_asking"))
 def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with stock.installed(request.param, nodes=3) as hosts:
         made = KINDS["plain"].make(hosts, request.param)

@@ -9,10 +9,11 @@ import pytest
 from lab_cluster import DeployedLab
 from lab_user import words_of
 from lying_agent import honest_again, make_liar
+from stock import shared_in_turn
 
 from slurmfab.inventory.loading import lock_path
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "lying_agents")]
 
 FACTS = "def lie(told):\n    if 'facts' in told:\n        {}\n        return told\n"
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGx5aW5nbHlpbmdseWluZ2x5aW5nbHlpbmdseWlu"

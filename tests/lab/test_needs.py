@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab, report
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -99,7 +99,7 @@ class Changing:
         return self.on("ctl", SHOWN.format(key))
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("needs"))
 def changing(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Changing]:
     suite = request.param
     with stock.copy(suite, nodes=2, gpus=("n2:2",)) as lab:

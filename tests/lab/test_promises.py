@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually, report
 from lab_user import words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -97,7 +97,7 @@ class Cluster:
         return process, said
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("promises"))
 def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Cluster]:
     with stock.copy(request.param, nodes=2) as hosts:
         text = hosts.inventory_path.read_text().partition("partitions:")[0] + PARTITIONS

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from lab_cluster import PROGRAM, DeployedLab
+from stock import shared_in_turn
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "quickcheck")]
 
 # Podman for a user in a lab host: no FUSE, no keyring and no sysctls in a container within a container.
 PODMAN = r"""

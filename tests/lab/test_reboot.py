@@ -7,12 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, report
-from stock import in_turn
+from stock import shared_in_turn
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.parametrize("restarted_lab", in_turn("reboot"), indirect=True, scope="module"),
-]
+pytestmark = [pytest.mark.lab, shared_in_turn("restarted_lab", "reboot")]
 
 NODES = ("n1", "n2", "n3")
 BOOTED = 'date -d "$(uptime -s)" +%s'

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import Person, words_of
+from stock import shared_in_turn
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "rotate_munge_key")]
 
 ALL = ("ctl", "n1", "n2", "n3")
 KEY = "/etc/munge/munge.key"

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab, report
-from stock import in_turn
+from stock import shared_in_turn
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.parametrize("restarted_lab", in_turn("second_controller"), indirect=True, scope="module"),
-]
+pytestmark = [pytest.mark.lab, shared_in_turn("restarted_lab", "second_controller")]
 
 CONTROLLERS = ("ctl", "n1")
 ALL_HOSTS = ("ctl", "n1", "n2", "n3")
