@@ -21,7 +21,7 @@ DPKG_SETTING = "/etc/dpkg/dpkg.cfg.d/lab"
 """With it, lab hosts do without fsync from the start; taken away, so that everybody begins as on a plain machine."""
 
 NOTHING_CHANGED = "nothing changed"
-IDLE = "sinfo --noheader --Node --format=%T | sort | uniq -c | tr -s ' '"
+IDLE = "sinfo --noheader --Node --format='%N %T' | sort -u | cut -d ' ' -f 2 | sort | uniq -c | tr -s ' '"
 
 
 @dataclass(frozen=True)
