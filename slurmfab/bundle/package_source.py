@@ -22,24 +22,24 @@ class BundleSource:
 
     def refusals(self, inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) -> dict[str, str]:
         """The hosts that lack packages which no bundle or file has, with the reason; see `PackageSource.refusals`."""
-        if not plan_input.cluster.bundle and not plan_input.deb_files:
-            return {}
-        if not plan_input.cluster.bundle:
+        if plan_input.cluster.bundle:
+            from slurmfab.bundle import selection
+
+            return selection.refusals(inventory, plan_input, hosts)
+        if plan_input.deb_files:
             from slurmfab.bundle import sending_files
 
             return sending_files.refusals(plan_input, hosts)
-        from slurmfab.bundle import selection
-
-        return selection.refusals(inventory, plan_input, hosts)
+        return {}
 
     def deliver(self, run: Run, plan_input: PlanInput, resources: ResourcesByHost) -> ResourcesByHost:
         """Send packages to the hosts that lack them; see `PackageSource.deliver`."""
-        if not plan_input.cluster.bundle and not plan_input.deb_files:
-            return resources
-        if not plan_input.cluster.bundle:
+        if plan_input.cluster.bundle:
+            from slurmfab.bundle import pushing
+
+            return pushing.deliver(run, plan_input, resources)
+        if plan_input.deb_files:
             from slurmfab.bundle import sending_files
 
             return sending_files.deliver(run, plan_input, resources)
-        from slurmfab.bundle import pushing
-
-        return pushing.deliver(run, plan_input, resources)
+        return resources

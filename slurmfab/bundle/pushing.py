@@ -6,65 +6,22 @@ the bundle when they are sent, so that memory does not grow with the size of the
 
 from __future__ import annotations
 
-import base64
-import threading
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.packages.packages import Packages
-from slurmfab.archive import format_size
 from slurmfab.bundle.archive import Bundle
 from slurmfab.bundle.pinned import bundles, pin_first_uses
 from slurmfab.bundle.selection import lacking, newest_for, refusal
-from slurmfab.engine.requests import apply_request
-from slurmfab.errors import AgentFailed, HostFailed, InputError, SlurmfabError
-from slurmfab.hostlist import fold
+from slurmfab.bundle.sending import PIECE_BYTES, PackageFile, SentBytes, request_step, send_file, send_to_each
+from slurmfab.errors import AgentFailed, HostFailed
 from slurmfab.program_name import FAB
-from slurmfab.ssh.fan_out import on_each
-from slurmfab.ssh.session import answer_value
 
 if TYPE_CHECKING:
     from slurmfab.engine.run import Run
     from slurmfab.plan.plan_input import PlanInput
-
-PIECE_BYTES = 256 * 1024
-"""Bytes that one request sends to a host: with 64 hosts at once, the program takes about 180 MB of memory."""
-
-PROGRESS_SECONDS = 30.0
-"""Without a terminal, a line of progress is printed at most this often."""
-
-
-class SentBytes:
-    """Counts the bytes that were sent to all hosts, and shows the progress.
-
-    Args:
-        run: the run whose progress is shown.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self.progress = run.progress
-        self.lock = threading.Lock()
-        self.begun = self.last_line = time.monotonic()
-        self.sent = 0
-
-    def add(self, size: int) -> None:
-        """Count bytes that a host has stored."""
-        with self.lock:
-            before, self.sent = self.sent, self.sent + size
-            self.progress.doing = f"pushing packages ({format_size(self.sent)} so far)"
-            if before >> 22 != self.sent >> 22:
-                self.progress.show_status()
-            if not self.progress.is_terminal and time.monotonic() - self.last_line > PROGRESS_SECONDS:
-                self.last_line = time.monotonic()
-                self.progress.line(f"{self.progress.doing}; {len(self.progress.waiting)} hosts are not done yet")
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.begun
 
 
 def deliver(
@@ -108,11 +65,11 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
     Raises:
         InputError: a bundle is missing, damaged or another one than before.
     """
-    found, sent, digests = bundles(run.inventory), SentBytes(run), dict[str, str]()
+    found = bundles(run.inventory)
     chosen = {host: newest_for(found, plan_input.facts[host]) for host in needing}
     pin_first_uses(run, filter(None, chosen.values()))
 
-    def push(host: str) -> str:
+    def send(host: str, sent: SentBytes) -> str:
         bundle = chosen[host]
         if bundle is None:
             names = names_in(needing[host])
@@ -120,18 +77,7 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
         send_to_host(run, host, bundle, needing[host], sent)
         return bundle.digest
 
-    run.progress.begin("pushing packages", needing)
-    for host, answer in on_each(needing, push):
-        if isinstance(answer, InputError):
-            raise answer
-        if isinstance(answer, SlurmfabError):
-            run.exclude(host, answer)
-        else:
-            digests[host] = answer
-            run.progress.host_done(host)
-    if sent.sent:
-        run.progress.line(f"Pushed {format_size(sent.sent)} of packages to {fold(needing)} ({sent.seconds:.1f} s).")
-    return digests
+    return send_to_each(run, needing, send)
 
 
 def package_texts(resources: tuple[Resource, ...]) -> tuple[str, ...]:
@@ -163,35 +109,12 @@ def send_to_host(run: Run, host: str, bundle: Bundle, names: tuple[str, ...], se
         HostError: the host cannot be reached, or cannot store the files.
         InputError: the bundle has become shorter.
     """
-    answer = request_step(run, host, bundle, {"do": "begin", "index": bundle.index, "names": names})
+    answer = request_step(run, host, bundle.digest, {"do": "begin", "index": bundle.index, "names": names})
     for name in answer["lacking"]:
         part = bundle.parts.get(name)
         if part is None:
             raise AgentFailed(
                 host, f"it asks for {name}, which is not in {bundle.path}. This is a bug; please report it."
             )
-        for offset, data in part.pieces(PIECE_BYTES, f"Make it again: {FAB} bundle."):
-            is_last = offset + len(data) == part.size
-            step = {"do": "write", "file": name, "at": offset, "sha256": part.sha256 if is_last else ""}
-            request_step(run, host, bundle, {**step, "data": base64.b64encode(data).decode()})
-            sent.add(len(data))
-
-
-def request_step(run: Run, host: str, bundle: Bundle, step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Ask a host to store package files.
-
-    Args:
-        run: the run.
-        host: the host.
-        bundle: the bundle.
-        step: `do` is `begin`, with `index` and `names`, or `write`, with `file`, `at`, `sha256` and `data`.
-
-    Returns:
-        The agent's answer; for `begin` it has the names of the files that the host needs, as `lacking`.
-
-    Raises:
-        HostError: the host cannot be reached, or the step failed.
-    """
-    who = apply_request(run, (), dry_run=False)["who"]
-    lines = run.transport.call(host, {"op": "bundle", "who": who, "bundle": bundle.digest, **step})
-    return dict(answer_value(host, lines, "bundle"))
+        pieces = part.pieces(PIECE_BYTES, f"Make it again: {FAB} bundle.")
+        send_file(run, host, bundle.digest, PackageFile(name, part.size, part.sha256, pieces), sent)

@@ -5,24 +5,18 @@ They go over the SSH connections that are open already, in pieces that are read 
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.packages.bundle_place import digest_of
 from slurmfab.agent.packages.packages import Packages
-from slurmfab.archive import format_size
-from slurmfab.bundle.pushing import PIECE_BYTES, SentBytes
 from slurmfab.bundle.selection import lacking
-from slurmfab.engine.requests import apply_request
-from slurmfab.errors import AgentFailed, SlurmfabError
-from slurmfab.hostlist import fold
+from slurmfab.bundle.sending import PIECE_BYTES, PackageFile, SentBytes, request_step, send_file, send_to_each
+from slurmfab.errors import AgentFailed
 from slurmfab.inventory.deb_files import DebFile
 from slurmfab.plan.phases.packages import own
-from slurmfab.ssh.fan_out import on_each
-from slurmfab.ssh.session import answer_value
 
 if TYPE_CHECKING:
     from slurmfab.engine.run import Run
@@ -80,33 +74,12 @@ def deliver(
     digests = {path: one.digest() for path, one in {one.path: one for some in wanted.values() for one in some}.items()}
     needing = {host: tuple((one, digests[one.path]) for one in files) for host, files in wanted.items() if files}
     if needing:
-        send(run, needing)
+        send_to_each(run, needing, lambda host, sent: send_to_host(run, host, needing[host], sent))
     return {
         host: tuple(from_files(one, needing.get(host, ())) for one in given)
         for host, given in resources.items()
         if host not in run.failed_hosts
     }
-
-
-def send(run: Run, needing: Mapping[str, Files]) -> None:
-    """Send packages to many hosts at the same time.
-
-    Args:
-        run: the run; a host to which packages cannot be sent is excluded from it.
-        needing: the packages by host.
-
-    Raises:
-        InputError: a file cannot be read any more.
-    """
-    sent = SentBytes(run)
-    run.progress.begin("pushing packages", needing)
-    for host, answer in on_each(needing, lambda host: send_to_host(run, host, needing[host], sent)):
-        if isinstance(answer, SlurmfabError):
-            run.exclude(host, answer)
-        else:
-            run.progress.host_done(host)
-    if sent.sent:
-        run.progress.line(f"Pushed {format_size(sent.sent)} of packages to {fold(needing)} ({sent.seconds:.1f} s).")
 
 
 def from_files(resource: Resource, files: Files) -> Resource:
@@ -138,28 +111,4 @@ def send_to_host(run: Run, host: str, files: Files, sent: SentBytes) -> None:
         if name not in by_name:
             raise AgentFailed(host, f"it asks for {name!r:.80}, which is not for it. This is a bug; please report it.")
         one, sha256 = by_name[name]
-        for offset, data in one.pieces(PIECE_BYTES):
-            is_last = offset + len(data) == one.size
-            step = {"do": "write", "file": name, "at": offset, "sha256": sha256 if is_last else ""}
-            request_step(run, host, digest, {**step, "data": base64.b64encode(data).decode()})
-            sent.add(len(data))
-
-
-def request_step(run: Run, host: str, digest: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Ask a host to store package files.
-
-    Args:
-        run: the run.
-        host: the host.
-        digest: of the files.
-        step: as `slurmfab.agent.packages.bundle_staging` describes it.
-
-    Returns:
-        The agent's answer.
-
-    Raises:
-        HostError: the host cannot be reached, or the step failed.
-    """
-    who = apply_request(run, (), dry_run=False)["who"]
-    lines = run.transport.call(host, {"op": "bundle", "who": who, "bundle": digest, **step})
-    return dict(answer_value(host, lines, "bundle"))
+        send_file(run, host, digest, PackageFile(name, one.size, sha256, one.pieces(PIECE_BYTES)), sent)

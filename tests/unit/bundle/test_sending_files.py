@@ -17,6 +17,7 @@ from slurmfab.agent.packages.bundle_place import digest_of
 from slurmfab.agent.packages.packages import Packages
 from slurmfab.bundle import making
 from slurmfab.bundle.package_source import BundleSource
+from slurmfab.errors import InputError
 from slurmfab.inventory import deb_files, loading
 from slurmfab.inventory.loading import Inventory
 from slurmfab.plan.phases import packages
@@ -33,6 +34,7 @@ class Takers(FakeHosts):
 
     stored: set[str] = field(default_factory=set)
     steps: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    on_begin: Callable[[], None] = lambda: None
 
     def call(
         self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
@@ -40,6 +42,8 @@ class Takers(FakeHosts):
         if request["op"] != "bundle":
             return super().call(host, request, heard)
         self.steps.append((host, request))
+        if request["do"] == "begin-files":
+            self.on_begin()
         lacking = [name for name in request.get("files", ()) if host not in self.stored]
         return ({"bundle": {"lacking": lacking}},)
 
@@ -100,6 +104,13 @@ def test_a_file_that_an_interrupted_run_has_sent_is_not_sent_again(tmp_path: Pat
     case.hosts.stored = {"n1"}
     assert case.delivered()["n1"].files
     assert [step["do"] for _, step in case.hosts.steps] == ["begin-files"]
+
+
+def test_a_file_that_goes_while_it_is_sent_ends_the_run_with_its_path(tmp_path: Path) -> None:
+    case = Case.at(tmp_path)
+    case.hosts.on_begin = (tmp_path / NAME).unlink
+    with pytest.raises(InputError, match=NAME):
+        case.delivered()
 
 
 def test_a_host_of_another_architecture_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
