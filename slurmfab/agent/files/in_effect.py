@@ -5,13 +5,11 @@ At each boot systemd reads all of them. In between, what reads a file is started
 
 from __future__ import annotations
 
-import json
 import os
 from typing import ClassVar, Dict, List, Optional, Tuple
 
-from slurmfab.agent.core import json_objects, replace
+from slurmfab.agent.core import host_records
 from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import open_parent
 from slurmfab.agent.services.process import process_start
 
 READERS: Tuple[Tuple[str, str, Tuple[str, ...]], ...] = (
@@ -87,7 +85,7 @@ class InEffect(Resource):
         former = [path for path in record if path not in self.paths]
         for path in former:
             del record[path]
-        write_record(context, record)
+        host_records.write(context, RECORD, record)
         told = ["%s is gone, and what it has set stays until the next boot" % path for path in former]
         if failures:
             raise LeftAsItWas(". ".join(failures + told))
@@ -121,15 +119,4 @@ def version(context: Context, path: str) -> str:
 
 def read_record(context: Context) -> Dict[str, str]:
     """The files that were read since the boot, each with its version then."""
-    found = json_objects.parse(replace.read(context.path(RECORD)) or b"{}") or {}
-    return {path: text for path, text in found.items() if isinstance(text, str)}
-
-
-def write_record(context: Context, record: Dict[str, str]) -> None:
-    """Write the record; without files there is none."""
-    if not record:
-        replace.unlink(context.path(RECORD))
-        return
-    folder, name = open_parent(context.path(RECORD), make=True)
-    with folder:
-        replace.put_in(folder, name, json.dumps(record, sort_keys=True).encode(), (0, 0, 0o600))
+    return {path: text for path, text in host_records.read(context, RECORD).items() if isinstance(text, str)}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import binascii
-import json
 import os
 from typing import Any, ClassVar, Dict, List, NamedTuple, Optional, Tuple
 
-from slurmfab.agent.core import json_objects, replace
+from slurmfab.agent.core import host_records, replace
 from slurmfab.agent.core.host_paths import OWNED
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.core.safe_paths import open_folder, open_parent
@@ -176,7 +175,7 @@ class FileRecord:
 
 def read_record(context: Context, path: str) -> FileRecord:
     """The record at this path; an empty one where there is none, or a damaged one."""
-    values = json_objects.parse(replace.read(context.path(path)) or b"{}") or {}
+    values = host_records.read(context, path)
     files: Dict[str, Optional[Before]] = {}
     for name, before in values.get("files", {}).items():
         files[name] = Before(binascii.a2b_base64(before[0]), *before[1:]) if before else None
@@ -185,17 +184,11 @@ def read_record(context: Context, path: str) -> FileRecord:
 
 def write_record(context: Context, path: str, record: FileRecord) -> None:
     """Write a record, or remove an empty one."""
-    if not record.files:
-        replace.unlink(context.path(path))
-        return
     files = {
         name: before and (binascii.b2a_base64(before.content, newline=False).decode(), *before[1:])
         for name, before in record.files.items()
     }
-    text = json.dumps({"files": files, "directories": record.directories}, sort_keys=True)
-    folder, name = open_parent(context.path(path), make=True)
-    with folder:
-        replace.put_in(folder, name, text.encode(), (0, 0, 0o600))
+    host_records.write(context, path, {"files": files, "directories": record.directories} if files else {})
 
 
 def shown(paths: Any) -> Optional[str]:

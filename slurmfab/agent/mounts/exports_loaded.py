@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import ClassVar, Tuple
 
-from slurmfab.agent.core import json_objects, replace
+from slurmfab.agent.core import host_records
 from slurmfab.agent.core.reading import read_text
 from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import open_parent
 from slurmfab.agent.mounts import exports_file
 from slurmfab.agent.mounts.exports_file import EXPORTS, LOADED, TABLE
 from slurmfab.agent.services.service import AS_ON_DISK
@@ -83,14 +81,9 @@ class ExportsLoaded(Resource):
 
 def loaded(context: Context) -> str:
     """The text of slurmfab's file that exportfs read last; empty for none."""
-    return str((json_objects.parse(replace.read(context.path(LOADED)) or b"{}") or {}).get("text", ""))
+    return str(host_records.read(context, LOADED).get("text", ""))
 
 
 def note(context: Context, text: str) -> None:
     """Note what exportfs has read; nothing is noted of no file."""
-    if not text:
-        replace.unlink(context.path(LOADED))
-        return
-    folder, name = open_parent(context.path(LOADED), make=True)
-    with folder:
-        replace.put_in(folder, name, json.dumps({"text": text}).encode(), (0, 0, 0o600))
+    host_records.write(context, LOADED, {"text": text} if text else {})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import ClassVar, Dict, Iterable, List, NamedTuple, Tuple
 
-from slurmfab.agent.core import json_objects, replace
+from slurmfab.agent.core import host_records
 from slurmfab.agent.core.host_paths import OWNED
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import open_parent
 from slurmfab.agent.identities import mounts
 from slurmfab.agent.identities.users_and_groups import find_user
 from slurmfab.agent.mounts import mount_units, quota_report
@@ -134,15 +132,10 @@ def noted(entries: Iterable[Limited]) -> object:
 
 def record(context: Context) -> List[Limited]:
     """Who has limits of slurmfab's."""
-    values = json_objects.parse(replace.read(context.path(RECORD)) or b"{}") or {}
-    return [Limited(str(user), int(uid), str(point)) for user, uid, point in values.get("users", ())]
+    users = host_records.read(context, RECORD).get("users", ())
+    return [Limited(str(user), int(uid), str(point)) for user, uid, point in users]
 
 
 def note(context: Context, entries: List[Limited]) -> None:
     """Note who has limits; nothing is noted of nobody."""
-    if not entries:
-        replace.unlink(context.path(RECORD))
-        return
-    folder, name = open_parent(context.path(RECORD), make=True)
-    with folder:
-        replace.put_in(folder, name, json.dumps({"users": entries}).encode(), (0, 0, 0o600))
+    host_records.write(context, RECORD, {"users": entries} if entries else {})
