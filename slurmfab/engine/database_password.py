@@ -28,7 +28,7 @@ def read(database: Database | None) -> str:
     if database is None or database.password_file is None:
         return ""
     path = Path(database.password_file).expanduser()
-    text = password_file.read(path, "database.password_file", f"{database.user} at {database.external}")
+    text = password_file.read(path, "database.password_file", f"{database.user} at {database.external}").strip()
     if not _WRITABLE.fullmatch(text):
         raise InputError(
             f"database.password_file: the password in {path} has more than one word, or has one of \" ' # , \\ or a "

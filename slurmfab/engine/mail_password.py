@@ -29,7 +29,7 @@ def read(mail: Mail | None, beside: Path) -> str:
     if mail is None or mail.password_file is None:
         return ""
     path = beside / Path(mail.password_file).expanduser()
-    text = password_file.read(path, "mail.password_file", f"{mail.user} at {mail.relay}")
+    text = password_file.read(path, "mail.password_file", f"{mail.user} at {mail.relay}").strip()
     if not _WRITABLE.fullmatch(text):
         raise InputError(
             f"mail.password_file: the password in {path} has more than one line, more than 400 characters, or a "

@@ -12,7 +12,7 @@ LONGEST = 4096
 
 
 def read(path: Path, key: str, whose: str) -> str:
-    """The password in a file.
+    """The text of a file with a password, without the end of its line.
 
     Args:
         path: the file.
@@ -30,12 +30,12 @@ def read(path: Path, key: str, whose: str) -> str:
                     f"{key}: {path} has mode {mode:04o}, so other users can read or change the password in it. "
                     f"To correct that: chmod 600 {path}. Nothing was changed."
                 )
-            text = file.read(LONGEST).decode(errors="replace").strip()
+            text = file.read(LONGEST).decode(errors="replace").rstrip("\r\n")
     except OSError as error:
         raise InputError(
             f"{key}: {path} cannot be read: {error.strerror}. It must hold the password of {whose}, on one line. "
             "Nothing was changed."
         ) from None
-    if not text:
-        raise InputError(f"{key}: {path} is empty. It must hold the password, on one line.")
+    if not text.strip():
+        raise InputError(f"{key}: {path} is empty. It must hold the password, on one line. Nothing was changed.")
     return text

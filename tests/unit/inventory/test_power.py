@@ -147,10 +147,11 @@ def test_a_password_file_when_it_is_unfit_then_the_reason_is_told_without_the_pa
     assert "sesame" not in str(refused.value)
 
 
-def test_a_password_file_when_it_is_fit_then_its_line_is_read(tmp_path: Path) -> None:
+def test_a_password_file_when_it_is_fit_then_its_line_is_read_with_all_blanks(tmp_path: Path) -> None:
     path = tmp_path / "ipmi.password"
-    path.write_text("open sesame\n")
-    path.chmod(0o600)
     known = cluster(HOSTS + f"power: {{nodes: n1, {IPMI}}}\n")
-    assert power_password.read(known.power, tmp_path) == "open sesame"
+    for text in ("open sesame", " sesame "):
+        path.write_text(f"{text}\n")
+        path.chmod(0o600)
+        assert power_password.read(known.power, tmp_path) == text
     assert power_password.read(cluster(HOSTS + f"power: {{nodes: n1, {OWN}}}\n").power, tmp_path) == ""
