@@ -11,7 +11,6 @@ import importlib
 import io
 import lzma
 import re
-import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -208,6 +207,8 @@ def control_text(file: BinaryIO) -> str:
     Raises:
         InputError: the file is no package.
     """
+    import tarfile  # most cluster files name no such file
+
     for name, size in members(file):
         if not name.startswith("control.tar"):
             continue

@@ -14,6 +14,7 @@ from slurmfab.slurm.software import NFS_SERVER
 
 if TYPE_CHECKING:
     from slurmfab.agent.core.resource import Resource
+    from slurmfab.inventory.exports import Export
     from slurmfab.plan.plan_input import PlanInput
 
 UNIT = "nfs-server"
@@ -50,22 +51,21 @@ def export_files(plan_input: PlanInput, host: str, *, drops: bool) -> ExportFile
         drops: whether former entries go.
     """
     exports = exports_of(plan_input.cluster, host)
-    entries = tuple(entry for number, _ in enumerate(exports) for entry in entries_of(plan_input, host, number))
+    entries = tuple(entry for export in exports for entry in entries_of(plan_input, export))
     settings = SETTINGS if is_ours(plan_input, host) else ""
     return ExportFiles(
         tuple(export.path for export in exports), entries, settings, drops, away(plan_input) if drops else ()
     )
 
 
-def entries_of(plan_input: PlanInput, host: str, number: int) -> tuple[tuple[str, str, str], ...]:
+def entries_of(plan_input: PlanInput, export: Export) -> tuple[tuple[str, str, str], ...]:
     """Directory, client and options of each entry of an export: one for each host that has ever answered.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
-        host: the server.
-        number: of the export among the server's.
+        export: the export.
     """
-    export, members = exports_of(plan_input.cluster, host)[number], set(plan_input.members)
+    members = set(plan_input.members)
     options = ",".join(export.options)
     known = (client for client in clients(plan_input.cluster, export) if client in members)
     return tuple((export.path, plan_input.address(client), options) for client in known)

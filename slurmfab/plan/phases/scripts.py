@@ -25,7 +25,7 @@ from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRA
 from slurmfab.plan.directories import spool_directory
 from slurmfab.plan.phases import programs, scratch, site_files
 from slurmfab.plan.phases.slurm_conf import has_own_files
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.plan_input import PlanInput, node_programs
 from slurmfab.slurm.node_lines import node_settings
 from slurmfab.slurm.render import fill
 
@@ -69,10 +69,9 @@ def wanted(plan_input: PlanInput, host: str) -> tuple[tuple[str, ...], Health | 
     """
     if not plan_input.is_compute_node(host):
         return (), None
-    cluster = plan_input.cluster
-    scripts = {"prolog": cluster.prolog, "epilog": cluster.epilog}
-    has_both = cluster.mps_daemon or cluster.scratch is not None
-    return tuple(kind for kind in KINDS if scripts[kind] is not None or has_both), cluster.health
+    programs_of_nodes = node_programs(plan_input.cluster)
+    has = {"prolog": programs_of_nodes.has_prolog, "epilog": programs_of_nodes.has_epilog}
+    return tuple(kind for kind in KINDS if has[kind]), plan_input.cluster.health
 
 
 def task_prolog(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
