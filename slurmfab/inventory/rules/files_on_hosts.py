@@ -85,19 +85,23 @@ def _folders(path: str) -> list[str]:
 
 def files_are_not_on_mounts(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Files are written before anything is mounted, and a file on shared storage would be that of all hosts."""
+    there = {host: mounts_of(cluster, host) for host in (cluster.hosts if cluster.files else ())}
     for path, one in cluster.files.items():
-        over = [mount for mount in cluster.mounts if path == mount.path or path.startswith(f"{mount.path}/")]
-        units = [mount for mount in cluster.mounts if path in _units(mount)]
-        for mount in (*over, *units):
-            hosts = [host for host in cluster.hosts if mount in mounts_of(cluster, host)]
-            if any(one.is_on(host, cluster.roles(host)) for host in hosts):
-                reason = (
-                    f"{mount.path} is mounted there (mounts), so it would be hidden, or shared; put it there by hand"
-                    if mount in over
-                    else f"slurmfab writes this unit itself for {mount.path} (mounts)"
-                )
-                yield ("files", path), reason
-                break
+        mounts = [
+            mount for host, some in there.items() if some and one.is_on(host, cluster.roles(host)) for mount in some
+        ]
+        over = next((mount for mount in mounts if path == mount.path or path.startswith(f"{mount.path}/")), None)
+        unit = next((mount for mount in mounts if path in _units(mount)), None)
+        if over:
+            reason = "so it would be hidden, or shared; put it there by hand"
+            yield ("files", path), f"{over.path} is mounted there ({_key(cluster, over)}), {reason}"
+        elif unit:
+            yield ("files", path), f"slurmfab writes this unit itself for {unit.path} ({_key(cluster, unit)})"
+
+
+def _key(cluster: Cluster, mount: Mount) -> str:
+    """The key of the cluster file that a mount comes from."""
+    return "mounts" if mount in cluster.mounts else "exports"
 
 
 def _units(mount: Mount) -> tuple[str, ...]:

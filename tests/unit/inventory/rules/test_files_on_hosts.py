@@ -75,3 +75,17 @@ def test_a_file_in_the_place_of_another_ones_directory_is_refused() -> None:
 def test_a_mode_is_octal_with_and_without_quotes(mode: str, bits: int, is_secret: bool) -> None:
     one = cluster(f"{THREE_HOSTS}files: {{/etc/motd: {{text: x, mode: {mode}}}}}\n").files["/etc/motd"]
     assert (one.bits, one.is_secret) == (bits, is_secret)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/sw/etc/x", "/sw is mounted there (exports)"),
+        ("/etc/systemd/system/sw.mount", "slurmfab writes this unit itself for /sw (exports)"),
+    ],
+)
+def test_a_file_on_a_mount_of_an_export_is_refused(path: str, words: str) -> None:
+    exports = "exports: [{path: /srv/sw, host: n1, mount: /sw, to: controller}]"
+    for hosts in ("c1", "n1"):
+        assert words in refusals(f"files: {{{path}: {{text: x, hosts: {hosts}}}}}\n{exports}")
+    cluster(f"{THREE_HOSTS}files: {{{path}: {{text: x, hosts: n2}}}}\n{exports}\n")
