@@ -366,6 +366,11 @@ class Cluster(Model):
         """Whether slurmctld runs slurmfab's job submit script."""
         return explains_refusals(self.slurm_conf, enforces=self.has_accounts)
 
+    @property
+    def has_own_scripts(self) -> bool:
+        """Whether slurmfab has scripts of its own before and after jobs: for the MPS daemon, or directories of jobs."""
+        return self.mps_daemon or self.scratch is not None
+
     @cached_property
     def served(self) -> tuple[Served, ...]:
         """The exports that hosts mount, with these mounts."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from slurmfab.inventory.mounts import BIND, ROLES, Mount, Path, Role
+from slurmfab.inventory.mounts import BIND, ROLES, Mount, Path, Roles, split_options
 from slurmfab.inventory.values import Model
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ _ROOTS = ("fsid=0", "fsid=root")
 """Options that make a directory the root of all exports, so that the paths of the others change."""
 
 
-def _options(value: Any) -> Any:
-    """Options in a list, or in a text with commas as in exports(5)."""
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
 def _check_option(option: str) -> str:
     name, equals, value = option.partition("=")
     if option in _ROOTS:
@@ -50,10 +45,6 @@ def _check_option(option: str) -> str:
     if not (name in _VALUES and _VALUE.fullmatch(value) if equals else name in _WORDS):
         raise ValueError(f'"{option}" is not an option of exports(5)')
     return option
-
-
-def _roles(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
 
 
 class Export(Model):
@@ -70,13 +61,11 @@ class Export(Model):
     path: Annotated[Path, Field(description="Directory on the server, such as /srv/home.")]
     host: Annotated[str, Field(min_length=1, description="The host of the cluster that serves it.")]
     to: Annotated[
-        tuple[Role, ...],
-        BeforeValidator(_roles, json_schema_input_type=Role | list[Role]),
-        Field(min_length=1, description="Roles of the hosts that may mount it; by default controller, login, compute."),
+        Roles, Field(description="Roles of the hosts that may mount it; by default controller, login, compute.")
     ] = ROLES
     options: Annotated[
         tuple[Annotated[str, AfterValidator(_check_option)], ...],
-        BeforeValidator(_options, json_schema_input_type=str | list[str]),
+        BeforeValidator(split_options, json_schema_input_type=str | list[str]),
         Field(description="Options of exports(5), as a list or with commas (default: rw,no_subtree_check)."),
     ] = DEFAULT_OPTIONS
     mount: Annotated[Path | None, Field(description="Where these hosts mount it, such as /home.")] = None

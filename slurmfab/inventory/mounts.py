@@ -66,8 +66,8 @@ def _check_source(source: str) -> str:
     return source
 
 
-def _options(value: Any) -> Any:
-    """Options in a list, or in a text with commas as in fstab(5)."""
+def split_options(value: Any) -> Any:
+    """Options in a list, or in a text with commas as in fstab(5) and exports(5); a validator for both."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
@@ -91,6 +91,10 @@ def _roles(value: Any) -> Any:
 
 Path = Annotated[str, AfterValidator(check_directory("/home"))]
 Option = Annotated[str, AfterValidator(_check_option)]
+Roles = Annotated[
+    tuple[Role, ...], BeforeValidator(_roles, json_schema_input_type=Role | list[Role]), Field(min_length=1)
+]
+"""One role, or a list of some."""
 
 
 class Mount(Model):
@@ -117,13 +121,11 @@ class Mount(Model):
     ]
     options: Annotated[
         tuple[Option, ...],
-        BeforeValidator(_options, json_schema_input_type=str | list[str]),
+        BeforeValidator(split_options, json_schema_input_type=str | list[str]),
         Field(description="Options of mount(8), as a list or with commas."),
     ] = ()
     roles: Annotated[
-        tuple[Role, ...],
-        BeforeValidator(_roles, json_schema_input_type=Role | list[Role]),
-        Field(min_length=1, description="Roles of the hosts that mount it; by default controller, login, compute."),
+        Roles, Field(description="Roles of the hosts that mount it; by default controller, login, compute.")
     ] = ROLES
     hosts: Annotated[
         HostNames | None,

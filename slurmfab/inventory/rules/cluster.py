@@ -178,10 +178,10 @@ def backups_are_outside_saved_directories(cluster: Cluster) -> Iterator[tuple[Pl
     """A backup inside a directory that backups contain would be saved again, and lost together with it."""
     if cluster.backup is None:
         return
-    place = f"{cluster.backup.directory}/"
+    place = cluster.backup.directory
     for saved in (cluster.state_directory, "/etc/slurm"):
-        if place.startswith(f"{saved}/") or f"{saved}/".startswith(place):
-            yield ("backup", "directory"), f'"{place[:-1]}" contains or is inside {saved}, which is backed up'
+        if directories.overlap(place, saved):
+            yield ("backup", "directory"), f'"{place}" contains or is inside {saved}, which is backed up'
 
 
 def private_tmp_is_outside_its_directories(cluster: Cluster) -> Iterator[tuple[Place, str]]:

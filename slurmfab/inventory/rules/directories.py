@@ -46,11 +46,11 @@ def private_tmp_is_no_other_directory(cluster: Cluster) -> Iterator[tuple[Place,
     """Jobs have directories below it, and everybody may enter it, so it holds neither state nor backups."""
     if cluster.private_tmp is None:
         return
-    base = f"{cluster.private_tmp.base}/"
+    base = cluster.private_tmp.base
     for place, path in named(cluster):
-        if place[0] != "private_tmp" and (base.startswith(f"{path}/") or f"{path}/".startswith(base)):
+        if place[0] != "private_tmp" and overlap(base, path):
             key = ".".join(map(str, place))
-            yield ("private_tmp", "BasePath"), f'"{base[:-1]}" contains or is inside {path}, which is {key}'
+            yield ("private_tmp", "BasePath"), f'"{base}" contains or is inside {path}, which is {key}'
 
 
 def shared_files_are_roots(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -61,7 +61,7 @@ def shared_files_are_roots(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     if cluster.configless:
         yield place, "configless nodes fetch Slurm's files from slurmctld; remove one of the two keys"
     for (key, *_), path in named(cluster):
-        if key != place[0] and (f"{shared}/".startswith(f"{path}/") or f"{path}/".startswith(f"{shared}/")):
+        if key != place[0] and overlap(shared, path):
             yield place, f'"{shared}" contains or is inside {path}, which is {key}'
 
 
@@ -83,6 +83,15 @@ def named(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("private_tmp", "BasePath"), cluster.private_tmp.base
     if cluster.scratch is not None:
         yield ("scratch", "path"), cluster.scratch.path
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two directories are the same, or one is inside of the other.
+
+    >>> overlap("/srv", "/srv/slurm"), overlap("/srv/slurm", "/srv/slurm2")
+    (True, False)
+    """
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def taken(path: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
 from slurmfab.inventory.mounts import covering, mounts_of, named_mounts
-from slurmfab.inventory.rules.directories import SYSTEM, USED
+from slurmfab.inventory.rules.directories import SYSTEM, USED, overlap
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -80,7 +80,7 @@ def is_systems(path: str) -> bool:
 
 def used_by_others(path: str) -> str:
     """The directory of slurmfab's or of a daemon that contains a directory or lies in it; empty for none."""
-    return next((one for one in USED if f"{one}/".startswith(f"{path}/") or f"{path}/".startswith(f"{one}/")), "")
+    return next((one for one in USED if overlap(one, path)), "")
 
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
 from slurmfab.inventory.mounts import covering, mounts_of, needs_network
-from slurmfab.inventory.rules.directories import named
+from slurmfab.inventory.rules.directories import named, overlap
 from slurmfab.slurm.gres import SCRATCH, gres_value, parsed
 
 if TYPE_CHECKING:
@@ -97,11 +97,6 @@ def wrong_mount(path: str, mounts: tuple[Mount, ...]) -> str:
     if below is not None and below.is_read_only:
         return f'"{path}" is on {below.path}, which is mounted read-only'
     return ""
-
-
-def overlap(one: str, other: str) -> bool:
-    """Whether two directories are the same, or one is inside of the other."""
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (

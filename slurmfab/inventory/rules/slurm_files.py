@@ -32,8 +32,8 @@ def each_file_has_one_source(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         **({"job_container.conf": "slurmfab writes it for private_tmp"} if cluster.private_tmp else {}),
         **({TOPOLOGY: "slurmfab writes it from the key topology"} if cluster.topology else {}),
     }
-    has_both = cluster.mps_daemon or cluster.scratch is not None
-    directories = {f"{kind}.d" for kind in ("prolog", "epilog") if has_both or getattr(cluster, kind) is not None}
+    kinds = [one for one in ("prolog", "epilog") if cluster.has_own_scripts or getattr(cluster, one) is not None]
+    directories = {f"{kind}.d" for kind in kinds}
     for name in cluster.slurm_files:
         if name in written:
             yield ("slurm_files", name), f"{written[name]}; remove one of the two"
