@@ -87,7 +87,7 @@ def lives_without_files(host: CheckedHost, others: Mapping[str, CheckedHost], cl
         lock: its lock.
     """
     controller = others.get(cluster.controller)
-    if cluster.roles(host.name) != ("database",) or controller is None or texts(host).get(MAIN):
+    if not cluster.is_for_database_alone(host.name) or controller is None or texts(host).get(MAIN):
         return False
     return HandMade(cluster, lock, host, controller).wanted is not None
 

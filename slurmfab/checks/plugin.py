@@ -303,7 +303,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "limited_host": logins if cluster.login_limits else (),
         "believing_host": tuple(dict.fromkeys((*logins, *nodes))) if cluster.user_ssh == "hostbased" else (),
         "greeting_host": logins if cluster.motd else (),
-        "x11_host": workplaces(cluster, hosts) if cluster.x11 else (),
+        "x11_host": slurm_hosts(cluster, hosts) if cluster.x11 else (),
         "x11_controller": primary if cluster.x11 else (),
         "private_node": nodes if cluster.private_tmp else (),
         "other": tuple(host for host in hosts if host != cluster.controller),
@@ -316,9 +316,9 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
         "gpu_checker": primary if cluster.gpu_checks else (),
         "enforcer": primary if cluster.has_accounts else (),
-        "module_host": workplaces(cluster, hosts) if cluster.modules else (),
-        "mpi_host": workplaces(cluster, hosts) if cluster.mpi else (),
-        "open_mpi_host": workplaces(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
+        "module_host": slurm_hosts(cluster, hosts) if cluster.modules else (),
+        "mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi else (),
+        "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         **storage_places(cluster, hosts),
@@ -336,9 +336,9 @@ def storage_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[st
     }
 
 
-def workplaces(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:
+def slurm_hosts(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:
     """The hosts on which people or jobs work: all but that of slurmdbd alone."""
-    return tuple(host for host in hosts if cluster.roles(host) != ("database",))
+    return tuple(host for host in hosts if not cluster.is_for_database_alone(host))
 
 
 def slurm_logins(cluster: Cluster, others: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

@@ -390,6 +390,10 @@ class Cluster(Model):
         """The roles of a host: any of `controller`, `database`, `login` and `compute`, in this order."""
         return tuple(role for role, hosts in self._hosts_by_role.items() if host in hosts)
 
+    def is_for_database_alone(self, host: str) -> bool:
+        """Whether a host is nothing but slurmdbd's: no user and no job works there."""
+        return self.roles(host) == ("database",)
+
     @cached_property
     def _hosts_by_role(self) -> dict[str, Collection[str]]:
         return {

@@ -233,7 +233,7 @@ def joined_reason(joined: Sequence[str], undone: str, present: Inventory) -> str
     """
     names = fold(joined)
     refusal = f"{names}: not in the cluster before {undone}."
-    if any(present.cluster.roles(host) == ("database",) for host in joined):
+    if any(present.cluster.is_for_database_alone(host) for host in joined):
         return f"{refusal} To remove the database host, delete the key database from the cluster file and {FAB} deploy."
     return f"{refusal} Remove it first: {FAB} remove-node {shell_word(joined)}."
 

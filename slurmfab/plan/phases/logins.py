@@ -57,7 +57,7 @@ def exempt(plan_input: PlanInput) -> tuple[str, ...]:
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The packages that the host's logins need."""
     cluster = plan_input.cluster
-    has_screens = cluster.x11 and cluster.roles(host) != ("database",)
+    has_screens = cluster.x11 and not cluster.is_for_database_alone(host)
     return (*((PACKAGE,) if cluster.closes(host) else ()), *((XAUTH,) if has_screens else ()))
 
 

@@ -137,7 +137,7 @@ def lives_without_files(plan_input: PlanInput, host: str) -> bool:
 
     slurmdbd does not read it, and slurmfab's sacctmgr brings one along.
     """
-    if plan_input.cluster.roles(host) != ("database",) or host not in plan_input.facts:
+    if not plan_input.cluster.is_for_database_alone(host) or host not in plan_input.facts:
         return False
     return bool(plan_input.hand_made) and not plan_input.facts[host].slurm_conf_digest
 

@@ -50,7 +50,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def is_client(plan_input: PlanInput, host: str) -> bool:
     """Whether users work on a host, so that others believe it."""
-    return plan_input.cluster.roles(host) != ("database",)
+    return not plan_input.cluster.is_for_database_alone(host)
 
 
 def is_target(plan_input: PlanInput, host: str) -> bool:
