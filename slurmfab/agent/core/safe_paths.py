@@ -410,6 +410,22 @@ def open_itself(path: str, make: bool = False) -> Optional[Folder]:
             raise ResourceFailed("%s is not a directory%s if a directory may take its place" % (path, what)) from None
 
 
+def make_itself(path: str) -> Folder:
+    """Open a directory that must not be reached by a link of its own name, and make it where it is missing.
+
+    Args:
+        path: absolute path.
+
+    Raises:
+        ResourceFailed: as for `open_itself`; or another user has moved it, or one above it, away meanwhile.
+        OSError, UnsafePath: as for `open_folder`.
+    """
+    folder = open_itself(path, make=True)
+    if folder is None:
+        raise ResourceFailed("%s was moved away while it was made; see who can write to the directories above" % path)
+    return folder
+
+
 def read_end(path: str, size: int) -> Optional[bytes]:
     """The last bytes of a regular file, such as a log; `None` if there is no such file.
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Iterable, Tuple
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, State
-from slurmfab.agent.core.safe_paths import Folder, make_or_enter, open_itself, open_parent
+from slurmfab.agent.core.safe_paths import Folder, make_itself, make_or_enter, open_itself, open_parent
 
 
 class Program(Resource):
@@ -52,8 +52,7 @@ class Program(Resource):
             with folder:
                 folder.remove(name)
             return
-        directory = open_itself(path, make=True)
-        assert directory is not None, "it was made"
+        directory = make_itself(path)
         with directory:
             for below, inner, name in directory.walk():
                 if below not in wanted:

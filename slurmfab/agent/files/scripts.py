@@ -8,7 +8,7 @@ from typing import ClassVar, Dict, Tuple
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, Resource, State
-from slurmfab.agent.core.safe_paths import open_itself, open_parent
+from slurmfab.agent.core.safe_paths import make_itself, open_itself, open_parent
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
 
 ACCESS = "root:root 0755"
@@ -85,8 +85,7 @@ class Scripts(Resource):
             with parent:
                 parent.remove(name)
             return
-        folder = open_itself(path, make=True)
-        assert folder is not None, "it was made"
+        folder = make_itself(path)
         uid, gid = uid_of(context, "root"), gid_of(context, "root")
         with folder:
             folder.set_access(uid, gid, 0o755)

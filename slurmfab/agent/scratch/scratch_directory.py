@@ -10,7 +10,7 @@ from slurmfab.agent.core import json_objects
 from slurmfab.agent.core.host_paths import SCRATCH_SETTINGS
 from slurmfab.agent.core.reading import read_bytes
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import Folder, open_itself, open_parent
+from slurmfab.agent.core.safe_paths import Folder, make_itself, open_itself, open_parent
 from slurmfab.agent.files.directory import OF_FILE_SYSTEM
 from slurmfab.agent.identities.users_and_groups import access_of, gid_of, uid_of
 from slurmfab.agent.scratch import job_directories
@@ -130,8 +130,7 @@ class ScratchDirectory(Resource):
             reason = job_directories.wrong_place(context, self.path, self.mount)
             if reason:
                 raise ResourceFailed(reason)
-            folder = open_itself(context.path(self.path), make=True)
-            assert folder is not None, "it was made"
+            folder = make_itself(context.path(self.path))
             with folder:
                 if self.settings(context).get("path") != self.path:
                     refuse_foreign(context, self.path, folder)
