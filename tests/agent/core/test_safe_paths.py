@@ -191,3 +191,20 @@ def test_a_directory_that_another_user_replaces_as_it_is_made_is_not_taken(
     with pytest.raises(UnsafePath, match="new was replaced while it was made by"):
         replace.make_directory(f"{theirs}/new", *ME, 0o777)
     assert (theirs / "new").stat().st_mode & 0o777 == 0o755
+
+
+@needs_root
+def test_a_directory_of_root_that_another_host_of_root_fills_as_it_is_made_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = os.mkdir
+
+    def make_and_fill(name: str, mode: int, dir_fd: int) -> None:
+        mkdir(name, mode, dir_fd=dir_fd)
+        mkdir(tmp_path / "shared/state")
+        os.chown(tmp_path / "shared", OTHER, OTHER)
+
+    monkeypatch.setattr(os, "mkdir", make_and_fill)
+    replace.make_directory(f"{tmp_path}/shared", *ME, 0o755)
+    status = (tmp_path / "shared").stat()
+    assert (status.st_uid, status.st_mode & 0o777, (tmp_path / "shared/state").is_dir()) == (ME[0], 0o755, True)
