@@ -31,6 +31,13 @@ FETCHED = (
 )
 """Packages downloaded with their dependencies but not installed, as an extended regular expression."""
 
+CAPABILITIES = (
+    r"nfs-kernel-server|nfs-common|rpcbind|quota|glusterfs-(server|client)|sshfs|lmod|environment-modules|msmtp|msmtp-mta"
+    r"|openmpi-bin|libpmix-dev|libpam-slurm-adopt|xauth|nftables|fish|tcsh|zsh|podman|crun|uidmap|busybox-static"
+)
+"""Packages that cluster files and tests ask for beside Slurm, as an extended regular expression. They are downloaded
+one by one, because some conflict, and without recommended packages, as slurmfab installs them."""
+
 PYTHON = r"s/^ii +((lib)?python3.*)/\1/p"
 """sed script that prints the names of Python's packages from a list of installed packages."""
 
@@ -40,6 +47,9 @@ tree=$1
 fetch() {{ chroot "$tree" apt-get -qq -y -o APT::Install-Recommends=true --download-only "$@"; }}
 chroot "$tree" apt-get clean
 fetch install $(chroot "$tree" apt-cache pkgnames | grep -xE '{FETCHED}')
+for package in $(chroot "$tree" apt-cache pkgnames | grep -xE '{CAPABILITIES}'); do
+    fetch --no-install-recommends install "$package"
+done
 fetch --reinstall install $(chroot "$tree" dpkg-query -W -f '${{db:Status-Abbrev}}${{Package}}\n' | sed -nE '{PYTHON}')
 """
 """Shell script that downloads packages into the tree's apt cache; mmdebstrap runs it as a customize hook."""
@@ -107,6 +117,8 @@ FILES = {
     "etc/dpkg/dpkg.cfg.d/lab": "force-unsafe-io\n",
     "etc/default/locale": "LANG=C.UTF-8\n",
     "etc/fstab": "",
+    # Programs that run containers without root need both, which udev makes on a real machine.
+    "etc/tmpfiles.d/lab-devices.conf": "c /dev/fuse 0666 root root - 10:229\nz /dev/net/tun 0666 root root -\n",
     "etc/hostname": "unnamed\n",
     "etc/hosts": "127.0.0.1 localhost\n",
 }
@@ -125,7 +137,7 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     """
     origin = sources.machine_sources(suite)
     settings = sources.carried_settings(call(["apt-config", "dump"]))
-    recipe = repr((INSTALLED, FETCHED, FETCH, MASKED, FILES, OUTDATED, origin, settings))
+    recipe = repr((INSTALLED, FETCH, MASKED, FILES, OUTDATED, origin, settings))
     tree = CACHE / f"{suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
     if tree.is_dir():
         return tree

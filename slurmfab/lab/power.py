@@ -53,6 +53,9 @@ the host keeps running when the program that started it ends."""
 UNIFIED = "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"
 """Environment variable that selects the cgroup version that systemd-nspawn gives to a host."""
 
+NETWORK_SETTINGS = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
+"""Environment that lets a host change the settings of its own network namespace, which containers in it need."""
+
 NSPAWN_DIRECTORIES = ("/run/systemd/nspawn/propagate", "/run/systemd/nspawn/unix-export")
 """Directories in which systemd-nspawn keeps a subdirectory per machine."""
 
@@ -70,14 +73,15 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
     """
     subtrees = [cgroups.make(directory, host.name) for directory in cgroup_directories]
     nspawn = (
-        "systemd-nspawn --boot --quiet --register=no --keep-unit --capability=all --resolv-conf=off --timezone=off "
+        "systemd-nspawn --boot --quiet --register=no --keep-unit --capability=all --system-call-filter=@keyring "
+        "--resolv-conf=off --timezone=off "
         f"--link-journal=no --settings=no --directory={host.root} --machine={host.machine} --hostname={host.name} "
         f"--network-namespace-path=/run/netns/{host.namespace}"
     )
     for path in spec.shared:
         host.shared(path).mkdir(parents=True, exist_ok=True)
     binds = [f"--bind={host.shared(path)}:{path}" for path in spec.shared]
-    environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
+    environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **NETWORK_SETTINGS}
     # The systemd of sid supports only cgroup v2.
     if spec.suite == "sid" or host.name in spec.unified:
         environment[UNIFIED] = "1"

@@ -31,13 +31,12 @@ OF_SLURM = ("cluster", "ssh", "addresses", "controllers", "login", "nodes", "par
 
 HOSTS = ("ctl", "n1", "n2", "n3")
 FILE_SERVER = """\
-apt-get update -qq && apt-get install -y -qq --no-install-recommends glusterfs-server >/dev/null
+apt-get install -y -qq --no-install-recommends glusterfs-server >/dev/null
 mkdir -p /srv/brick/home /srv/brick/software/modules/tool
 printf '#%%Module\\nsetenv TOOL /software/tool\\n' > /srv/brick/software/modules/tool/1.0
 systemctl start glusterd
 gluster --mode=script volume create export {0}:/srv/brick force && gluster volume start export
 """
-FUSE = "test -e /dev/fuse || mknod /dev/fuse c 10 229"
 PROVED = {
     "mounts_are_there",
     "files_are_shared",
@@ -142,8 +141,6 @@ def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
     """Hosts that were never deployed to; only the file server is at work."""
     key = new_key(tmp_path_factory.mktemp("ann"))
     with stock.installed(request.param, nodes=3) as lab:
-        for host in HOSTS:
-            lab.on(host, FUSE)
         lab.on("ctl", FILE_SERVER.format(lab.lab.host("ctl").address))
         yield Site(lab, whole_file(lab, key.with_suffix(".pub").read_text().strip()), key)
 

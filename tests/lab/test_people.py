@@ -66,7 +66,6 @@ A glibc as of Debian 12 translates messages in C.UTF-8 if LANGUAGE is set; for n
 """
 
 HANGING_HOME = """\
-test -e /dev/fuse || mknod /dev/fuse c 10 229
 cat > /root/hanging-home.py <<'END'
 import ctypes, os, time
 device = os.open("/dev/fuse", os.O_RDWR)

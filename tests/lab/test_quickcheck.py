@@ -16,7 +16,6 @@ pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "quickcheck")]
 
 # Podman for a user in a lab host: no FUSE, no keyring and no sysctls in a container within a container.
 PODMAN = r"""
-apt-get -qq update
 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends podman crun uidmap busybox-static >/dev/null
 mkdir -p /etc/containers
 printf '[storage]\ndriver = "vfs"\n' > /etc/containers/storage.conf

@@ -20,14 +20,13 @@ pytestmark = pytest.mark.lab
 
 HOSTS = ("ctl", "n1", "n2")
 GLUSTER = """\
-apt-get update -qq && apt-get install -y -qq --no-install-recommends glusterfs-server >/dev/null
+apt-get install -y -qq --no-install-recommends glusterfs-server >/dev/null
 mkdir -p /srv/brick && systemctl start glusterd
 gluster --mode=script volume create homes {address}:/srv/brick force
 gluster volume start homes
 """
 KEY = "test -e {0} || ssh-keygen -q -t ed25519 -N '' -f {0}; cat {0}.pub"
 KEY_FILE = "/root/homes-key"
-FUSE = "test -e /dev/fuse || mknod /dev/fuse c 10 229"
 LOGINS = "mkdir -p /srv/brick /root/.ssh && cat >> /root/.ssh/authorized_keys <<'END'\n{}\nEND"
 MOUNTED = "findmnt -n -o FSTYPE,SOURCE /home; systemctl is-enabled home.mount"
 LEFT = (
@@ -97,8 +96,6 @@ class Stored:
 @pytest.fixture(scope="module", params=in_turn("storage"))
 def stored(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Stored]:
     with stock.copy(request.param, nodes=2) as lab:
-        for host in HOSTS:
-            lab.on(host, FUSE)
         is_gluster = request.param == "trixie"
         mounts = served_by_gluster(lab) if is_gluster else served_by_ssh(lab)
         yield Stored(lab, lab.inventory_path.read_text(), mounts, "glusterfsd" if is_gluster else "sftp-server")

@@ -8,7 +8,7 @@ KEEP = "cp -a {0} {0}.usual"
 BACK = "mv {0}.usual {0}"
 INSTALL = (
     "test -x /usr/bin/{0} || "
-    "{{ apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends {0}; }} "
+    "DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends {0} "
     ">/dev/null 2>&1"
 )
 
@@ -46,7 +46,6 @@ def login_shell(name: str, what: str, shell: str) -> Oddity:
 
 HUNG = """\
 mkdir -p /srv/hung
-test -e /dev/fuse || mknod /dev/fuse c 10 229
 cat >/root/hung.py <<'END'
 import ctypes, os, time
 device = os.open("/dev/fuse", os.O_RDWR)
