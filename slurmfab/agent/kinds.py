@@ -76,6 +76,7 @@ KINDS = {
     "storage": "database.storage:Storage",
     "storage-login": "database.storage_login:StorageLogin",
     "sudo-rules": "people.sudo_rules:SudoRules",
+    "subordinate-ids": "people.subordinate_ids:SubordinateIds",
     "timer": "services.timer:Timer",
     "units-loaded": "services.units_loaded:UnitsLoaded",
     "user": "identities.user:User",

@@ -17,6 +17,7 @@ from slurmfab import hostlist
 from slurmfab.errors import HostlistError
 from slurmfab.inventory.accounting import Account, Database, Qos, User, database_of
 from slurmfab.inventory.backups import Backup
+from slurmfab.inventory.containers import ContainersOrNot
 from slurmfab.inventory.exports import Exports, Served, served
 from slurmfab.inventory.files_on_hosts import Files
 from slurmfab.inventory.gpu_checks import GpuChecks, GpuChecksOrNot
@@ -203,6 +204,7 @@ class Cluster(Model):
         mail: the relay for mail about jobs; `None` for none.
         modules: the command `module` and its directories; `None` for none.
         mpi: how srun starts MPI programs; `None` for Slurm's own default.
+        containers: the ways in which users run containers; `None` for none.
         gpu_checks: scheduled measurements of all GPUs; `None` for none.
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
         epilog: directory of the scripts that compute nodes run after each job; `None` for none.
@@ -287,6 +289,7 @@ class Cluster(Model):
     mail: MailOrNot = None
     modules: ModulesOrNot = None
     mpi: MpiOrNot = None
+    containers: ContainersOrNot = None
     gpu_checks: GpuChecksOrNot = None
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None

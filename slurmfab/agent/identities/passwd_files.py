@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
-from typing import Callable, List
+from typing import Callable, Iterator, List
 
 from slurmfab.agent.core import replace
 from slurmfab.agent.core.resource import Context, ResourceFailed
@@ -25,15 +26,26 @@ def edit(context: Context, path: str, change: Callable[[List[str]], List[str]]) 
     Raises:
         ResourceFailed: another program holds the lock.
     """
-    path = context.path(path)
-    descriptor = os.open(context.path("/etc/.pwd.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        wait_for_lock(descriptor)
+    with locked(context):
+        path = context.path(path)
         lines = (replace.read(path) or b"").decode("utf-8", "surrogateescape").rstrip("\n").split("\n")
         status = os.stat(path)
         text = "".join(":".join(change(line.split(":"))) + "\n" for line in lines)
         data = text.encode("utf-8", "surrogateescape")
         replace.put(path, data, status.st_uid, status.st_gid, status.st_mode & 0o7777)
+
+
+@contextlib.contextmanager
+def locked(context: Context) -> Iterator[None]:
+    """Hold the lock of all files of users and groups, subuid(5) among them.
+
+    Raises:
+        ResourceFailed: another program holds the lock.
+    """
+    descriptor = os.open(context.path("/etc/.pwd.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        wait_for_lock(descriptor)
+        yield
     finally:
         os.close(descriptor)
 

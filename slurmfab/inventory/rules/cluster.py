@@ -9,6 +9,7 @@ from slurmfab import hostlist
 from slurmfab.agent.client.commands import PARTITION
 from slurmfab.inventory.rules import (
     accounting,
+    containers,
     database,
     directories,
     exports,
@@ -207,6 +208,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *directories.RULES,
     *mounts.RULES,
     *scratch.RULES,
+    *containers.RULES,
     *exports.RULES,
     *quota.RULES,
     *database.RULES,

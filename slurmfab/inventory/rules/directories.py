@@ -83,6 +83,8 @@ def named(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("private_tmp", "BasePath"), cluster.private_tmp.base
     if cluster.scratch is not None:
         yield ("scratch", "path"), cluster.scratch.path
+    if cluster.containers is not None and "podman" in cluster.containers.use:
+        yield ("containers", "podman", "storage"), cluster.containers.podman.storage
 
 
 def overlap(one: str, other: str) -> bool:

@@ -10,6 +10,7 @@ from slurmfab.plan.preflight import (
     accounts,
     addresses,
     configuration,
+    containers,
     gpu_checks,
     gres,
     hardware,
@@ -66,4 +67,5 @@ def refuse_unfit(plan_input: PlanInput, among: Collection[str], allowed: Collect
     gres.refuse_unfit(plan_input)
     gpu_checks.refuse_unfit(plan_input)
     software.refuse_unfit(plan_input)
+    containers.refuse_unfit(plan_input)
     configuration.refuse_uneven_files(plan_input, among)

@@ -1,0 +1,73 @@
+"""The model of containers in jobs (key `containers`): the ways in which users run them, each with its options."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from slurmfab.inventory.values import Model, check_directory
+
+Way = Literal["podman"]
+"""A way of running containers. A new one needs a word here, a field of the same name for its options in `Containers`,
+and a module of its own in WAYS of `plan/phases/containers.py`."""
+
+
+def _check_ways(ways: tuple[Way, ...]) -> tuple[Way, ...]:
+    if not ways:
+        raise ValueError("it is empty; name at least one way, such as podman, or remove the key")
+    twice = sorted({way for way in ways if ways.count(way) > 1})
+    if twice:
+        raise ValueError(f'"{twice[0]}" is listed twice')
+    return ways
+
+
+def _containers_of(value: Any) -> Any:
+    """Read `containers: [podman]` as `containers: {use: [podman]}`, and `false` as a missing key."""
+    if value is False:
+        return None
+    return {"use": value} if isinstance(value, list) else value
+
+
+class Podman(Model):
+    """Podman without root.
+
+    Args:
+        storage: the directory on hosts' own disks that has a directory of each user with images and containers.
+    """
+
+    storage: Annotated[
+        str,
+        AfterValidator(check_directory("/var/lib/containers/users")),
+        Field(description="Directory on hosts' own disks for the images of users."),
+    ] = "/var/lib/containers/users"
+
+
+class Containers(Model):
+    """The ways in which users run containers, on all hosts on which people or jobs work.
+
+    Args:
+        use: the ways.
+        podman: options of Podman.
+    """
+
+    use: Annotated[tuple[Way, ...], AfterValidator(_check_ways), Field(description="The ways, such as [podman].")]
+    podman: Annotated[Podman, Field(description="Options of Podman.")] = Podman()
+
+    @model_validator(mode="after")
+    def _has_options_of_used_ways_alone(self) -> Containers:
+        """Options without effect would be taken for granted."""
+        idle = sorted(self.model_fields_set - {"use"} - set(self.use))
+        if idle:
+            raise ValueError(
+                f"it has options of {idle[0]}, which is not in its list `use`; add it there or remove them"
+            )
+        return self
+
+
+ContainersOrNot = Annotated[
+    Containers | None,
+    BeforeValidator(_containers_of, json_schema_input_type=list[Way] | Containers | bool),
+    Field(description="The ways in which users run containers, such as [podman], or a mapping."),
+]
+"""The key `containers`."""

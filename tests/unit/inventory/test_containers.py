@@ -1,0 +1,59 @@
+"""What a cluster file may say of containers, and which numbers users get for them."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from support import THREE_HOSTS, cluster
+
+from slurmfab.errors import ClusterFileError
+from slurmfab.inventory import subordinate_ids
+
+
+@pytest.mark.parametrize("text", ["[podman]", "{use: [podman]}", "{use: [podman], podman: {}}"])
+def test_containers_when_a_list_or_a_mapping_then_name_the_ways(text: str) -> None:
+    found = cluster(f"{THREE_HOSTS}containers: {text}\n").containers
+    assert found is not None
+    assert (found.use, found.podman.storage) == (("podman",), "/var/lib/containers/users")
+
+
+@pytest.mark.parametrize("text", ["", "containers: false\n", "containers:\n"])
+def test_containers_when_missing_or_false_then_are_none(text: str) -> None:
+    assert cluster(THREE_HOSTS + text).containers is None
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("containers: []", "it is empty; name at least one way"),
+        ("containers: [rkt]", "containers.use[0]: it must be 'podman'"),
+        ("containers: [podman, podman]", '"podman" is listed twice'),
+        ("containers: {podman: {storage: /images}}", "use"),
+        ("containers: {use: [podman], lxc: {}}", "lxc"),
+        ("containers: {use: [podman], podman: {storage: images}}", "is not an absolute path"),
+        ("containers: {use: [podman], podman: {storage: /home}}", "is a directory of the system"),
+        ("containers: [podman]\nusers: [{name: ann, uid: 70000}]", "UID 70000 has no range of subordinate IDs"),
+        (
+            "containers: [podman]\nusers: [{name: ann, uid: 2001}, {name: bob, uid: 131137600}]",
+            "UID 131137600 is one of the subordinate IDs of ann (UID 2001)",
+        ),
+    ],
+)
+def test_containers_when_they_make_no_sense_then_are_refused(more: str, reason: str) -> None:
+    with pytest.raises(ClusterFileError) as error:
+        cluster(f"{THREE_HOSTS}{more}\n")
+    assert reason in str(error.value)
+
+
+def test_subordinate_ids_when_all_users_have_some_then_none_overlap() -> None:
+    uids = (1000, 1001, 2001, 60000, subordinate_ids.LAST_UID)
+    firsts = [subordinate_ids.first(uid) for uid in uids]
+    assert all(after - before >= subordinate_ids.COUNT for before, after in itertools.pairwise(firsts))
+    assert firsts[-1] + subordinate_ids.COUNT - 1 < 2**32 - 1
+
+
+def test_subordinate_ids_when_a_uid_comes_from_a_host_then_it_is_judged_too() -> None:
+    found = cluster(f"{THREE_HOSTS}containers: [podman]\nusers: [{{name: ann}}]\n")
+    assert next(iter(subordinate_ids.mistakes(found, {"ann.uid": 65534})))[0] == "ann"
+    assert subordinate_ids.ranges(found, {"ann.uid": 65534}) == ()
