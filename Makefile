@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SUITE ?= trixie
 # Lab tests wait for hosts a good part of the time, so that two processors serve four of their processes.
 WORKERS ?= 4
-LAB_PACKAGES := systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
+LAB_PACKAGES := gcc systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
 

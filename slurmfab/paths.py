@@ -53,6 +53,9 @@ POWER_PASSWORD = "/etc/slurmfab-power.password"  # noqa: S105 - its path
 POWER_FAILURES = "/var/lib/slurmfab/power"
 """The directory with a file for each node that could not be switched, by its name; the reason is in it."""
 
+PYXIS_DROP_IN = "/etc/slurm/plugstack.conf.d/slurmfab-pyxis.conf"
+"""The file that has Slurm load pyxis."""
+
 MODULES_PROFILE = "/etc/profile.d/zz-slurmfab-modules.sh"
 """What login shells read after the profile of the package that provides `module`."""
 

@@ -69,6 +69,7 @@ KINDS = {
     "slurm-state-access": "slurm.state_access:StateAccess",
     "slurmctld-pause": "slurm.slurmctld_pause:SlurmctldPause",
     "slurmdbd-conf": "database.slurmdbd_conf:SlurmdbdConf",
+    "spank-plugin": "slurm.spank_plugin:SpankPlugin",
     "ssh-key": "identities.ssh_key:SshKey",
     "ssh-login": "identities.logins:SshLogin",
     "sshd-files": "files.sshd_files:SshdFiles",
@@ -80,6 +81,7 @@ KINDS = {
     "timer": "services.timer:Timer",
     "units-loaded": "services.units_loaded:UnitsLoaded",
     "user": "identities.user:User",
+    "user-directories": "people.user_directories:UserDirectories",
     "user-quotas": "mounts.user_quotas:UserQuotas",
     "user-slices": "files.user_slices:UserSlices",
 }

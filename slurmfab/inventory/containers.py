@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.inventory.values import Model, check_directory
 
-Way = Literal["podman"]
+Way = Literal["podman", "apptainer", "enroot"]
 """A way of running containers. A new one needs a word here, a field of the same name for its options in `Containers`,
 and a module of its own in WAYS of `plan/phases/containers.py`."""
 
@@ -43,16 +43,58 @@ class Podman(Model):
     ] = "/var/lib/containers/users"
 
 
+class Apptainer(Model):
+    """Apptainer without setuid.
+
+    Args:
+        storage: the directory on hosts' own disks that has a directory of each user with the cache.
+    """
+
+    storage: Annotated[
+        str,
+        AfterValidator(check_directory("/var/lib/apptainer-users")),
+        Field(description="Directory on hosts' own disks for the caches of users."),
+    ] = "/var/lib/apptainer-users"
+
+
+Hook = Literal["slurm-pmi", "slurm-pytorch"]
+
+
+class Enroot(Model):
+    """enroot, and pyxis, by which srun starts its containers.
+
+    Args:
+        storage: the directory on hosts' own disks that has a directory of each user with containers and cache.
+        hooks: hooks that come with enroot, and that it runs before a container starts.
+        mount_home: whether containers have the user's home unless a job says otherwise.
+    """
+
+    storage: Annotated[
+        str,
+        AfterValidator(check_directory("/var/lib/enroot-users")),
+        Field(description="Directory on hosts' own disks for the containers of users."),
+    ] = "/var/lib/enroot-users"
+    hooks: Annotated[tuple[Hook, ...], Field(description="Hooks of enroot's: slurm-pmi (MPI) and slurm-pytorch.")] = (
+        "slurm-pmi",
+        "slurm-pytorch",
+    )
+    mount_home: Annotated[bool, Field(description="Whether containers have the user's home by default.")] = False
+
+
 class Containers(Model):
     """The ways in which users run containers, on all hosts on which people or jobs work.
 
     Args:
         use: the ways.
         podman: options of Podman.
+        apptainer: options of Apptainer.
+        enroot: options of enroot.
     """
 
     use: Annotated[tuple[Way, ...], AfterValidator(_check_ways), Field(description="The ways, such as [podman].")]
     podman: Annotated[Podman, Field(description="Options of Podman.")] = Podman()
+    apptainer: Annotated[Apptainer, Field(description="Options of Apptainer.")] = Apptainer()
+    enroot: Annotated[Enroot, Field(description="Options of enroot.")] = Enroot()
 
     @model_validator(mode="after")
     def _has_options_of_used_ways_alone(self) -> Containers:

@@ -32,5 +32,17 @@ RPCBIND = "rpcbind"
 QUOTA = "quota"
 """The programs of the key `quota`."""
 
+APPTAINER, APPTAINER_SETUID = "apptainer", "apptainer-suid"
+"""Apptainer, and the package of its authors that lets it work as root (setuid), which it does not need."""
+
+WITHOUT_APPTAINER = frozenset({"bullseye", "bookworm", "trixie", "focal", "jammy", "noble"})
+"""Releases of Debian and Ubuntu without Apptainer."""
+
+ENROOT = ("enroot", "enroot-hardened")
+"""The two packages of enroot's authors, of which a host has one; the second is slower and inherits no open files."""
+
+PYXIS = "nvslurm-plugin-pyxis"
+"""The package of pyxis, as its authors build it."""
+
 ASKED = (NFS_SERVER, RPCBIND, QUOTA, MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
 """All of them: hosts are asked which they have."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from slurmfab.hostlist import fold
 from slurmfab.inventory.subordinate_ids import mistakes
+from slurmfab.paths import PYXIS_DROP_IN, SLURM_DIRECTORY
+from slurmfab.slurm.software import APPTAINER_SETUID, ENROOT, PYXIS
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -22,4 +25,58 @@ def users_have_subordinate_ids(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("users", places[name], "uid"), reason
 
 
-RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (users_have_subordinate_ids,)
+def enroot_has_its_packages(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """No release has enroot or pyxis, and srun needs pyxis where it starts as much as where a job runs.
+
+    A job whose node alone lacks pyxis runs outside of its container, and Slurm says so in the node's log alone.
+    """
+    if cluster.containers is None or "enroot" not in cluster.containers.use:
+        return
+    wanted = {host: names_on(cluster, host) for host in cluster.hosts if WORKED_ON & set(cluster.roles(host))}
+    for names, example in ((ENROOT, "enroot_4.1.2-1_amd64.deb"), ((PYXIS,), f"{PYXIS}_0.24.0-1_amd64.deb")):
+        without = [host for host, there in wanted.items() if not there & set(names)]
+        if without:
+            reason = f"{names[0]} comes from its authors; name it under packages for {fold(without)}"
+            yield ("containers",), f"{reason}, such as packages: {{all: [./{example}]}}"
+
+
+def apptainer_needs_no_setuid(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """The package with the setuid program gives every user a way to root that Apptainer can do without."""
+    if cluster.containers is None or "apptainer" not in cluster.containers.use:
+        return
+    if any(one.name == APPTAINER_SETUID for one in cluster.packages.everything):
+        yield (
+            ("packages",),
+            f"{APPTAINER_SETUID} lets Apptainer work as root, which it does not need; remove it",
+        )
+
+
+def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Slurm reads one plugstack.conf, and loads a plugin twice that it finds twice."""
+    if cluster.containers is None or "enroot" not in cluster.containers.use:
+        return
+    for name in cluster.slurm_files:
+        if f"{SLURM_DIRECTORY}/{name}" == PYXIS_DROP_IN:
+            yield ("slurm_files", name), "slurmfab writes it for containers; remove one of the two"
+    for key in cluster.slurm_conf:
+        if key.lower() == "plugstackconfig":
+            yield (
+                ("slurm_conf", key),
+                "containers has Slurm load pyxis from plugstack.conf.d; remove this key",
+            )
+
+
+def names_on(cluster: Cluster, host: str) -> set[str]:
+    """The names of the site's own packages on a host."""
+    return {one.name for one in cluster.packages.of_host(host, cluster.roles(host))}
+
+
+WORKED_ON = frozenset({"controller", "login", "compute"})
+"""The roles of hosts on which people or jobs work."""
+
+RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
+    users_have_subordinate_ids,
+    enroot_has_its_packages,
+    apptainer_needs_no_setuid,
+    pyxis_is_loaded_by_slurmfab,
+)

@@ -83,8 +83,11 @@ def named(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         yield ("private_tmp", "BasePath"), cluster.private_tmp.base
     if cluster.scratch is not None:
         yield ("scratch", "path"), cluster.scratch.path
-    if cluster.containers is not None and "podman" in cluster.containers.use:
-        yield ("containers", "podman", "storage"), cluster.containers.podman.storage
+    if cluster.containers is not None:
+        for way in cluster.containers.use:
+            storage = getattr(getattr(cluster.containers, way, None), "storage", None)
+            if storage is not None:
+                yield ("containers", way, "storage"), storage
 
 
 def overlap(one: str, other: str) -> bool:

@@ -9,6 +9,10 @@ from support import THREE_HOSTS, cluster
 
 from slurmfab.errors import ClusterFileError
 from slurmfab.inventory import subordinate_ids
+from slurmfab.inventory.containers import Enroot
+
+ENROOT = "./enroot_4.1.2-1_amd64.deb"
+BOTH = f"containers: [enroot]\npackages: {{all: [{ENROOT}, nvslurm-plugin-pyxis]}}\n"
 
 
 @pytest.mark.parametrize("text", ["[podman]", "{use: [podman]}", "{use: [podman], podman: {}}"])
@@ -27,11 +31,19 @@ def test_containers_when_missing_or_false_then_are_none(text: str) -> None:
     ("more", "reason"),
     [
         ("containers: []", "it is empty; name at least one way"),
-        ("containers: [rkt]", "containers.use[0]: it must be 'podman'"),
+        ("containers: [rkt]", "containers.use[0]: it must be 'podman', 'apptainer' or 'enroot'"),
         ("containers: [podman, podman]", '"podman" is listed twice'),
         ("containers: {podman: {storage: /images}}", "use"),
         ("containers: {use: [podman], lxc: {}}", "lxc"),
         ("containers: {use: [podman], podman: {storage: images}}", "is not an absolute path"),
+        ("containers: {use: [podman], enroot: {mount_home: true}}", "options of enroot, which is not in its list"),
+        ("containers: {use: [enroot], enroot: {hooks: [mpi]}}", "it must be 'slurm-pmi' or 'slurm-pytorch'"),
+        ("containers: [enroot]", "enroot comes from its authors; name it under packages for c1,n[1-2]"),
+        (f"containers: [enroot]\npackages: {{compute: [{ENROOT}]}}", "under packages for c1, such as"),
+        (f"containers: [enroot]\npackages: {{all: [{ENROOT}]}}", "nvslurm-plugin-pyxis comes from its authors"),
+        (f"{BOTH}slurm_files: {{plugstack.conf.d/slurmfab-pyxis.conf: f}}", "slurmfab writes it for containers"),
+        (f"{BOTH}slurm_conf: {{PlugStackConfig: /etc/x}}", "has Slurm load pyxis from plugstack.conf.d"),
+        ("containers: [apptainer]\npackages: {all: [apptainer-suid]}", "apptainer-suid lets Apptainer work as root"),
         ("containers: {use: [podman], podman: {storage: /home}}", "is a directory of the system"),
         ("containers: [podman]\nusers: [{name: ann, uid: 70000}]", "UID 70000 has no range of subordinate IDs"),
         (
@@ -57,3 +69,9 @@ def test_subordinate_ids_when_a_uid_comes_from_a_host_then_it_is_judged_too() ->
     found = cluster(f"{THREE_HOSTS}containers: [podman]\nusers: [{{name: ann}}]\n")
     assert next(iter(subordinate_ids.mistakes(found, {"ann.uid": 65534})))[0] == "ann"
     assert subordinate_ids.ranges(found, {"ann.uid": 65534}) == ()
+
+
+def test_enroot_when_its_packages_are_named_then_has_its_settings() -> None:
+    found = cluster(THREE_HOSTS + BOTH.replace("enroot_", "enroot-hardened_")).containers
+    assert found is not None
+    assert found.enroot == Enroot(storage="/var/lib/enroot-users", hooks=("slurm-pmi", "slurm-pytorch"))

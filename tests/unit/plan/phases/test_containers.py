@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
+from slurmfab.agent.files.owned_files import OwnedFiles
 from slurmfab.errors import InputError
 from slurmfab.facts import Account
+from slurmfab.inventory.slurm_files import SiteFile
+from slurmfab.paths import PYXIS_DROP_IN
+from slurmfab.plan.phases import apptainer, enroot
 from slurmfab.plan.phases import containers as phase
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import containers as preflight
@@ -37,3 +43,63 @@ def test_a_uid_that_hosts_have_and_that_has_no_subordinate_ids_is_refused() -> N
         preflight.refuse_unfit(wanted(PODMAN, **account))
     preflight.refuse_unfit(wanted("users: [{name: ann}]\n", **account))
     preflight.refuse_unfit(wanted(PODMAN))
+
+
+SITE = "packages: {all: [enroot, nvslurm-plugin-pyxis, apptainer]}\n"
+ENROOT = f"containers: [enroot]\n{SITE}"
+
+
+def files_of(found: PlanInput, host: str, way: str) -> dict[str, str]:
+    """Path and text of the files that a host has for a way."""
+    (owned,) = (one for one in phase.resources(found, host) if isinstance(one, OwnedFiles) and one.of == way)
+    return {path: text for path, text, *_ in owned.files}
+
+
+def test_enroot_and_pyxis_have_settings_hooks_and_one_line_that_loads_pyxis() -> None:
+    node, controller = (files_of(wanted(ENROOT), host, "enroot") for host in ("n1", "c1"))
+    assert "required /usr/lib/x86_64-linux-gnu/slurm/spank_pyxis.so runtime_path=/run/pyxis" in node[PYXIS_DROP_IN]
+    assert "ENROOT_MOUNT_HOME no" in node[enroot.SETTINGS]
+    assert node[enroot.TMPFILES].endswith("d /run/pyxis 0755 root root -\n")
+    assert set(node) - set(controller) == {enroot.TMPFILES}
+    assert sum("/usr/share/enroot/hooks.d/50-slurm-" in text for text in controller.values()) == 2
+
+
+def test_pyxis_is_looked_at_before_slurm_is_to_load_it() -> None:
+    kinds = [one.kind for one in phase.resources(wanted(ENROOT), "n1")]
+    assert kinds.index("spank-plugin") < kinds.index("owned-files")
+
+
+@pytest.mark.parametrize(
+    ("codename", "more", "has_it"),
+    [("sid", "", True), ("forky", "", True), ("trixie", SITE, False), ("bookworm", SITE, False)],
+)
+def test_apptainer_comes_from_the_release_or_from_the_site(codename: str, more: str, has_it: bool) -> None:
+    found = wanted(f"containers: [apptainer]\n{more}", codename=codename)
+    assert ("apptainer" in phase.packages(found, "n1")) == has_it
+    preflight.refuse_unfit(found)
+    assert "/var/lib/apptainer-users/$(id -u)" in files_of(found, "l1", "apptainer")[apptainer.PROFILE]
+
+
+def test_a_release_without_apptainer_is_refused_where_the_site_has_none() -> None:
+    with pytest.raises(InputError, match=r"c1,l1,n\[1-2\] has a release \(trixie\) without Apptainer"):
+        preflight.refuse_unfit(wanted("containers: [apptainer]\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("plugstack.conf.d/x.conf", "#\nrequired /opt/spank_pyxis.so a=b # ours", "loads pyxis, as slurmfab does"),
+        ("plugstack.conf", "required other.so\n", "lacks the line `include"),
+        ("plugstack.conf", "include /etc/slurm/plugstack.conf.d/*.conf\noptional spank_pyxis.so\n", "loads pyxis"),
+        ("plugstack.conf", "include /etc/slurm/plugstack.conf.d/*.conf # all\noptional other.so\n", ""),
+        ("plugstack.conf.d/x.conf", "# required spank_pyxis.so\n", ""),
+        ("prolog.sh", "# spank_pyxis.so\n", ""),
+    ],
+)
+def test_files_of_the_site_that_load_pyxis_twice_or_never_are_refused(name: str, text: str, reason: str) -> None:
+    found = dataclasses.replace(wanted(ENROOT), slurm_files=(SiteFile(name, text),))
+    if not reason:
+        preflight.refuse_unfit(found)
+        return
+    with pytest.raises(InputError, match=reason):
+        preflight.refuse_unfit(found)

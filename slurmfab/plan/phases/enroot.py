@@ -1,0 +1,82 @@
+"""enroot and pyxis: their settings, and the one line by which Slurm loads pyxis on each host.
+
+The packages are the site's own (key `packages`). Each srun and each job step reads plugstack.conf anew, so no daemon
+restarts. Debian's plugstack.conf includes all of plugstack.conf.d, also where slurmctld serves it (`configless`), and
+each host has its own files there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.directory import Directory
+from slurmfab.agent.files.owned_files import OwnedFile
+from slurmfab.agent.people.user_directories import UserDirectories
+from slurmfab.agent.slurm.spank_plugin import SpankPlugin
+from slurmfab.inventory.containers import Enroot
+from slurmfab.paths import PYXIS_DROP_IN
+from slurmfab.plan.phases.container_hosts import uses
+from slurmfab.plan.phases.owned import owned
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.render import fill
+from slurmfab.slurm.software import PYXIS
+
+CAPABILITY = "enroot"
+RUNTIME = "/run/pyxis"
+"""Root's directory in which pyxis, as root, makes one for each user who has a job step in a container."""
+
+SETTINGS = "/etc/enroot/enroot.conf.d/slurmfab.conf"
+"""enroot reads it after its own file, whose values count where both have one (enroot 3.4 and later)."""
+
+TMPFILES = "/etc/tmpfiles.d/slurmfab-pyxis.conf"
+HOOKS = "/etc/enroot/hooks.d/50-slurmfab-{}.sh"
+SHIPPED_HOOK = "/usr/share/enroot/hooks.d/50-{}.sh"
+OPTION = "--container-image"
+
+LIBRARIES: Mapping[str, str] = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+"""By Debian's name of an architecture, the directory in /usr/lib in which the package of pyxis has its plugin."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The settings, and the line that loads pyxis once it can be loaded; without the way, their removal."""
+    containers = plan_input.cluster.containers
+    if containers is None or not uses(plan_input, host, "enroot"):
+        return owned(plan_input, host, CAPABILITY, ())
+    plugin = plugin_on(plan_input, host)
+    words = (f"runtime_path={RUNTIME}",)
+    users = tuple(sorted(user.name for user in plan_input.cluster.users)) if plan_input.cluster.unix_users else ()
+    return (
+        *((Directory(RUNTIME),) if plan_input.is_compute_node(host) else ()),
+        UserDirectories(containers.enroot.storage, users),
+        SpankPlugin(plugin, PYXIS_DROP_IN, OPTION, words, PYXIS),
+        *owned(plan_input, host, CAPABILITY, files(plan_input, host, containers.enroot, plugin)),
+    )
+
+
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG001
+    """None: no suite has them, so the cluster file names them under `packages`, which is a rule."""
+    return ()
+
+
+def files(plan_input: PlanInput, host: str, enroot: Enroot, plugin: str) -> Iterator[OwnedFile]:
+    """Yield the files of the way on a host.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the host.
+        enroot: the options of the cluster file.
+        plugin: path of pyxis.
+    """
+    yield OwnedFile(SETTINGS, fill("enroot.conf", {"storage": enroot.storage, "mount_home": enroot.mount_home}))
+    for hook in enroot.hooks:
+        yield OwnedFile(HOOKS.format(hook), fill("enroot-hook.sh", {"hook": SHIPPED_HOOK.format(hook)}), mode=0o755)
+    if plan_input.is_compute_node(host):
+        yield OwnedFile(TMPFILES, f"# Made by slurmfab from the cluster file.\nd {RUNTIME} 0755 root root -\n")
+    yield OwnedFile(PYXIS_DROP_IN, fill("pyxis.conf", {"plugin": plugin, "runtime": RUNTIME}))
+
+
+def plugin_on(plan_input: PlanInput, host: str) -> str:
+    """The path of pyxis on a host."""
+    architecture = plan_input.facts[host].architecture if host in plan_input.facts else ""
+    return f"/usr/lib/{LIBRARIES.get(architecture, LIBRARIES['amd64'])}/slurm/spank_pyxis.so"
