@@ -34,6 +34,9 @@ GPU_CHECK_SETTINGS = "/etc/slurmfab-gpu-check.json"
 GPU_CHECK_HISTORY = "/var/lib/slurmfab/gpu-checks"
 """The directory of the history; it stays when the checks go."""
 
+ACCEPTANCE_HISTORY = "/var/lib/slurmfab/acceptance"
+"""The directory of the results of acceptance jobs on the controller; it stays."""
+
 HEALTH_PROGRAM = f"{PROGRAMS}/health"
 HEALTH_CHECK = host_paths.HEALTH_CHECK
 """What slurm.conf names as HealthCheckProgram; it runs HEALTH_PROGRAM."""

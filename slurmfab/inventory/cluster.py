@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab import hostlist
 from slurmfab.errors import HostlistError
+from slurmfab.inventory.acceptance import Acceptance
 from slurmfab.inventory.accounting import Account, Database, Qos, User, database_of
 from slurmfab.inventory.backups import Backup
 from slurmfab.inventory.containers import ContainersOrNot
@@ -206,6 +207,7 @@ class Cluster(Model):
         mpi: how srun starts MPI programs; `None` for Slurm's own default.
         containers: the ways in which users run containers; `None` for none.
         gpu_checks: scheduled measurements of all GPUs; `None` for none.
+        acceptance: jobs that `fab accept` runs and judges, by name.
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
         epilog: directory of the scripts that compute nodes run after each job; `None` for none.
         job_environment: variables that jobs find in their environment; `None` for none.
@@ -291,6 +293,7 @@ class Cluster(Model):
     mpi: MpiOrNot = None
     containers: ContainersOrNot = None
     gpu_checks: GpuChecksOrNot = None
+    acceptance: Acceptance = {}
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None
     job_environment: JobEnvironmentOrNot = None

@@ -10,6 +10,9 @@ from slurmfab.agent.client.commands import PARTITION
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster, Partition
 
+LONGEST_JOB = 60
+"""Minutes that each job may take in slurmfab's own partition, at least (SHORTEST_LIMIT of `slurmfab.slurm.render`)."""
+
 OPEN_TO_ALL = ("", "all")
 LISTS = ("allowaccounts", "allowqos")
 """Keys of a partition whose lists also hold for the slurm user, unlike AllowGroups and RootOnly (slurm.conf(5))."""

@@ -3,6 +3,7 @@
 from invoke.collection import Collection
 
 from slurmfab.tasks import (
+    acceptance,
     accounts,
     backup,
     bundle,
@@ -25,7 +26,7 @@ GROUPS: tuple[help.Group, ...] = (
         "First contact and deployment",
         (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle),
     ),
-    ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus)),
+    ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
     (
         "Nodes",
         (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),

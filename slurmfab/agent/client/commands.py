@@ -192,6 +192,22 @@ def states_of(jobs: Iterable[str]) -> Command:
             "--format=%i|%T|%r|%N")  # fmt: skip
 
 
+def job_states(jobs: Iterable[str]) -> Command:
+    """Prints ID, state, reason, nodes and exit code of jobs, also of ended ones; `states` reads them.
+
+    Raises:
+        ResourceFailed: a text is not the id of a job.
+    """
+    fields = ",".join(field + ":|" for field in ("JobID", "State", "Reason", "NodeList", "exit_code"))
+    return ("squeue", "--all", "--noheader", "--states=all", "--jobs=" + ",".join(job_ids(jobs)), "--Format=" + fields)
+
+
+def states(shown: str) -> Dict[str, Tuple[str, str, str, str]]:
+    """State, reason, nodes and exit code of jobs by ID, from what `job_states` printed; none for unknown jobs."""
+    rows = [line.split("|") for line in shown.split("\n")]
+    return {row[0]: (row[1], row[2], row[3], exit_code(row[4])) for row in rows if len(row) == 6}  # noqa: PLR2004
+
+
 def reasons_named(name: str) -> Command:
     """Prints why the jobs of this name wait, or waited when they were cancelled, one per line, newest first."""
     return ("squeue", "--all", "--noheader", "--states=all", "--sort=-i", "--name=" + name, "--format=%r")

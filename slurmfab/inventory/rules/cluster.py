@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from slurmfab import hostlist
 from slurmfab.agent.client.commands import PARTITION
 from slurmfab.inventory.rules import (
+    acceptance,
     accounting,
     containers,
     database,
@@ -215,6 +216,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *accounting.RULES,
     *people.RULES,
     *gpu_checks.RULES,
+    *acceptance.RULES,
     *power.RULES,
     *mail.RULES,
     *gres.RULES,
