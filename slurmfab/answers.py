@@ -73,6 +73,11 @@ Digest = Annotated[str, pattern(r"(?:[0-9a-f]{64})?", 64)]
 
 Base64 = Annotated[str, pattern(r"[A-Za-z0-9+/]*={0,2}", 64 << 20)]
 
+Certificate = Annotated[
+    str, pattern(r"(?:-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,76}\n){1,64}-----END CERTIFICATE-----)?", 8192)
+]
+"""A certificate as text (PEM), without the end of its last line; may be empty."""
+
 HostKeyType = Annotated[str, pattern("ssh-ed25519|ecdsa-sha2-nistp(?:256|384|521)|ssh-rsa|ssh-dss", 32)]
 """The types of SSH host keys that known_hosts can have (sshd(8))."""
 

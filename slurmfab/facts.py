@@ -14,6 +14,7 @@ from slurmfab.answers import (
     STRICT,
     Address,
     Base64,
+    Certificate,
     DeviceFile,
     Digest,
     HostKeyText,
@@ -219,6 +220,7 @@ class HostFacts:
         added_packages: the packages that slurmfab has installed on it.
         site_files: SHA-256 by name of the site's own files in Slurm's directory that it has, of those asked about.
         written_site_files: the names of those that slurmfab has written.
+        registry_ca: the certificate by which the cluster's own image registry on it is known; empty for none.
         slurm_use: what it has of clusters.
     """
 
@@ -263,6 +265,7 @@ class HostFacts:
     added_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
     site_files: Mapping[SiteFileName, Digest] = field(default_factory=dict)
     written_site_files: Annotated[tuple[SiteFileName, ...], Field(max_length=1024)] = ()
+    registry_ca: Certificate = ""
     slurm_use: SlurmUse = SlurmUse()
 
     @property

@@ -59,6 +59,19 @@ POWER_FAILURES = "/var/lib/slurmfab/power"
 PYXIS_DROP_IN = "/etc/slurm/plugstack.conf.d/slurmfab-pyxis.conf"
 """The file that has Slurm load pyxis."""
 
+REGISTRY_CERTIFICATE = host_paths.REGISTRY_CERTIFICATE
+REGISTRY_CONF = "/etc/docker/registry/config.yml"
+"""The settings of the image registry of Debian's package."""
+
+REGISTRY_PULL_CONF = "/etc/docker/registry/slurmfab-pull.yml"
+REGISTRY_USERS = "/etc/docker/registry/slurmfab-users"
+IMAGE_REGISTRIES = "/etc/containers/registries.conf.d/slurmfab-registry.conf"
+IMAGE_POLICY = "/etc/containers/policy.json"
+"""Which images podman and skopeo accept (containers-policy.json(5))."""
+
+REGISTRY_FILES = (REGISTRY_CONF, IMAGE_POLICY)
+"""Files that other programs name, and that are slurmfab's where the cluster file has `registry`."""
+
 MODULES_PROFILE = "/etc/profile.d/zz-slurmfab-modules.sh"
 """What login shells read after the profile of the package that provides `module`."""
 

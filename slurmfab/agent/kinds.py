@@ -53,6 +53,7 @@ KINDS = {
     "person-gone": "people.removed_person:RemovedPerson",
     "person-home": "people.person_home:PersonHome",
     "program": "files.program:Program",
+    "registry-certificate": "files.registry_certificate:RegistryCertificate",
     "released-mounts": "mounts.released_mounts:ReleasedMounts",
     "restored": "undo.restored_file:Restored",
     "restored-database": "backup.restored_database:RestoredDatabase",

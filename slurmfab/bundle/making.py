@@ -28,7 +28,16 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.mounts import CLIENTS, named_mounts
 from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
-from slurmfab.slurm.software import ALL_OF_MPI, CERTIFICATES, MAILER, NFS_SERVER, QUOTA, RPCBIND
+from slurmfab.slurm.software import (
+    ALL_OF_MPI,
+    CERTIFICATES,
+    MAILER,
+    NFS_SERVER,
+    OPENSSL,
+    QUOTA,
+    REGISTRY_SERVER,
+    RPCBIND,
+)
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.session import Line, answer_value, piece_of
 
@@ -91,6 +100,7 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     names |= {NFS_SERVER} if cluster.exports else set()
     names |= {RPCBIND} if cluster.exports or any(mount.is_nfs for _, mount in named_mounts(cluster)) else set()
     names |= {QUOTA} if cluster.quota else set()
+    names |= {REGISTRY_SERVER, OPENSSL} if cluster.registry else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
     names |= {cluster.modules.system} if cluster.modules else set()
     names |= set(ALL_OF_MPI) if cluster.mpi else set()

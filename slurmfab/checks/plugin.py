@@ -26,6 +26,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     enforcer            the primary controller, if jobs need an account
     mailer              the primary controller, if it sends mail about jobs
     module_host         a host on which people or jobs work, if the cluster file has `modules`
+    image_host          such a host, if the cluster file has `registry`
     mpi_host            such a host, if the cluster file has `mpi`
     open_mpi_host       such a host, if the cluster file has `mpi.packages`
     with_people         any host, if the cluster file has users
@@ -319,6 +320,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "module_host": slurm_hosts(cluster, hosts) if cluster.modules else (),
         "mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi else (),
         "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
+        "image_host": slurm_hosts(cluster, hosts) if cluster.registry else (),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         **storage_places(cluster, hosts),

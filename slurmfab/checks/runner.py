@@ -56,6 +56,7 @@ ORDER = (
     "mps",
     "mail",
     "modules",
+    "registry",
     "mpi",
     "backups",
     "performance",

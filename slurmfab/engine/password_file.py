@@ -11,17 +11,20 @@ from slurmfab.errors import InputError
 LONGEST = 4096
 
 
-def read(path: Path, key: str, whose: str) -> str:
+def read(path: Path, key: str, whose: str, *, most: int = LONGEST, is_one: bool = True) -> str:
     """The text of a file with a password, without the end of its line.
 
     Args:
         path: the file.
         key: of the cluster file, for complaints.
         whose: whose password it is, for complaints.
+        most: the most bytes that are read.
+        is_one: whether it is one password; otherwise `whose` says what the file has to hold.
 
     Raises:
         InputError: the file is missing, empty or readable by others.
     """
+    wanted = f"the password of {whose}, on one line" if is_one else whose
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -30,12 +33,14 @@ def read(path: Path, key: str, whose: str) -> str:
                     f"{key}: {path} has mode {mode:04o}, so other users can read or change the password in it. "
                     f"To correct that: chmod 600 {path}. Nothing was changed."
                 )
-            text = file.read(LONGEST).decode(errors="replace").rstrip("\r\n")
+            text = file.read(most).decode(errors="replace").rstrip("\r\n")
     except OSError as error:
         raise InputError(
-            f"{key}: {path} cannot be read: {error.strerror}. It must hold the password of {whose}, on one line. "
-            "Nothing was changed."
+            f"{key}: {path} cannot be read: {error.strerror}. It must hold {wanted}. Nothing was changed."
         ) from None
     if not text.strip():
-        raise InputError(f"{key}: {path} is empty. It must hold the password, on one line. Nothing was changed.")
+        raise InputError(
+            f"{key}: {path} is empty. It must hold {'the password, on one line' if is_one else wanted}. "
+            "Nothing was changed."
+        )
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from slurmfab.engine import database_password, mail_password, older_copy, power_password
+from slurmfab.engine import database_password, mail_password, older_copy, power_password, registry_users
 from slurmfab.engine.actor import stamp
 from slurmfab.engine.run import Run
 from slurmfab.errors import HostFailed
@@ -36,6 +36,7 @@ class LocalInput:
         deb_files: the packages beside the cluster file that it names, by their paths there.
         power_password: password of the IPMI controllers of nodes; empty where none is needed.
         mail_password: password of the relay of mail about jobs; empty where there is none.
+        registry_users: users of the image registry with hashes of their passwords; empty where there is none.
     """
 
     database_password: str
@@ -46,6 +47,7 @@ class LocalInput:
     deb_files: Mapping[str, DebFile] = field(default_factory=dict)
     power_password: str = field(default="", repr=False)
     mail_password: str = field(default="", repr=False)
+    registry_users: str = field(default="", repr=False)
 
 
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
@@ -62,7 +64,8 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
     password = database_password.read(cluster.database)
     beside = inventory.path.parent
     power, relay = power_password.read(cluster.power, beside), mail_password.read(cluster.mail, beside)
-    passwords = LocalInput(password, {}, stamp(), power_password=power, mail_password=relay)
+    images = registry_users.read(cluster.registry, beside)
+    passwords = LocalInput(password, {}, stamp(), power_password=power, mail_password=relay, registry_users=images)
     if not with_scripts:
         return passwords
     slurms, others = slurm_files.read(cluster.slurm_files, beside), files_on_hosts.read_whole(cluster, beside)
@@ -134,6 +137,7 @@ def make_plan_input(
         deb_files=local.deb_files,
         power_password=local.power_password,
         mail_password=local.mail_password,
+        registry_users=local.registry_users,
     )
 
 

@@ -32,6 +32,7 @@ from slurmfab.inventory.mpi import MpiOrNot
 from slurmfab.inventory.power import PowerOrNot
 from slurmfab.inventory.private_tmp import PrivateTmpOrNot
 from slurmfab.inventory.quota import QuotaOrNot
+from slurmfab.inventory.registry import RegistryOrNot
 from slurmfab.inventory.scratch import ScratchOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.inventory.slurm_files import SlurmFiles
@@ -206,6 +207,7 @@ class Cluster(Model):
         modules: the command `module` and its directories; `None` for none.
         mpi: how srun starts MPI programs; `None` for Slurm's own default.
         containers: the ways in which users run containers; `None` for none.
+        registry: the host with container images for the others; `None` for none.
         gpu_checks: scheduled measurements of all GPUs; `None` for none.
         acceptance: jobs that `fab accept` runs and judges, by name.
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
@@ -292,6 +294,7 @@ class Cluster(Model):
     modules: ModulesOrNot = None
     mpi: MpiOrNot = None
     containers: ContainersOrNot = None
+    registry: RegistryOrNot = None
     gpu_checks: GpuChecksOrNot = None
     acceptance: Acceptance = {}
     prolog: ScriptsBefore = None

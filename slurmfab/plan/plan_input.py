@@ -56,6 +56,7 @@ class PlanInput:
             password is generated on the database's host and stays there.
         power_password: password of the IPMI controllers of nodes; empty where none is needed.
         mail_password: password for the relay of mail about jobs; empty for none.
+        registry_users: who may log in to the image registry, with hashes of passwords; empty for none.
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
         deb_files: the packages beside the cluster file that it names, by their paths there.
@@ -71,6 +72,7 @@ class PlanInput:
     prune: bool = False
     database_password: str = field(default="", repr=False)
     mail_password: str = field(default="", repr=False)
+    registry_users: str = field(default="", repr=False)
     scripts: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
     slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
     own_files: tuple[Content, ...] = field(default=(), repr=False)

@@ -44,5 +44,18 @@ ENROOT = ("enroot", "enroot-hardened")
 PYXIS = "nvslurm-plugin-pyxis"
 """The package of pyxis, as its authors build it."""
 
-ASKED = (NFS_SERVER, RPCBIND, QUOTA, MAILER, CERTIFICATES, *MODULE_SYSTEMS, *ALL_OF_MPI)
+REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
+"""The server of the key `registry`, and what makes its certificate."""
+
+ASKED = (
+    REGISTRY_SERVER,
+    OPENSSL,
+    NFS_SERVER,
+    RPCBIND,
+    QUOTA,
+    MAILER,
+    CERTIFICATES,
+    *MODULE_SYSTEMS,
+    *ALL_OF_MPI,
+)
 """All of them: hosts are asked which they have."""

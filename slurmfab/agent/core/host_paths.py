@@ -22,5 +22,14 @@ ADDED_PACKAGES = "/var/lib/slurmfab/packages"
 HEALTH_CHECK = PROGRAMS + "/health-check"
 """The health check of compute nodes, which slurm.conf names as HealthCheckProgram."""
 
+REGISTRY = "/etc/docker/registry/slurmfab"
+"""The directory with the certificates of the cluster's own image registry, on its host."""
+
+REGISTRY_CA = REGISTRY + "/ca.crt"
+"""The certificate of the authority that has signed the registry's, which all hosts may know."""
+
+REGISTRY_CERTIFICATE = REGISTRY + "/server.pem"
+"""Key and certificate of the registry."""
+
 SCRATCH_SETTINGS = "/etc/slurmfab-scratch.json"
 """Where a compute node has the directories of jobs, which the prolog makes and the epilog removes."""

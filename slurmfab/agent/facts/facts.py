@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from slurmfab.agent.core.host_paths import ADDED_PACKAGES, MUNGE_KEY, OWNED, PROGRAMS
+from slurmfab.agent.core.host_paths import ADDED_PACKAGES, MUNGE_KEY, OWNED, PROGRAMS, REGISTRY_CA
 from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import entries, names, read_bytes, read_text
 from slurmfab.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use
@@ -35,6 +35,9 @@ SLURMD_OPTIONS = "/etc/default/slurmd"
 CONF_SERVER = re.compile(rb"^[^#\n]*--conf-server[ =]+([\w.:,\[\]-]{1,1024})", re.MULTILINE)
 """An option of slurmd in its environment file or its unit."""
 
+CERTIFICATE = re.compile(
+    "-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=]{1,76}\n){1,64}-----END CERTIFICATE-----", re.ASCII
+)
 LIBRARIES, PLUGINS = "/usr/lib", "slurm-wlm"
 JOB_CONTAINER = "job_container_conf"
 OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
@@ -88,6 +91,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "owned": [name[: -len(".json")] for name in names(root + OWNED) if name.endswith(".json")],
         "added_packages": read_text(root + ADDED_PACKAGES).split(),
         **site_files.read(root, request.get("site_files", ())),
+        "registry_ca": registry_ca(root),
         "clock": time.time(),
     }
 
@@ -114,6 +118,12 @@ def gpu_facts(root: str, named: Iterable[str]) -> Dict[str, Any]:
 def munge_key(root: str) -> str:
     """The munge key in base64, empty if there is none."""
     return binascii.b2a_base64(read_bytes(root + MUNGE_KEY), newline=False).decode()
+
+
+def registry_ca(root: str) -> str:
+    """The certificate by which the cluster's own image registry is known; empty where there is none."""
+    text = read_text(root + REGISTRY_CA)
+    return text if CERTIFICATE.fullmatch(text) else ""
 
 
 def gpu_plugins(root: str) -> List[str]:

@@ -25,7 +25,7 @@ SCRIPT = (
     + b""" while it installs packages, and removes it afterwards.
 for word in "$@"; do
     case "${word%.service}" in
-        munge|slurmctld|slurmd|slurmdbd|slurmrestd|sackd|mariadb|mysql) exit 101 ;;
+        munge|slurmctld|slurmd|slurmdbd|slurmrestd|sackd|mariadb|mysql|docker-registry) exit 101 ;;
     esac
 done
 if [ -x SAVED ]; then exec SAVED "$@"; fi
@@ -51,7 +51,7 @@ def restore(context: Context) -> None:
 
 @contextmanager
 def daemons_wait(context: Context) -> Iterator[None]:
-    """A context in which dpkg starts no daemon of Slurm, munge or MariaDB; others obey the host's own policy."""
+    """A context in which dpkg starts none of the daemons that slurmfab sets up; others obey the host's own policy."""
     restore(context)
     policy = context.path(POLICY)
     if os.path.lexists(policy):

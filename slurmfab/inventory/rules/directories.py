@@ -88,6 +88,8 @@ def named(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             storage = getattr(getattr(cluster.containers, way, None), "storage", None)
             if storage is not None:
                 yield ("containers", way, "storage"), storage
+    if cluster.registry is not None:
+        yield ("registry", "directory"), cluster.registry.directory
 
 
 def overlap(one: str, other: str) -> bool:

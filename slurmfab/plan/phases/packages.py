@@ -7,7 +7,20 @@ from slurmfab.agent.facts.cgroups import NO_BUS
 from slurmfab.agent.packages.former_packages import FormerPackages
 from slurmfab.agent.packages.packages import Packages
 from slurmfab.inventory.site_packages import Wanted
-from slurmfab.plan.phases import containers, exports, logins, mail, modules, mounts, mpi, people, power, quotas, rpcbind
+from slurmfab.plan.phases import (
+    containers,
+    exports,
+    logins,
+    mail,
+    modules,
+    mounts,
+    mpi,
+    people,
+    power,
+    quotas,
+    registry,
+    rpcbind,
+)
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 
@@ -44,7 +57,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
         *rpcbind.packages(plan_input, host),
     }
     names |= {BUS} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
-    names |= {name for part in (mail, modules, mpi, containers) for name in part.packages(plan_input, host)}
+    names |= {name for part in (mail, modules, mpi, containers, registry) for name in part.packages(plan_input, host)}
     return names | {one.name for one in own(plan_input, host)}
 
 

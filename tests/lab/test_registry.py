@@ -1,0 +1,141 @@
+"""The cluster's own image registry: real images are sent with a login, fetched with and without one, and refused.
+
+One lab goes through all of it, in this order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from lab_cluster import DeployedLab, report
+from stock import Stock, in_turn
+
+pytestmark = pytest.mark.lab
+
+PASSWORD = "not-in-any-dictionary"
+HASH = "perl -e 'print crypt($ARGV[0], q($2y$05$) . q(abcdefghijklmnopqrstuu))' {}"
+REGISTRY = "registry: {host: ctl, directory: /srv/images, anonymous_pull: true}\n"
+ONLY = "registry: {host: ctl, directory: /srv/images, only: true}\n"
+TOOLS = "packages: {compute: [podman, skopeo, busybox-static]}\nusers: [{name: ann, uid: 3000}]\n"
+STORAGE = '[storage]\\ndriver = "vfs"\\ngraphroot = "/root/images"\\nrunroot = "/run/images"\\n'
+IMAGE = "tar -C / -c bin/busybox | podman import - ctl:5000/tool:1"
+LOGIN = "podman login -u ann --password-stdin ctl:5000"
+RUN = "podman run --rm --quiet --network=host --cgroups=disabled {} /bin/busybox echo it runs"
+AS_ANN = "runuser -u ann -- env XDG_RUNTIME_DIR=/home/ann"
+FETCH = f"rm -rf /tmp/fetched; cd /; {AS_ANN} skopeo copy docker://{{}} dir:/tmp/fetched"
+SAVED = "podman save -q --format docker-archive -o /tmp/image.tar ctl:5000/tool:1 2>/dev/null; chmod 644 /tmp/image.tar"
+OWN_POLICY = """\
+mkdir -p ~/.config/containers && cd ~/.config/containers
+echo "{\\"default\\": [{\\"type\\": \\"insecureAcceptAnything\\"}]}" > policy.json
+skopeo copy docker-archive:/tmp/image.tar dir:/tmp/own
+"""
+LEFT = (
+    "ls /etc/containers/certs.d /etc/docker/certs.d /etc/containers/registries.conf.d/slurmfab* "
+    "/etc/docker/registry/slurmfab* /etc/systemd/system/*registry* /var/lib/slurmfab/owned/registry* 2>/dev/null; "
+    "ss -Hltn 'sport = :5000 or sport = :5001'; command -v docker-registry"
+)
+
+
+@dataclass
+class Site:
+    """A cluster of one node, and its file without a registry."""
+
+    lab: DeployedLab
+    text: str
+
+    def deploy(self, more: str) -> str:
+        """Deploy with these keys, and what the run printed; a second run has nothing to do."""
+        self.lab.inventory_path.write_text(self.text + more)
+        done = self.lab.slurmfab("deploy", "--json", "-")
+        assert report(done)["hosts"]
+        again = self.lab.deploy()
+        assert again["steps"] == [], again["steps"]
+        return done.stdout + done.stderr
+
+    def check(self) -> dict[str, str]:
+        """The outcomes of the registry's checks by name and host."""
+        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "registry")
+        return {f"{one['check']}/{one['host']}": one["outcome"] for one in json.loads(done.stdout)["checks"]}
+
+    def on(self, host: str, script: str) -> str:
+        """What a script prints; podman's other driver cannot lie on the overlay of a lab host."""
+        return self.lab.on(host, f"export CONTAINERS_STORAGE_CONF=/root/storage.conf; {script}")
+
+    def fails(self, host: str, script: str) -> str:
+        """What a script says that has to fail."""
+        said = self.on(host, f"if ({script}) 2>&1; then echo IT-WORKED; fi")
+        assert "IT-WORKED" not in said, said
+        return said
+
+
+@pytest.fixture(scope="module", params=in_turn("registry"))
+def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
+    with stock.copy(request.param, nodes=1) as lab:
+        passwords = lab.inventory_path.with_name("registry.htpasswd")
+        passwords.write_text(f"ann:{lab.on('ctl', HASH.format(PASSWORD))}\n")
+        passwords.chmod(0o600)
+        yield Site(lab, lab.inventory_path.read_text() + TOOLS)
+
+
+def test_registry_when_the_file_names_its_host_then_it_answers_on_one_address_alone(site: Site) -> None:
+    said = site.deploy(REGISTRY)
+    assert PASSWORD not in said
+    assert "$2y$" not in said
+    address = site.lab.lab.host("ctl").address
+    listening = site.lab.on("ctl", "ss -Hltn 'sport = :5000 or sport = :5001' | awk '{print $4}' | sort").split()
+    assert listening == [f"{address}:5000", f"{address}:5001"]
+    assert site.lab.on("ctl", "cd /etc/docker/registry/slurmfab; stat -c '%n %U %G %a' *").splitlines() == [
+        "authority.pem root root 600",
+        "ca.crt root root 644",
+        "server.pem root docker-registry 640",
+    ]
+    found = site.check()
+    assert set(found.values()) == {"passed"}
+    assert sum(name.startswith("registry_") for name in found) == 2 * len(("ctl", "n1")), found
+
+
+def test_image_when_somebody_without_a_login_sends_it_then_it_is_refused(site: Site) -> None:
+    site.lab.on("n1", f"printf '{STORAGE}' > /root/storage.conf")
+    site.on("n1", IMAGE)
+    said = site.fails("n1", "podman push ctl:5000/tool:1")
+    assert "authentication required" in said or "unauthorized" in said.lower(), said
+    site.fails("n1", "podman push ctl:5000/tool:1 docker://ctl:5001/tool:1")
+    site.fails("n1", f"echo wrong | {LOGIN}")
+
+
+def test_image_when_somebody_with_a_login_sends_it_then_others_fetch_it_with_and_without_one(site: Site) -> None:
+    site.on("n1", f"echo {PASSWORD} | {LOGIN} && podman push ctl:5000/tool:1 && podman rmi ctl:5000/tool:1")
+    assert site.on("n1", RUN.format("ctl:5000/tool:1")) == "it runs"
+    site.on("n1", "podman logout ctl:5000; podman rmi ctl:5000/tool:1")
+    assert site.on("n1", RUN.format("tool:1")) == "it runs"
+    site.on("n1", FETCH.format("ctl:5001/tool:1"))
+    assert "GET" in site.lab.on("ctl", "journalctl -u slurmfab-registry-pull | cat")
+
+
+def test_images_of_others_when_only_the_sites_are_wanted_then_they_are_rejected_unless_users_have_a_policy(
+    site: Site,
+) -> None:
+    site.deploy(ONLY)
+    assert site.lab.on("ctl", "ss -Hltn 'sport = :5001'") == ""
+    assert set(site.check().values()) == {"passed"}
+    said = site.fails("n1", FETCH.format("ctl:5000/tool:1"))
+    assert "authentication required" in said or "unauthorized" in said.lower(), said
+    site.on("n1", f"echo {PASSWORD} | {LOGIN} && podman pull ctl:5000/tool:1")
+    other = f"{site.lab.lab.host('ctl').address}:5000"
+    site.on("n1", f"{SAVED}; echo {PASSWORD} | {LOGIN.replace('ctl:5000', other)} --tls-verify=false")
+    for image in (f"docker://{other}/tool:1", "docker-archive:/tmp/image.tar"):
+        assert "rejected by policy" in site.fails("n1", f"podman pull --tls-verify=false {image}")
+    # Whoever may write files can have a policy: it is a guard rail and no wall, as docs/registry.md says.
+    site.on("n1", f"{SAVED} && cd / && {AS_ANN} sh -c '{OWN_POLICY}'")
+    site.deploy(REGISTRY)
+    assert "reject" not in site.lab.on("n1", "cat /etc/containers/policy.json")
+
+
+def test_registry_when_the_file_no_longer_has_it_then_all_goes_but_its_images(site: Site) -> None:
+    site.deploy("")
+    for host in ("ctl", "n1"):
+        assert site.lab.on(host, LEFT, check=False) == ""
+    assert site.lab.on("ctl", "ls /srv/images/docker/registry/v2/repositories") == "tool"
