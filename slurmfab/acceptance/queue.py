@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from testinfra.backend.base import CommandResult
+
 from slurmfab.acceptance.matching import MOST_OUTPUT
 from slurmfab.acceptance.wanted import PlannedRun, WantedJob
 from slurmfab.agent.client import commands
@@ -19,7 +21,7 @@ from slurmfab.checks import node_state, waiting
 from slurmfab.checks.controllers import ENDED, asked
 from slurmfab.checks.hosts import CheckedHost, Shells, last_words, line_of
 from slurmfab.checks.places import Place, place_for, places_of
-from slurmfab.checks.shell import SshShell
+from slurmfab.checks.shell import NoAnswer, SshShell
 from slurmfab.errors import HostError, InputError, SlurmfabError
 from slurmfab.hostlist import expand, fold
 from slurmfab.impact.drift_kinds import acceptance as node_acceptance
@@ -31,6 +33,9 @@ from slurmfab.quickcheck.gpus import gpus_in
 
 SUBMIT_SECONDS = 30
 """Time limit of sbatch."""
+
+READ_SECONDS = 20
+"""Time limit for reading a job's output on its host."""
 
 POLL_SECONDS = (0.2, 5.0)
 """How often the queue is read: at first, and later on."""
@@ -227,7 +232,7 @@ class Queue:
         return max(1, number(record, "CPUTot") // max(1, number(record, "ThreadsPerCore")))
 
     def look(self, attempts: Sequence[Attempt]) -> None:
-        """Read the states of jobs, and cancel those that Slurm should have ended by their time limit."""
+        """Read the states of jobs; they stay as they were if slurmctld does not answer."""
         if not attempts:
             return
         done = asked(self.sender, commands.job_states(one.job_id for one in attempts))
@@ -240,9 +245,6 @@ class Queue:
             one.nodes = nodes or one.nodes
             if one.state not in waiting_states() and one.started is None:
                 one.started = now
-            if not one.has_ended and one.started and now - one.started > one.run.job.minutes * 60 + GRACE_SECONDS:
-                one.state = "TIMEOUT"
-                self.cancel(one)
 
     def cancel(self, attempt: Attempt) -> None:
         """Cancel a job."""
@@ -283,13 +285,29 @@ class Queue:
         """
         who = self.people[attempt.run.job.user]
         path = shlex.quote(attempt.output)
-        line = self.as_person(who, "sh", "-c", f"tail -c {MOST_OUTPUT} -- {path} && rm -f -- {path}")
-        here = self.sender.run(line)
-        if here.rc == 0:
-            return str(here.stdout), ""
+        # It is the user's file, who may have put a FIFO or an endless one in its place.
+        end = f"test -f {path} && timeout {READ_SECONDS} tail -c {MOST_OUTPUT} -- {path} && rm -f -- {path}"
+        line = self.as_person(who, "sh", "-c", end)
         node = next(iter(expand(attempt.nodes)), "") if attempt.nodes else ""
-        if node not in self.known.cluster.hosts:
-            return "", last_words(here)
+        try:
+            output, trouble = answer(self.sender.run(line))
+        except NoAnswer as error:
+            output, trouble = "", error.reason
+        if not trouble or node in ("", self.sender.name) or node not in self.known.cluster.hosts:
+            return output, trouble
+        return self.output_on(node, who, line)
+
+    def output_on(self, node: str, who: Person, line: str) -> tuple[str, str]:
+        """The output of a job that has it on its node's own disk.
+
+        Args:
+            node: the node.
+            who: the job's user.
+            line: the command line that reads it.
+
+        Returns:
+            As for `output_of`.
+        """
         try:
             with self.opener(self.known, (node,)) as shells:
                 shell = shells[node]
@@ -298,14 +316,20 @@ class Queue:
                 host = CheckedHost(node, shell)
                 if host.run("id %s", who.name).rc:
                     return "", f"there is no user {who.name} on {node}; if slurmfab creates users: {FAB} deploy"
-                there = host.run(line)
+                return answer(host.run(line))
         except HostError as error:
             return "", error.reason
-        return str(there.stdout), "" if there.rc == 0 else last_words(there)
 
     def as_person(self, who: Person, *command: str) -> str:
         """The command line, for a root shell, that runs a command as a user."""
         return f"cd /tmp && {shlex.join([*who.command, *command])}"
+
+
+def answer(done: CommandResult) -> tuple[str, str]:
+    """The output that a command has read, and why it could not; see `Queue.output_of`."""
+    if done.rc == 0:
+        return str(done.stdout), ""
+    return "", last_words(done) if done.stderr.strip() else "it is not there, or no file"
 
 
 def waiting_states() -> frozenset[str]:

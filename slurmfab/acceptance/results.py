@@ -100,7 +100,7 @@ class Columns:
 
     def header(self) -> str:
         """The first line of the table."""
-        return f"{'JOB':<{self.name}}  {'NODES':<{self.place}}  {'FIGURE':>16}  {'TARGET':>9}  {'DIFF':>8}  VERDICT"
+        return f"{'JOB':<{self.name}}  {'NODES':<{self.place}}  {'FIGURE':>16}  {'TARGET':>9}  {'DIFF':>10}  VERDICT"
 
     def row(self, result: Result) -> str:
         """The line of a result."""
@@ -110,7 +110,7 @@ class Columns:
         target = number(figure.target) if figure else "-"
         verdict = result.verdict.upper() if result.verdict in BAD else result.verdict
         start = f"{result.name:<{self.name}}  {place:<{self.place}}  {value:>16}  {target:>9}"
-        end = f"{signed(result.difference):>8}  {verdict}"
+        end = f"{signed(result.difference):>10}  {verdict}"
         return f"{start}  {end}{f': {result.remark}' if result.remark else ''}"
 
 

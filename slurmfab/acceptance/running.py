@@ -14,7 +14,16 @@ from pathlib import Path
 from slurmfab import atomic_file
 from slurmfab.acceptance import history
 from slurmfab.acceptance.judging import results_of
-from slurmfab.acceptance.queue import POLL_SECONDS, Attempt, NotSubmitted, Opener, Queue, reason_of, waiting_states
+from slurmfab.acceptance.queue import (
+    GRACE_SECONDS,
+    POLL_SECONDS,
+    Attempt,
+    NotSubmitted,
+    Opener,
+    Queue,
+    reason_of,
+    waiting_states,
+)
 from slurmfab.acceptance.results import NOT_STARTED, Columns, Result, Verdict, columns
 from slurmfab.acceptance.wanted import PlannedRun, WantedJob, planned_runs, wanted_jobs
 from slurmfab.checks import runner
@@ -214,9 +223,13 @@ class Acceptance:
                 time.sleep(min(POLL_SECONDS[1], POLL_SECONDS[0] + (time.monotonic() - begun) / 20))
 
     def is_late(self, queue: Queue, attempt: Attempt) -> bool:
-        """Whether a job has waited too long, or slurmctld does not tell what has become of it; it is cancelled then."""
-        waited = time.monotonic() - attempt.sent
-        is_late = attempt.started is None and waited > max(SHORTEST_WAIT, self.options.wait * 60)
+        """Whether a job has waited too long, or Slurm has not ended it by its time limit; it is cancelled then."""
+        now = time.monotonic()
+        if attempt.started is None:
+            is_late = now - attempt.sent > max(SHORTEST_WAIT, self.options.wait * 60)
+        else:
+            is_late = now - attempt.started > attempt.run.job.minutes * 60 + GRACE_SECONDS
+            attempt.state = "TIMEOUT" if is_late else attempt.state
         if is_late:
             queue.cancel(attempt)
         return is_late

@@ -212,6 +212,33 @@ def test_without_slurmctld_or_the_key_nothing_runs(tiny: Any) -> None:
         tiny().run()
 
 
+def test_the_output_of_a_job_is_read_as_its_user_and_bounded(tiny: Any) -> None:
+    cluster = tiny(speed=SPEED + ", hosts: n1}")
+    cluster.run()
+    (read,) = [command for command in cluster.ctl.commands if "tail -c 4194304" in command]
+    assert "runuser -u slurm -- env -i " in read
+    assert re.search(r"test -f (\S+) && timeout 20 tail -c 4194304 -- \1 && rm -f -- \1'", read)
+
+
+def test_an_output_that_is_not_at_the_senders_is_read_on_the_jobs_node(tiny: Any) -> None:
+    cluster = tiny(speed=SPEED + ", hosts: n1}")
+    cluster.rules["tail -c .*slurmfab-accept"] = CommandResult(1)
+    cluster.shells["n1"] = RuledShell({"^id ": "", "tail -c .*slurmfab-accept": "speed: 99\n"})
+    assert cluster.run().results[0].value == 99.0
+    cluster.shells["n1"] = Unreachable("n1", "the connection was refused")
+    (result,) = cluster.run().results
+    assert (result.verdict, result.words.rpartition(": ")[2]) == ("no figure", "the connection was refused")
+
+
+def test_a_job_that_slurm_does_not_end_is_cancelled_and_told(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = tiny(speed=SPEED + ", hosts: n1}")
+    cluster.rules["squeue .*--jobs=7"] = "7|RUNNING|None|n1|0|\n"
+    monkeypatch.setattr(running, "GRACE_SECONDS", -30 * 60.0)
+    (result,) = cluster.run().results
+    assert (result.verdict, result.words) == ("timed out", "it did not end within 30 min; “speed: 97”")
+    assert any("scancel" in command and command.endswith(" 7") for command in cluster.ctl.commands)
+
+
 def test_what_is_left_is_cancelled_when_the_connection_breaks(tiny: Any) -> None:
     cluster = tiny(speed=SPEED + "}")
 

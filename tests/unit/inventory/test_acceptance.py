@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.acceptance.wanted import SHIPPED_SCRIPTS
 from slurmfab.errors import ClusterFileError
 from slurmfab.inventory.job_scripts import checked_text
 from slurmfab.inventory.own_jobs import LONGEST_JOB
 from slurmfab.inventory.shipped_jobs import SHIPPED
+from slurmfab.plan.plan import make_plan
 from slurmfab.slurm.render import SHORTEST_LIMIT
 
 OWN = "script: ./x.sh, pattern: 'a=(.*)'"
@@ -88,3 +89,9 @@ def test_every_shipped_job_has_a_script_that_can_be_run_and_a_place_in_the_docs(
         assert f"| `{name}` |" in page
         assert all(f"`{figure}`" in page for figure in shipped.figures)
         assert all(f"`{package}`" in page for package in shipped.packages)
+
+
+def test_hosts_get_nothing_because_of_acceptance_jobs() -> None:
+    without, with_jobs = (cluster(THREE_HOSTS + more) for more in ("", f"acceptance: {{memory: , x: {{{OWN}}}}}\n"))
+    plans = [make_plan(plan_input(known, facts_of(known, prepared)), known.hosts) for known in (without, with_jobs)]
+    assert plans[0] == plans[1]
