@@ -46,6 +46,12 @@ HEALTH_SETTINGS = "/etc/slurmfab-health.json"
 SCRATCH_PROGRAM = f"{PROGRAMS}/scratch"
 SCRATCH_SETTINGS = host_paths.SCRATCH_SETTINGS
 
+OCI_PROGRAM = f"{PROGRAMS}/oci"
+"""What oci.conf names as the runtime of containers; SBUNDLE runs it, too."""
+
+SBUNDLE = "/usr/local/bin/sbundle"
+"""The command of users that makes bundles for containers."""
+
 POWER_UNIT = "slurmfab-power"
 POWER_PROGRAM = f"{PROGRAMS}/power"
 SUSPEND_PROGRAM, RESUME_PROGRAM = f"{PROGRAMS}/suspend", f"{PROGRAMS}/resume"

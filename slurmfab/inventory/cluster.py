@@ -48,7 +48,7 @@ from slurmfab.inventory.topology import Switch
 from slurmfab.inventory.values import Bundles, HostNames, Licenses, Model, check_amount, check_directory, host_names
 from slurmfab.ip_addresses import canonical
 from slurmfab.slurm.job_submit_script import explains_refusals
-from slurmfab.slurm.site_files import TOPOLOGY
+from slurmfab.slurm.site_files import OCI, TOPOLOGY
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _PARTITION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -362,8 +362,14 @@ class Cluster(Model):
 
     @property
     def site_file_names(self) -> tuple[str, ...]:
-        """The names of the site's own files in Slurm's directory, with topology.conf for `topology`."""
-        return (*self.slurm_files, *((TOPOLOGY,) if self.topology else ()))
+        """The names of the site's own files in Slurm's directory, with those that come from other keys."""
+        own = {TOPOLOGY: bool(self.topology), OCI: self.uses_oci}
+        return (*self.slurm_files, *(name for name, is_wanted in own.items() if is_wanted))
+
+    @property
+    def uses_oci(self) -> bool:
+        """Whether users run containers with Slurm's own support."""
+        return self.containers is not None and "oci" in self.containers.use
 
     @property
     def has_accounts(self) -> bool:

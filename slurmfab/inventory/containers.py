@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.inventory.values import Model, check_directory
 
-Way = Literal["podman", "apptainer", "enroot"]
+Way = Literal["podman", "oci", "apptainer", "enroot"]
 """A way of running containers. A new one needs a word here, a field of the same name for its options in `Containers`,
 and a module of its own in WAYS of `plan/phases/containers.py`."""
 

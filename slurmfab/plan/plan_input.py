@@ -27,8 +27,9 @@ from slurmfab.slurm.conf_text import ConfText, parse
 from slurmfab.slurm.job_submit_script import SCRIPT
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
+from slurmfab.slurm.oci import oci_conf
 from slurmfab.slurm.power_saving import PowerSaving
-from slurmfab.slurm.site_files import TOPOLOGY, readers
+from slurmfab.slurm.site_files import OCI, TOPOLOGY, readers
 from slurmfab.slurm.topology import topology_conf
 from slurmfab.slurm.versions import SlurmVersion, distribution_version
 
@@ -170,14 +171,16 @@ class PlanInput:
 
     @cached_property
     def site_files(self) -> tuple[SiteFile, ...]:
-        """The site's own files in Slurm's directory, with topology.conf for the switches of the cluster file.
+        """The site's own files in Slurm's directory, with topology.conf for its switches, and oci.conf.
 
         A job submit script is not among them where slurmfab's script contains it.
         """
         switches = self.cluster.topology
         text = topology_conf(switches, self._compute_nodes) if switches else ""
         files = (one for one in self.slurm_files if one.name != SCRIPT or not self.cluster.explains_refusals)
-        return (*files, *((SiteFile(TOPOLOGY, text),) if switches else ()))
+        directories = self.cluster.scratch.variables if self.cluster.scratch else ()
+        oci = (SiteFile(OCI, oci_conf(self.slurm_version, directories)),) if self.cluster.uses_oci else ()
+        return (*files, *((SiteFile(TOPOLOGY, text),) if switches else ()), *oci)
 
     @property
     def submit_script(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
-from slurmfab.slurm.site_files import TOPOLOGY
+from slurmfab.slurm.site_files import OCI, TOPOLOGY
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -31,6 +31,7 @@ def each_file_has_one_source(cluster: Cluster) -> Iterator[tuple[Place, str]]:
         **_WRITTEN,
         **({"job_container.conf": "slurmfab writes it for private_tmp"} if cluster.private_tmp else {}),
         **({TOPOLOGY: "slurmfab writes it from the key topology"} if cluster.topology else {}),
+        **({OCI: "slurmfab writes it for containers: [oci]"} if cluster.uses_oci else {}),
     }
     kinds = [one for one in ("prolog", "epilog") if cluster.has_own_scripts or getattr(cluster, one) is not None]
     directories = {f"{kind}.d" for kind in kinds}

@@ -23,7 +23,7 @@ from slurmfab.inventory.job_scripts import key_of
 from slurmfab.inventory.mounts import mounts_of
 from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS, SLURM_SPOOL
 from slurmfab.plan.directories import spool_directory
-from slurmfab.plan.phases import programs, scratch, site_files
+from slurmfab.plan.phases import oci, programs, scratch, site_files
 from slurmfab.plan.phases.slurm_conf import has_own_files
 from slurmfab.plan.plan_input import PlanInput, node_programs
 from slurmfab.slurm.node_lines import node_settings
@@ -222,6 +222,7 @@ def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *(health_gone() if health is None and {"health-check", HEALTH} & set(there) else ()),
         *scratch.gone(plan_input, host),
         *site_files.former(plan_input, host, has_own_files=has_own_files(plan_input, host), read_by_daemons=False),
+        *oci.gone(plan_input, host),
     )
 
 

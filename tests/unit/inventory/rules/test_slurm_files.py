@@ -24,6 +24,7 @@ ACCOUNTS = "database: c1\naccounts: [{name: a}]\n"
         ("slurm_files: {slurm.conf: f}", "its further keys go under slurm_conf"),
         ("slurm_files: {slurmdbd.conf: f}", "its further keys go under slurmdbd_conf"),
         ("slurm_files: {job_container.conf: f}\nprivate_tmp: true", "slurmfab writes it for private_tmp"),
+        ("slurm_files: {oci.conf: f}\ncontainers: [oci]", "slurmfab writes it for containers: [oci]"),
         ("slurm_files: {jwt_hs256.key: f}", "it may not be a secret"),
         ("slurm_files: {../passwd: f}", "is not a name in Slurm's directory"),
         ("slurm_files: {.hidden: f}", "is not a name in Slurm's directory"),

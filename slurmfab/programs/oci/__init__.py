@@ -1,0 +1,1 @@
+"""Containers of Slurm's own (`srun --container`): what starts them in jobs, and `sbundle`, which makes bundles."""
