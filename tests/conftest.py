@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -33,6 +34,8 @@ TURN = "TURN"
 
 `all` for all of them, or a number that selects a share.
 """
+GARBAGE_THRESHOLD = 50_000
+"""How many new objects Python collects before it looks for garbage; thousands of tests live to the end anyway."""
 DAY = 86400
 """Seconds; the day's number selects the share if nobody does."""
 SLOWEST = 10
@@ -73,6 +76,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "lab" in item.keywords:
             item.add_marker(pytest.mark.skip(reason=why_not))
+
+
+def pytest_collection_finish() -> None:
+    """Take the tests, which live to the end, out of what the collector of garbage looks through."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    gc.collect()
+    gc.freeze()
 
 
 def suite_of(nodeid: str) -> str:

@@ -103,7 +103,8 @@ ROWS = (
     Breakage(
         name="slurm-uid-changed",
         what="the slurm user has another UID on a node",
-        breaks="usermod --uid 64999 slurm",
+        # usermod refuses while the user's systemd, which outlives a login by some seconds, is there.
+        breaks="timeout 30 sh -c 'until usermod --uid 64999 slurm; do sleep 0.2; done'",
         check=("slurm has UID and GID 64999", "deploy --move-ids"),
         plan=("user slurm has UID 64999 there", "--move-ids"),
         deploy=Told(("user slurm has UID 64999 there", "--move-ids"), repair="fab deploy --move-ids", exit_code=1),
