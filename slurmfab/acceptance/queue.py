@@ -191,12 +191,12 @@ class Queue:
         return (f"--gres=gpu:{min(gpus.total for gpus in there.values())}",)
 
     def need_ready(self, run: PlannedRun) -> None:
-        """Refuse a run on nodes that are out of service.
+        """Refuse a run on nodes that are out of service; the job wakes those that only sleep.
 
         Raises:
             NotSubmitted: some of its nodes take no jobs.
         """
-        away = [node for node in run.nodes if not node_state.is_ready(self.records.get(node, {}))]
+        away = [node for node in run.nodes if not takes_jobs(self.records.get(node, {}))]
         if away:
             first, record = away[0], self.records.get(away[0], {})
             expected = node_acceptance(self.known.cluster.roles(first), first)
@@ -330,6 +330,13 @@ def answer(done: CommandResult) -> tuple[str, str]:
     if done.rc == 0:
         return str(done.stdout), ""
     return "", last_words(done) if done.stderr.strip() else "it is not there, or no file"
+
+
+def takes_jobs(record: Mapping[str, str]) -> bool:
+    """Whether a node is in service, or will be once a job has woken it."""
+    flags = node_state.flags(record.get("State", ""))
+    is_away = flags & {"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE"}
+    return node_state.is_ready(record) or bool(flags & node_state.ASLEEP and not is_away)
 
 
 def waiting_states() -> frozenset[str]:

@@ -226,7 +226,9 @@ class Acceptance:
         """Whether a job has waited too long, or Slurm has not ended it by its time limit; it is cancelled then."""
         now = time.monotonic()
         if attempt.started is None:
-            is_late = now - attempt.sent > max(SHORTEST_WAIT, self.options.wait * 60)
+            power = self.known.cluster.power
+            wakes = power.resume_timeout if power and attempt.state == "CONFIGURING" else 0
+            is_late = now - attempt.sent > max(SHORTEST_WAIT, self.options.wait * 60) + wakes
         else:
             is_late = now - attempt.started > attempt.run.job.minutes * 60 + GRACE_SECONDS
             attempt.state = "TIMEOUT" if is_late else attempt.state

@@ -12,6 +12,7 @@ import pytest
 from ruled_shells import Rule, RuledShell
 
 from slurmfab.acceptance import running
+from slurmfab.acceptance.queue import takes_jobs
 from slurmfab.acceptance.results import Verdict
 from slurmfab.acceptance.running import Acceptance, AcceptOptions
 from slurmfab.checks.hosts import Shells
@@ -237,6 +238,24 @@ def test_a_job_that_slurm_does_not_end_is_cancelled_and_told(tiny: Any, monkeypa
     (result,) = cluster.run().results
     assert (result.verdict, result.words) == ("timed out", "it did not end within 30 min; “speed: 97”")
     assert any("scancel" in command and command.endswith(" 7") for command in cluster.ctl.commands)
+
+
+@pytest.mark.parametrize(
+    ("state", "takes"),
+    [
+        ("IDLE", True),
+        ("MIXED+PLANNED", True),
+        ("IDLE+POWERED_DOWN", True),
+        ("IDLE~", True),
+        ("IDLE+DRAIN+POWERED_DOWN", False),
+        ("DOWN+POWERED_DOWN", False),
+        ("IDLE*", False),
+        ("DOWN", False),
+        ("", False),
+    ],
+)
+def test_nodes_that_sleep_are_woken_by_the_job(state: str, takes: bool) -> None:
+    assert takes_jobs({"State": state}) is takes
 
 
 def test_what_is_left_is_cancelled_when_the_connection_breaks(tiny: Any) -> None:
