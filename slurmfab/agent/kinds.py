@@ -25,6 +25,7 @@ KINDS = {
     "file": "files.file:File",
     "free-space": "files.free_space:FreeSpace",
     "group": "identities.group:Group",
+    "group-members": "people.group_members:GroupMembers",
     "host-names": "files.host_names:HostNames",
     "in-effect": "files.in_effect:InEffect",
     "jobs-ended": "nodes.jobs:JobsEnded",

@@ -26,6 +26,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     enforcer            the primary controller, if jobs need an account
     mailer              the primary controller, if it sends mail about jobs
     module_host         a host on which people or jobs work, if the cluster file has `modules`
+    docker_host         such a host, if the cluster file has `containers` with docker
     image_host          such a host, if the cluster file has `registry`
     mpi_host            such a host, if the cluster file has `mpi`
     open_mpi_host       such a host, if the cluster file has `mpi.packages`
@@ -320,7 +321,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "module_host": slurm_hosts(cluster, hosts) if cluster.modules else (),
         "mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi else (),
         "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
-        "image_host": slurm_hosts(cluster, hosts) if cluster.registry else (),
+        **image_places(cluster, hosts),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         **storage_places(cluster, hosts),
@@ -336,6 +337,12 @@ def storage_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[st
         "limiting": tuple(host for host in places(cluster) if host in hosts),
         "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
     }
+
+
+def image_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts that have images from the cluster's registry, and those with Docker."""
+    worked_on, has_docker = slurm_hosts(cluster, hosts), cluster.containers and "docker" in cluster.containers.use
+    return {"image_host": worked_on if cluster.registry else (), "docker_host": worked_on if has_docker else ()}
 
 
 def slurm_hosts(cluster: Cluster, hosts: Sequence[str]) -> tuple[str, ...]:

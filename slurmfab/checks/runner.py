@@ -57,6 +57,7 @@ ORDER = (
     "mail",
     "modules",
     "registry",
+    "docker",
     "mpi",
     "backups",
     "performance",

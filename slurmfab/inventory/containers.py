@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from slurmfab.inventory.accounting import Login
 from slurmfab.inventory.values import Model, check_directory
 
-Way = Literal["podman", "oci", "apptainer", "enroot"]
+Way = Literal["podman", "oci", "apptainer", "enroot", "docker"]
 """A way of running containers. A new one needs a word here, a field of the same name for its options in `Containers`,
 and a module of its own in WAYS of `plan/phases/containers.py`."""
 
@@ -81,6 +82,18 @@ class Enroot(Model):
     mount_home: Annotated[bool, Field(description="Whether containers have the user's home by default.")] = False
 
 
+class Docker(Model):
+    """Docker, whose users are as good as root.
+
+    Args:
+        users: who may use it.
+    """
+
+    users: Annotated[
+        tuple[Login, ...], Field(min_length=1, description="Who may use it, and so become root on the hosts.")
+    ] = ()
+
+
 class Containers(Model):
     """The ways in which users run containers, on all hosts on which people or jobs work.
 
@@ -89,12 +102,14 @@ class Containers(Model):
         podman: options of Podman.
         apptainer: options of Apptainer.
         enroot: options of enroot.
+        docker: options of Docker.
     """
 
     use: Annotated[tuple[Way, ...], AfterValidator(_check_ways), Field(description="The ways, such as [podman].")]
     podman: Annotated[Podman, Field(description="Options of Podman.")] = Podman()
     apptainer: Annotated[Apptainer, Field(description="Options of Apptainer.")] = Apptainer()
     enroot: Annotated[Enroot, Field(description="Options of enroot.")] = Enroot()
+    docker: Annotated[Docker, Field(description="Options of Docker.")] = Docker()
 
     @model_validator(mode="after")
     def _has_options_of_used_ways_alone(self) -> Containers:

@@ -47,7 +47,14 @@ PYXIS = "nvslurm-plugin-pyxis"
 REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 """The server of the key `registry`, and what makes its certificate."""
 
+DOCKER = "docker.io"
+"""Docker's daemon; it has a group of its own, docker, with a number of the host's own."""
+
+DOCKER_CLIENT: Mapping[str, tuple[str, ...]] = {"bookworm": ()}
+"""The package with the command `docker` by release; until Debian 12 it is part of the daemon's."""
+
 ASKED = (
+    DOCKER,
     REGISTRY_SERVER,
     OPENSSL,
     NFS_SERVER,

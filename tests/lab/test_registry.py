@@ -19,7 +19,16 @@ PASSWORD = "not-in-any-dictionary"
 HASH = "perl -e 'print crypt($ARGV[0], q($2y$05$) . q(abcdefghijklmnopqrstuu))' {}"
 REGISTRY = "registry: {host: ctl, directory: /srv/images, anonymous_pull: true}\n"
 ONLY = "registry: {host: ctl, directory: /srv/images, only: true}\n"
-TOOLS = "packages: {compute: [podman, skopeo, busybox-static]}\nusers: [{name: ann, uid: 3000}]\n"
+DOCKER = "containers: {use: [docker], docker: {users: [ann]}}\n"
+BY_DOCKER = f"""\
+echo {PASSWORD} | docker login -u ann --password-stdin ctl:5000 2>&1
+docker pull -q ctl:5001/tool:1 && docker tag ctl:5001/tool:1 ctl:5000/tool:2 && docker push -q ctl:5000/tool:2
+docker run --rm --network=none ctl:5000/tool:2 /bin/busybox cat /proc/self/cgroup
+"""
+MEMBERS = "getent group docker | cut -d: -f3,4"
+TOOLS = (
+    "packages: {compute: [podman, skopeo, busybox-static]}\nusers: [{name: ann, uid: 3000}, {name: bob, uid: 3001}]\n"
+)
 STORAGE = '[storage]\\ndriver = "vfs"\\ngraphroot = "/root/images"\\nrunroot = "/run/images"\\n'
 IMAGE = "tar -C / -c bin/busybox | podman import - ctl:5000/tool:1"
 LOGIN = "podman login -u ann --password-stdin ctl:5000"
@@ -55,9 +64,9 @@ class Site:
         assert again["steps"] == [], again["steps"]
         return done.stdout + done.stderr
 
-    def check(self) -> dict[str, str]:
-        """The outcomes of the registry's checks by name and host."""
-        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "registry")
+    def check(self, group: str = "registry") -> dict[str, str]:
+        """The outcomes of a group of checks by name and host."""
+        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", group)
         return {f"{one['check']}/{one['host']}": one["outcome"] for one in json.loads(done.stdout)["checks"]}
 
     def on(self, host: str, script: str) -> str:
@@ -132,6 +141,22 @@ def test_images_of_others_when_only_the_sites_are_wanted_then_they_are_rejected_
     site.on("n1", f"{SAVED} && cd / && {AS_ANN} sh -c '{OWN_POLICY}'")
     site.deploy(REGISTRY)
     assert "reject" not in site.lab.on("n1", "cat /etc/containers/policy.json")
+
+
+def test_docker_when_the_file_names_its_users_then_these_alone_send_and_fetch_images(site: Site) -> None:
+    site.deploy(REGISTRY + DOCKER)
+    number, members = site.lab.on("n1", MEMBERS).split(":")
+    assert (int(number) < 1000, members) == (True, "ann")
+    said = site.lab.on("n1", f"su - ann -c '{BY_DOCKER}'")
+    assert "/docker/" in said or "docker-" in said, said
+    assert "ermission denied" in site.fails("n1", "su - bob -c 'docker ps'")
+    assert set(site.check("docker").values()) == {"passed"}
+    site.lab.on("ctl", "gpasswd --add bob docker")
+    told = site.check("docker")
+    assert (told["docker_is_for_its_users_alone/ctl"], told["docker_is_for_its_users_alone/n1"]) == ("failed", "passed")
+    site.lab.on("ctl", "gpasswd --delete bob docker")
+    site.deploy(REGISTRY)
+    assert site.lab.on("n1", f"{MEMBERS}; command -v docker dockerd; true") == f"{number}:"
 
 
 def test_registry_when_the_file_no_longer_has_it_then_all_goes_but_its_images(site: Site) -> None:

@@ -66,6 +66,16 @@ def pyxis_is_loaded_by_slurmfab(cluster: Cluster) -> Iterator[tuple[Place, str]]
             )
 
 
+def docker_is_for_users_of_the_file(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Whoever is in the group of Docker is as good as root: a typing mistake would let somebody else in, or nobody."""
+    if cluster.containers is None or not cluster.unix_users:
+        return
+    known = {user.name for user in cluster.users}
+    for number, name in enumerate(cluster.containers.docker.users):
+        if name not in known:
+            yield ("containers", "docker", "users", number), f'"{name}" is not in users'
+
+
 def names_on(cluster: Cluster, host: str) -> set[str]:
     """The names of the site's own packages on a host."""
     return {one.name for one in cluster.packages.of_host(host, cluster.roles(host))}
@@ -79,4 +89,5 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     enroot_has_its_packages,
     apptainer_needs_no_setuid,
     pyxis_is_loaded_by_slurmfab,
+    docker_is_for_users_of_the_file,
 )

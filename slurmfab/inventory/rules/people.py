@@ -31,6 +31,9 @@ POWERFUL_GROUPS = (
 )  # fmt: skip
 """Groups whose members control the system or the cluster, or can read its secrets, on any distribution."""
 
+OTHER_WAYS = {"docker": "containers.docker.users"}
+"""Where a cluster file names users of such a group openly, other than by `sudo`."""
+
 SLURM_UID = 64030
 _FIRST_OF_PEOPLE = 1000
 _NOBODYS_IDS = (65534, 65535)
@@ -66,7 +69,7 @@ def users_are_no_daemons(cluster: Cluster) -> Iterator[tuple[Place, str]]:
             if group in POWERFUL_GROUPS:
                 yield (
                     ("users", number, "groups", place),
-                    f"members of {group} could take over the host or the cluster; see sudo",
+                    f"members of {group} could take over the host or the cluster; see {OTHER_WAYS.get(group, 'sudo')}",
                 )
             elif group == user.name:
                 yield ("users", number, "groups", place), f'"{group}" is the user\'s own group already'

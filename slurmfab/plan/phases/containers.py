@@ -6,10 +6,10 @@ A way is a module beside this one, with `resources(plan_input, host)` and `packa
 from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
-from slurmfab.plan.phases import apptainer, enroot, oci, podman
+from slurmfab.plan.phases import apptainer, docker, enroot, oci, podman
 from slurmfab.plan.plan_input import PlanInput
 
-WAYS = (podman, oci, apptainer, enroot)
+WAYS = (podman, oci, apptainer, enroot, docker)
 """The modules of all ways, in the order of a deployment."""
 
 

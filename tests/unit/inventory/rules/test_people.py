@@ -46,7 +46,9 @@ def test_people_without_a_database_are_users_of_the_hosts() -> None:
          "groups[0]: members of slurm could take over the host or the cluster; see sudo"),
         *((f"{{name: ann, groups: [ml, {group}]}}",
            f"groups[1]: members of {group} could take over the host or the cluster; see sudo")
-          for group in ("sudo", "wheel", "docker", "lxd", "adm", "disk", "incus-admin", "libvirt", "shadow")),
+          for group in ("sudo", "wheel", "lxd", "adm", "disk", "incus-admin", "libvirt", "shadow")),
+        ("{name: ann, groups: [docker]}",
+         "groups[0]: members of docker could take over the host or the cluster; see containers.docker.users"),
         ("{name: docker}", 'name: "docker" is a system group; a person needs another name'),
         ("{name: ann, groups: [ann]}", 'groups[0]: "ann" is the user\'s own group already'),
         ("{name: ann, shell: bash}",

@@ -1,0 +1,58 @@
+"""Docker: its packages by release, and who is in its group."""
+
+from __future__ import annotations
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.agent.people.group_members import GroupMembers
+from slurmfab.errors import ClusterFileError
+from slurmfab.plan.phases import containers
+from slurmfab.plan.plan_input import PlanInput
+
+DOCKER = "containers: {use: [docker], docker: {users: [bob, ann]}}\n"
+USERS = "users: [{name: ann}, {name: bob}]\n"
+
+
+def wanted(more: str, **facts: object) -> PlanInput:
+    whole = cluster(THREE_HOSTS + USERS + more)
+    return plan_input(whole, facts_of(whole, prepared, **facts))
+
+
+@pytest.mark.parametrize(
+    ("codename", "names"),
+    [("bookworm", ("docker.io",)), ("trixie", ("docker.io", "docker-cli")), ("sid", ("docker.io", "docker-cli"))],
+)
+def test_the_client_is_a_package_of_its_own_since_debian_13(codename: str, names: tuple[str, ...]) -> None:
+    assert containers.packages(wanted(DOCKER, codename=codename), "n1") == names
+
+
+def test_the_users_of_the_file_are_in_the_group_whose_number_is_the_hosts() -> None:
+    first, service = containers.resources(wanted(DOCKER), "n1")
+    assert first == GroupMembers("docker", ("ann", "bob"))
+    assert service.id == "service:docker"
+    assert "docker.gid" not in wanted(DOCKER).lock.ids
+
+
+def test_without_docker_nobody_is_in_its_group_because_of_the_file() -> None:
+    assert containers.resources(wanted("", owned=("group-docker",)), "n1") == (GroupMembers("docker", ()),)
+    assert containers.resources(wanted(""), "n1") == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("containers: {use: [docker], docker: {users: [eve]}}", 'containers.docker.users[0]: "eve" is not in users'),
+        ("containers: {use: [podman], docker: {users: [ann]}}", "it has options of docker, which is not in its list"),
+        ("containers: {use: [docker], docker: {users: [Ann!]}}", "is not a login name"),
+        (
+            "users: [{name: ann, groups: [docker]}]",
+            "could take over the host or the cluster; see containers.docker.users",
+        ),
+    ],
+)
+def test_what_names_the_wrong_users_is_refused(more: str, reason: str) -> None:
+    users = "" if more.startswith("users") else USERS
+    with pytest.raises(ClusterFileError) as error:
+        cluster(f"{THREE_HOSTS}{users}{more}\n")
+    assert reason in str(error.value)
