@@ -64,6 +64,13 @@ POWER_FAILURES = "/var/lib/slurmfab/power"
 
 PYXIS_DROP_IN = "/etc/slurm/plugstack.conf.d/slurmfab-pyxis.conf"
 """The file that has Slurm load pyxis."""
+PODMAN_PROGRAM = f"{PROGRAMS}/podman"
+PODMAN_SETTINGS = "/etc/slurmfab-podman.json"
+SDOCKER = "/usr/local/bin/sdocker"
+"""The command with the habits of `docker run`; it runs PODMAN_PROGRAM."""
+
+PRUNE_UNIT = "slurmfab-containers"
+RUNTIME_UNIT = "slurmfab-runtime@.service"
 
 REGISTRY_CERTIFICATE = host_paths.REGISTRY_CERTIFICATE
 REGISTRY_CONF = "/etc/docker/registry/config.yml"

@@ -34,6 +34,7 @@ from slurmfab.slurm.software import (
     MAILER,
     NFS_SERVER,
     OPENSSL,
+    PODMAN,
     QUOTA,
     REGISTRY_SERVER,
     RPCBIND,
@@ -104,6 +105,7 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
     names |= {cluster.modules.system} if cluster.modules else set()
     names |= set(ALL_OF_MPI) if cluster.mpi else set()
+    names |= set(PODMAN) if cluster.has_podman else set()
     return tuple(sorted(names | {one.name for one in cluster.packages.everything}))
 
 

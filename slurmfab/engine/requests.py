@@ -55,6 +55,7 @@ FACT_SELECTION = {
         "slurmd",
         "munge",
         "slurmfab-backup.timer",
+        "slurmfab-containers.timer",
         "slurmfab-gpu-check.service",
         "slurmfab-gpu-check.timer",
         "slurmfab-power.timer",

@@ -383,8 +383,13 @@ class Cluster(Model):
 
     @property
     def has_own_scripts(self) -> bool:
-        """Whether slurmfab has scripts of its own before and after jobs: for the MPS daemon, or directories of jobs."""
-        return self.mps_daemon or self.scratch is not None
+        """Whether slurmfab has scripts of its own before and after jobs: for MPS, directories of jobs, or Podman."""
+        return self.mps_daemon or self.scratch is not None or self.has_podman
+
+    @property
+    def has_podman(self) -> bool:
+        """Whether users run containers by Podman."""
+        return self.containers is not None and "podman" in self.containers.use
 
     @cached_property
     def served(self) -> tuple[Served, ...]:

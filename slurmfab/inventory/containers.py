@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.inventory.accounting import Login
-from slurmfab.inventory.values import Model, check_directory
+from slurmfab.inventory.values import Model, Schedule, check_directory
 
 Way = Literal["podman", "oci", "apptainer", "enroot", "docker"]
 """A way of running containers. A new one needs a word here, a field of the same name for its options in `Containers`,
@@ -30,18 +31,71 @@ def _containers_of(value: Any) -> Any:
     return {"use": value} if isinstance(value, list) else value
 
 
+_DAYS = re.compile(r"([1-9]\d{0,3})d")
+_PERCENT = re.compile(r"([1-9]\d)%")
+
+
+def _days(value: Any) -> Any:
+    """A number of days."""
+    found = _DAYS.fullmatch(value) if isinstance(value, str) else None
+    if not found:
+        raise ValueError(f'"{value}" is not a number of days, such as 30d')
+    return int(found[1])
+
+
+def _percent(value: Any) -> Any:
+    """A percentage of a disk."""
+    found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if not found:
+        raise ValueError(f'"{value}" is not a percentage from 10% to 99%, such as 80%')
+    return int(found[1])
+
+
+def _prune_of(value: Any) -> Any:
+    """Read `prune: false` as none."""
+    return None if value is False else value
+
+
+class Prune(Model):
+    """The removal of images, which are copies of what a registry has.
+
+    Args:
+        unused_for: days after which an image goes that nobody has used.
+        above: percentage of the disk above which the longest unused images go; `None` for no such limit.
+        when: how often.
+    """
+
+    unused_for: Annotated[
+        int,
+        BeforeValidator(_days, json_schema_input_type=str),
+        Field(description="Time after which an image goes that nobody has used, such as 30d."),
+    ] = 30
+    above: Annotated[
+        int | None,
+        BeforeValidator(_percent, json_schema_input_type=str),
+        Field(description="How full the disk may be before the longest unused images go, such as 80%."),
+    ] = None
+    when: Annotated[Schedule, Field(description='How often: hourly, daily, weekly, "03:30" or "Sun 03:30".')] = "daily"
+
+
 class Podman(Model):
     """Podman without root.
 
     Args:
         storage: the directory on hosts' own disks that has a directory of each user with images and containers.
+        prune: which images are removed, and when; `None` for none.
     """
 
     storage: Annotated[
         str,
-        AfterValidator(check_directory("/var/lib/containers/users")),
+        AfterValidator(check_directory("/var/lib/podman-users")),
         Field(description="Directory on hosts' own disks for the images of users."),
-    ] = "/var/lib/containers/users"
+    ] = "/var/lib/podman-users"
+    prune: Annotated[
+        Prune | None,
+        BeforeValidator(_prune_of, json_schema_input_type=Prune | bool),
+        Field(description="Which images are removed, and when; false for none."),
+    ] = Prune()
 
 
 class Apptainer(Model):

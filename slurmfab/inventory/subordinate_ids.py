@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 COUNT = 65536
 """How many numbers each user gets: images have all up to 65535, the number of `nogroup` in some."""
 
+FIRST_UID = 1000
+"""Lower UIDs are of system users; useradd gives numbers from 100000 on, which are those of UID 1 in this rule."""
+
+SLURM = "slurm"
+"""Quickcheck runs jobs as this user unless it is told another one."""
+
 LAST_UID = 65533
 """The highest UID with a range: all numbers have 32 bits, and those from 65534 * 65536 on include the number -1."""
 
@@ -47,11 +53,12 @@ def mistakes(cluster: Cluster, numbers: Mapping[str, int]) -> Iterator[tuple[str
 
 
 def ranges(cluster: Cluster, numbers: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Name and first number of the range of each user with a UID, in the order of the file.
+    """Name and first number of the range of each user with a UID, in the order of the file, and of slurm.
 
     Args:
         cluster: the cluster.
         numbers: the UIDs as in the lock.
     """
-    uids = ((user.name, numbers.get(f"{user.name}.uid", 0)) for user in cluster.users)
-    return tuple((name, first(uid)) for name, uid in uids if 0 < uid <= LAST_UID)
+    people = [user.name for user in cluster.users] if cluster.unix_users else []
+    uids = ((name, numbers.get(f"{name}.uid", 0)) for name in (*people, SLURM))
+    return tuple((name, first(uid)) for name, uid in uids if FIRST_UID <= uid <= LAST_UID)

@@ -13,7 +13,7 @@ from slurmfab.plan.plan import PHASES, Phase, make_plan
 from slurmfab.plan.plan_input import PlanInput
 
 ON_HOSTS = ("people",)
-AFTERWARDS = ("sudo", "accounts", "former people")
+AFTERWARDS = ("container users", "sudo", "accounts", "former people")
 """Names of phases; the second ones are planned from facts that are gathered after the first."""
 
 

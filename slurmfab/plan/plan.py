@@ -99,6 +99,7 @@ PHASES = (
     Phase("power programs", power.resources, needs=OWN),
     Phase("mail", mail.resources, needs=OWN),
     Phase("modules", modules.resources, needs=OWN, taken_back=True),
+    Phase("container users", containers.of_users, needs=OWN, taken_back=True),
     Phase("containers", containers.resources, needs=OWN, taken_back=True),
     Phase("directories", slurm_conf.directories, needs=OWN),
     Phase("slurmctld stop", daemons.stop),

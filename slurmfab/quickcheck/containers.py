@@ -1,12 +1,14 @@
-"""Check that a job can run a container with enroot and pyxis, Apptainer, Singularity or Podman."""
+"""Check that a job can run a container: by each way of the cluster file, or by a runtime that a node has."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Mapping
 
 import pytest
 
+from slurmfab.program_name import FAB
 from slurmfab.quickcheck.bench import Bench, memory_for
 
 JOB_MEMORY = 1024
@@ -25,8 +27,50 @@ INSIDE = 'echo "inside $(uname -s)"'
 EXPECTED_OUTPUT = "inside Linux"
 
 
+OWN_ROOT = (
+    'root=$(mktemp -d) && cd "$root" && mkdir usr proc sys dev etc tmp run && '
+    "ln -s usr/bin bin && ln -s usr/lib lib && ln -s usr/lib64 lib64 && cd / && {run}; "
+    'code=$?; rm -rf "$root"; exit $code'
+)
+"""Runs something with a directory that is a root of programs of the node's own, once its /usr is mounted there: no
+image is needed, and no network."""
+
+BY_PODMAN = 'sdocker run --volume=/usr:/usr:ro --workdir=/ --rootfs "$root" sh -c {line}'
+
+
 def container(bench: Bench, node: str) -> str:
-    """Run a trivial command in a container on a node.
+    """Run a trivial command in a container on a node: by each way of the cluster file, unless an image was given.
+
+    Returns:
+        The text for the line of a passed check.
+
+    Raises:
+        AssertionError: the job failed, or the command did not print the expected output.
+        pytest.skip.Exception: there is no runtime or no image, or other jobs use the resources.
+    """
+    containers = bench.cluster.containers
+    ways = tuple(way for way in containers.use if way in WAYS) if containers and not bench.image else ()
+    return "; ".join(WAYS[way](bench, node) for way in ways) if ways else by_image(bench, node)
+
+
+def by_podman(bench: Bench, node: str) -> str:
+    """Run it by sdocker; the arguments, and what is returned and raised, are those of `container`."""
+    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
+    command = OWN_ROOT.format(run=BY_PODMAN.format(line=shlex.quote(INSIDE)))
+    output = bench.run((node,), command, memory=memory)
+    assert EXPECTED_OUTPUT in output, (
+        f"sdocker ran a shell without the expected output: {(output.strip().splitlines() or ['no output'])[-1][:200]}. "
+        f"Repair: {FAB} deploy --hosts {node}"
+    )
+    return "podman ran a shell with programs of the node"
+
+
+WAYS: Mapping[str, Callable[[Bench, str], str]] = {"podman": by_podman}
+"""By way of the cluster file, the function that tries it, with the arguments of `container`."""
+
+
+def by_image(bench: Bench, node: str) -> str:
+    """Run it by the first runtime that the node has.
 
     Returns:
         The text for the line of a passed check.

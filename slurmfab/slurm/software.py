@@ -53,8 +53,12 @@ DOCKER = "docker.io"
 DOCKER_CLIENT: Mapping[str, tuple[str, ...]] = {"bookworm": ()}
 """The package with the command `docker` by release; until Debian 12 it is part of the daemon's."""
 
+PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netns", "passt")
+"""Podman, and what it needs for containers of users: IDs, a small runtime, layers, an init, networks of their own."""
+
 ASKED = (
     DOCKER,
+    *PODMAN,
     REGISTRY_SERVER,
     OPENSSL,
     NFS_SERVER,

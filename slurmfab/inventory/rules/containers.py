@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
+from slurmfab.inventory.mounts import covering, mounts_of, needs_network
+from slurmfab.inventory.rules.directories import overlap
 from slurmfab.inventory.subordinate_ids import mistakes
 from slurmfab.paths import PYXIS_DROP_IN, SLURM_DIRECTORY
 from slurmfab.slurm.software import APPTAINER_SETUID, ENROOT, PYXIS
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 def users_have_subordinate_ids(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     """Podman maps the users of a container to numbers of its user's own, which follow from the UID."""
-    if cluster.containers is None or "podman" not in cluster.containers.use or not cluster.unix_users:
+    if not cluster.has_podman or not cluster.unix_users:
         return
     places = {user.name: number for number, user in enumerate(cluster.users)}
     numbers = {f"{user.name}.uid": user.uid for user in cluster.users if user.uid}
@@ -84,10 +86,41 @@ def names_on(cluster: Cluster, host: str) -> set[str]:
 WORKED_ON = frozenset({"controller", "login", "compute"})
 """The roles of hosts on which people or jobs work."""
 
+
+def podman_has_its_prolog(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """Jobs find what Podman needs because a script of slurmfab's runs before them."""
+    for key in cluster.slurm_conf if cluster.has_podman else ():
+        if key.lower() in ("prolog", "epilog"):
+            reason = (
+                "podman under containers needs a prolog of slurmfab's; put your scripts into a directory and name it"
+            )
+            yield ("slurm_conf", key), f"{reason} by the key {key.lower()} at the top"
+
+
+def images_are_on_a_disk_of_the_host(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """File servers take no files of subordinate IDs; and hosts that share a directory would disturb each other."""
+    if cluster.containers is None or not cluster.has_podman:
+        return
+    place, path = ("containers", "podman", "storage"), cluster.containers.podman.storage
+    told = set[str]()
+    for host in cluster.hosts if cluster.mounts or cluster.served else ():
+        mounts = mounts_of(cluster, host)
+        below = covering(mounts, path)
+        if below is not None and needs_network(below, mounts) and below.path not in told:
+            told.add(below.path)
+            yield place, f'"{path}" is on {below.path} ({below.type}), which hosts share; each needs a disk of its own'
+    for user in cluster.users:
+        if overlap(path, user.home_directory):
+            yield place, f'"{path}" contains or is inside {user.home_directory}, which is the home of {user.name}'
+            return
+
+
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     users_have_subordinate_ids,
     enroot_has_its_packages,
     apptainer_needs_no_setuid,
     pyxis_is_loaded_by_slurmfab,
     docker_is_for_users_of_the_file,
+    podman_has_its_prolog,
+    images_are_on_a_disk_of_the_host,
 )

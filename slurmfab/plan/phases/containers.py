@@ -5,7 +5,11 @@ A way is a module beside this one, with `resources(plan_input, host)` and `packa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.people.subordinate_ids import SubordinateIds
+from slurmfab.agent.people.user_directories import UserDirectories
 from slurmfab.plan.phases import apptainer, docker, enroot, oci, podman
 from slurmfab.plan.plan_input import PlanInput
 
@@ -13,9 +17,24 @@ WAYS = (podman, oci, apptainer, enroot, docker)
 """The modules of all ways, in the order of a deployment."""
 
 
+OF_USERS = frozenset({SubordinateIds.kind, UserDirectories.kind})
+"""Kinds of resources that follow from the users of the cluster file: add-user and remove-user have them, too."""
+
+
+def of_users(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """What each user of the cluster file has on a host: subordinate IDs, and directories for images."""
+    return tuple(one for one in all_of(plan_input, host) if one.kind in OF_USERS)
+
+
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """What a host has for the ways of the cluster file, and what it loses of the others."""
-    return tuple(resource for way in WAYS for resource in way.resources(plan_input, host))
+    return tuple(one for one in all_of(plan_input, host) if one.kind not in OF_USERS)
+
+
+def all_of(plan_input: PlanInput, host: str) -> Iterator[Resource]:
+    """Yield the resources of all ways."""
+    for way in WAYS:
+        yield from way.resources(plan_input, host)
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:

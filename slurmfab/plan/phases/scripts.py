@@ -23,7 +23,7 @@ from slurmfab.inventory.job_scripts import key_of
 from slurmfab.inventory.mounts import mounts_of
 from slurmfab.paths import HEALTH_CHECK, HEALTH_PROGRAM, HEALTH_SETTINGS, PROGRAMS, SLURM_SPOOL
 from slurmfab.plan.directories import spool_directory
-from slurmfab.plan.phases import oci, programs, scratch, site_files
+from slurmfab.plan.phases import oci, podman, programs, scratch, site_files
 from slurmfab.plan.phases.slurm_conf import has_own_files
 from slurmfab.plan.plan_input import PlanInput, node_programs
 from slurmfab.slurm.node_lines import node_settings
@@ -116,7 +116,11 @@ def around_jobs(plan_input: PlanInput, host: str, kind: str) -> tuple[Resource, 
 
 def own_scripts(plan_input: PlanInput, host: str, kind: str) -> tuple[tuple[str, str], ...]:
     """Name and text of slurmfab's own scripts of a kind on a compute node."""
-    return (*scratch.script(plan_input, host, kind), *mps_script(plan_input, kind))
+    return (
+        *scratch.script(plan_input, host, kind),
+        *podman.script(plan_input, host, kind),
+        *mps_script(plan_input, kind),
+    )
 
 
 def mps_script(plan_input: PlanInput, kind: str) -> tuple[tuple[str, str], ...]:

@@ -87,7 +87,7 @@ def refuse_numbers(plan_input: PlanInput) -> None:
         InputError: with the users; nothing was changed.
     """
     cluster = plan_input.cluster
-    if cluster.containers is None or "podman" not in cluster.containers.use or not cluster.unix_users:
+    if not cluster.has_podman or not cluster.unix_users:
         return
     found = [f"{name}: {reason}." for name, reason in mistakes(cluster, plan_input.lock.ids)]
     if found:

@@ -19,7 +19,7 @@ BOTH = f"containers: [enroot]\npackages: {{all: [{ENROOT}, nvslurm-plugin-pyxis]
 def test_containers_when_a_list_or_a_mapping_then_name_the_ways(text: str) -> None:
     found = cluster(f"{THREE_HOSTS}containers: {text}\n").containers
     assert found is not None
-    assert (found.use, found.podman.storage) == (("podman",), "/var/lib/containers/users")
+    assert (found.use, found.podman.storage) == (("podman",), "/var/lib/podman-users")
 
 
 @pytest.mark.parametrize("text", ["", "containers: false\n", "containers:\n"])
@@ -45,6 +45,20 @@ def test_containers_when_missing_or_false_then_are_none(text: str) -> None:
         (f"{BOTH}slurm_conf: {{PlugStackConfig: /etc/x}}", "has Slurm load pyxis from plugstack.conf.d"),
         ("containers: [apptainer]\npackages: {all: [apptainer-suid]}", "apptainer-suid lets Apptainer work as root"),
         ("containers: {use: [podman], podman: {storage: /home}}", "is a directory of the system"),
+        ("containers: {use: [podman], podman: {prune: {unused_for: 3}}}", '"3" is not a number of days, such as 30d'),
+        ("containers: {use: [podman], podman: {prune: {unused_for: 0d}}}", "is not a number of days"),
+        ("containers: {use: [podman], podman: {prune: {above: 80}}}", "is not a percentage from 10% to 99%"),
+        ("containers: {use: [podman], podman: {prune: {when: often}}}", '"often" is neither one of'),
+        ("containers: [podman]\nslurm_conf: {Prolog: /x}", "podman under containers needs a prolog of slurmfab's"),
+        (
+            "containers: {use: [podman], podman: {storage: /srv/i}}\n"
+            "mounts: [{path: /srv, source: 'nas:/x', type: nfs4}]",
+            '"/srv/i" is on /srv (nfs4), which hosts share',
+        ),
+        (
+            "containers: {use: [podman], podman: {storage: /data/i}}\nusers: [{name: ann, home: /data/i/ann}]",
+            "which is the home of ann",
+        ),
         ("containers: [podman]\nusers: [{name: ann, uid: 70000}]", "UID 70000 has no range of subordinate IDs"),
         (
             "containers: [podman]\nusers: [{name: ann, uid: 2001}, {name: bob, uid: 131137600}]",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.agent.files.owned_files import OwnedFiles
+from slurmfab.agent.people.subordinate_ids import SubordinateIds
+from slurmfab.agent.people.user_directories import UserDirectories
 from slurmfab.errors import InputError
 from slurmfab.facts import Account
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.paths import PYXIS_DROP_IN
-from slurmfab.plan.phases import apptainer, enroot
+from slurmfab.plan.phases import apptainer, enroot, podman
 from slurmfab.plan.phases import containers as phase
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import containers as preflight
@@ -34,7 +37,16 @@ def test_hosts_on_which_people_or_jobs_work_get_podman(host: str, has_it: bool) 
 
 
 def test_users_of_a_directory_service_have_their_subordinate_ids_from_there() -> None:
-    assert phase.resources(wanted(PODMAN + "unix_users: false\n"), "n1") == ()
+    found = {one.id: one for one in phase.of_users(wanted(PODMAN + "unix_users: false\n"), "n1")}
+    assert found["subordinate-ids:containers"] == SubordinateIds((("slurm", 64030 * 65536),))
+    assert found["user-directories:/var/lib/podman-users"] == UserDirectories("/var/lib/podman-users", ("slurm",))
+
+
+def test_images_without_pruning_have_no_timer_and_lose_a_former_one() -> None:
+    text = "containers: {use: [podman], podman: {prune: false}}\nusers: [{name: ann}]\n"
+    there = {one.id for one in phase.resources(wanted(text, services={"slurmfab-containers.timer": "active"}), "n1")}
+    assert "service:slurmfab-containers.timer" in there
+    assert "timer:slurmfab-containers" not in there
 
 
 def test_a_uid_that_hosts_have_and_that_has_no_subordinate_ids_is_refused() -> None:
@@ -103,3 +115,23 @@ def test_files_of_the_site_that_load_pyxis_twice_or_never_are_refused(name: str,
         return
     with pytest.raises(InputError, match=reason):
         preflight.refuse_unfit(found)
+
+
+@pytest.mark.parametrize(("host", "has_jobs"), [("n1", True), ("l1", False)])
+def test_files_of_podman_say_where_images_are_and_that_the_limits_of_a_job_hold(host: str, has_jobs: bool) -> None:
+    texts = {
+        one.path: one.text for one in podman.files(wanted(PODMAN + "scratch: {size: 1G, variable: JOBDIR}\n"), host)
+    }
+    assert 'rootless_storage_path = "/var/lib/podman-users/$UID"\n' in texts[podman.STORAGE_CONF]
+    assert 'cgroups = "disabled"\n' in texts[podman.CONTAINERS_CONF]
+    assert texts["/usr/local/bin/sdocker"].endswith('/podman/run.py docker /etc/slurmfab-podman.json "$@"\n')
+    settings = {"above": 0, "former": [], "scratch": "JOBDIR", "storage": "/var/lib/podman-users", "unused_for": 30}
+    assert json.loads(texts["/etc/slurmfab-podman.json"]) == settings
+    assert ("/etc/systemd/system/slurmfab-runtime@.service" in texts) == has_jobs
+    assert "OnCalendar=daily\n" in texts["/etc/systemd/system/slurmfab-containers.timer"]
+
+
+def test_settings_name_the_users_who_left_so_that_their_images_go() -> None:
+    before = wanted(PODMAN)
+    after = dataclasses.replace(before, cluster=cluster(f"{THREE_HOSTS}{HOSTS}containers: [podman]\n"))
+    assert json.loads(podman.settings(after, podman.options(after)))["former"] == [before.lock.ids["ann.uid"]]

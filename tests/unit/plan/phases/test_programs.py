@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import slurmfab
-from slurmfab.plan.phases import backups, gpu_checks, programs, scratch, scripts
+from slurmfab.plan.phases import backups, gpu_checks, podman, programs, scratch, scripts
 
 TOP = Path(slurmfab.__file__).parents[1]
 PROGRAMS = {
     "backup": programs.files("agent.backup.timed_backup", backups.MODULES),
     "gpu-check": programs.files("programs.gpu_check.main", gpu_checks.MODULES),
+    "podman": programs.files("programs.containers.main", podman.MODULES),
     "scratch": programs.files("programs.scratch.main", scratch.MODULES),
     "health": programs.files("programs.health.main", scripts.HEALTH_MODULES),
 }
