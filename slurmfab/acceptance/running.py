@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import secrets
 import sys
@@ -207,9 +206,10 @@ class Acceptance:
         begun = time.monotonic()
         while left or there:
             found: list[Result] = []
-            while left and len(there) < job.at_once:
+            for run in next_runs(left, there, job.at_once):
+                left.remove(run)
                 try:
-                    there.append(queue.submit(run := left.pop(0)))
+                    there.append(queue.submit(run))
                 except NotSubmitted as error:
                     found.append(Result(run, NOT_STARTED, words=str(error)))
             queue.look(there)
@@ -261,7 +261,25 @@ class Acceptance:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         entries = [history.entry_of(one, self.run_id, now) for one in results]
         if controller is not None:
-            with contextlib.suppress(HostError):
+            try:
                 trouble = history.add(controller, entries)
-                if trouble:
-                    self.tell(f"The history on {controller.name} was not written: {trouble}")
+            except HostError as error:
+                trouble = error.reason
+            if trouble:
+                self.tell(f"The history on {controller.name} was not written: {trouble}")
+
+
+def next_runs(left: Sequence[PlannedRun], there: Sequence[Attempt], at_once: int) -> list[PlannedRun]:
+    """The runs that are submitted now: one at each place, so that none waits for another of its own job.
+
+    Args:
+        left: those that have not been submitted.
+        there: those in the queue.
+        at_once: the most in the queue.
+    """
+    taken = {one.run.place for one in there}
+    found: dict[str, PlannedRun] = {}
+    for run in left:
+        if run.place not in taken:
+            found.setdefault(run.place, run)
+    return list(found.values())[: at_once - len(there)]

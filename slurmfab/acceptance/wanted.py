@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from slurmfab.errors import InputError
@@ -119,7 +119,7 @@ class PlannedRun:
     job: WantedJob
     nodes: tuple[str, ...]
     count: int
-    number: int = field(compare=False)
+    number: int
 
     @property
     def place(self) -> str:

@@ -12,9 +12,10 @@ import pytest
 from ruled_shells import Rule, RuledShell
 
 from slurmfab.acceptance import running
-from slurmfab.acceptance.queue import takes_jobs
+from slurmfab.acceptance.queue import Attempt, takes_jobs
 from slurmfab.acceptance.results import Verdict
-from slurmfab.acceptance.running import Acceptance, AcceptOptions
+from slurmfab.acceptance.running import Acceptance, AcceptOptions, next_runs
+from slurmfab.acceptance.wanted import planned_runs
 from slurmfab.checks.hosts import Shells
 from slurmfab.checks.shell import CommandResult
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
@@ -163,6 +164,19 @@ def test_what_became_of_a_job_is_told(tiny: Any, rule: str, answer: Rule, outcom
     (result,) = cluster.run().results
     assert result.verdict == outcome, result.words
     assert words in result.words
+
+
+def test_a_job_that_is_repeated_runs_once_at_a_time_at_each_place(tiny: Any) -> None:
+    cluster = tiny(speed=SPEED + ", at_once: 2}")
+    verdict = cluster.run(repeat=2)
+    assert [one.run.place for one in verdict.results] == ["n1", "n2", "n3", "n1", "n2", "n3"]
+    lines = [command for command in cluster.ctl.commands if " sbatch " in command or " squeue " in command]
+    kinds = "".join("s" if " sbatch " in line else "q" for line in lines)
+    assert kinds == "ssqssqssq"
+    runs = planned_runs(verdict.results[0].run.job, 2)
+    there = [Attempt(runs[0], "7", "", 0.0)]
+    assert [run.number for run in next_runs(runs[1:], there, 64)] == [2, 3]
+    assert next_runs(runs[1:], there, 1) == []
 
 
 def test_a_job_that_does_not_start_is_cancelled_and_told_with_slurms_reason(
