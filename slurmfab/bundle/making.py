@@ -30,6 +30,7 @@ from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
 from slurmfab.slurm.software import (
     ALL_OF_MPI,
+    APPTAINER,
     CERTIFICATES,
     MAILER,
     NFS_SERVER,
@@ -38,6 +39,8 @@ from slurmfab.slurm.software import (
     QUOTA,
     REGISTRY_SERVER,
     RPCBIND,
+    WITHOUT_APPTAINER,
+    docker_packages,
 )
 from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.session import Line, answer_value, piece_of
@@ -91,8 +94,13 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     return 0
 
 
-def names_for(cluster: Cluster) -> tuple[str, ...]:
-    """The packages that hosts of a cluster can need, sorted; those of compute nodes even before it has any."""
+def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
+    """The packages that hosts of a cluster can need, sorted; those of compute nodes even before it has any.
+
+    Args:
+        cluster: the cluster file.
+        codename: of the hosts' release, by which the names of some packages differ; by default the newest.
+    """
     roles = {"compute", *(role for host in cluster.hosts for role in cluster.roles(host))}
     names = {*ALWAYS, *(name for role in roles for name in packages(role))}
     if cluster.database and not cluster.database.external:
@@ -101,6 +109,7 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     names |= {NFS_SERVER} if cluster.exports else set()
     names |= {RPCBIND} if cluster.exports or any(mount.is_nfs for _, mount in named_mounts(cluster)) else set()
     names |= {QUOTA} if cluster.quota else set()
+    names |= of_containers(cluster, codename)
     names |= {REGISTRY_SERVER, OPENSSL} if cluster.registry else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
     names |= {cluster.modules.system} if cluster.modules else set()
@@ -109,17 +118,30 @@ def names_for(cluster: Cluster) -> tuple[str, ...]:
     return tuple(sorted(names | {one.name for one in cluster.packages.everything}))
 
 
-def texts_for(cluster: Cluster, files: Iterable[DebFile] = ()) -> tuple[str, ...]:
+def of_containers(cluster: Cluster, codename: str) -> set[str]:
+    """The packages of ways of running containers that not all releases have, or have by other names.
+
+    Args:
+        cluster: the cluster file.
+        codename: of the hosts' release.
+    """
+    ways = cluster.containers.use if cluster.containers else ()
+    names = set(docker_packages(codename)) if "docker" in ways else set()
+    return names | ({APPTAINER} if "apptainer" in ways and codename not in WITHOUT_APPTAINER else set())
+
+
+def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "") -> tuple[str, ...]:
     """The packages that come from package sources, as apt-get wants them: `NAME`, or `NAME=VERSION` with a version.
 
     Args:
         cluster: the cluster file.
         files: packages beside the cluster file; what they need comes from package sources, unless one of them is it.
+        codename: of the hosts' release.
     """
     texts = {one.name: one.text for one in cluster.packages.everything}
     own = {one.name for one in cluster.packages.everything if one.file}
     needed = {names[0] for one in files for names in one.depends if own.isdisjoint(names)}
-    return tuple(texts.get(name, name) for name in sorted({*names_for(cluster), *needed} - own))
+    return tuple(texts.get(name, name) for name in sorted({*names_for(cluster, codename), *needed} - own))
 
 
 def collect(run: Run, host: str, to: str) -> Path:
@@ -152,7 +174,7 @@ def collect(run: Run, host: str, to: str) -> Path:
     backup_archive.sweep(str(directory), INCOMPLETE)
     archive_file = Archive(str(directory), f"bundle.{os.getpid()}", "")
     try:
-        index = fetch(run, host, archive_file, files)
+        index = fetch(run, facts[host], archive_file, files)
         archive_file.name = f"{INCOMPLETE}{os.getpid()}"
         finished = Path(archive_file.finish(manifest(run, facts[host], index)))
     finally:
@@ -166,12 +188,12 @@ def is_file_path(to: str) -> bool:
     return bool(to) and not Path(to).is_dir() and not to.endswith(os.sep)
 
 
-def fetch(run: Run, host: str, archive_file: Archive, files: tuple[DebFile, ...] = ()) -> str:
+def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFile, ...] = ()) -> str:
     """Fetch the packages from a host and add them to an archive with those in files, and the index after them.
 
     Args:
         run: the run.
-        host: the host.
+        source: facts of the host.
         archive_file: the archive.
         files: packages beside the cluster file for the host's architecture.
 
@@ -181,7 +203,7 @@ def fetch(run: Run, host: str, archive_file: Archive, files: tuple[DebFile, ...]
     Raises:
         HostError: the host does not send all of them.
     """
-    current, received = list[str](), 0
+    host, current, received = source.name, list[str](), 0
 
     def on_line(line: Line) -> None:
         nonlocal received
@@ -198,7 +220,8 @@ def fetch(run: Run, host: str, archive_file: Archive, files: tuple[DebFile, ...]
             run.progress.show_status()
 
     run.progress.begin("collecting packages", (host,))
-    lines = run.transport.call(host, {"op": "collect", "names": texts_for(run.inventory.cluster, files)}, on_line)
+    names = texts_for(run.inventory.cluster, files, source.codename)
+    lines = run.transport.call(host, {"op": "collect", "names": names}, on_line)
     index = str(answer_value(host, lines, "collected")["index"])
     end_file(archive_file, current)
     index += add_files(archive_file, files)
@@ -268,7 +291,7 @@ def manifest(run: Run, source: HostFacts, index: str) -> dict[str, Any]:
         "slurm": slurm[1],
         **archives.origin(run.started),
         "host": source.name,
-        "names": list(names_for(run.inventory.cluster)),
+        "names": list(names_for(run.inventory.cluster, source.codename)),
     }
 
 

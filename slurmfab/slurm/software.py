@@ -50,15 +50,28 @@ REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 DOCKER = "docker.io"
 """Docker's daemon; it has a group of its own, docker, with a number of the host's own."""
 
-DOCKER_CLIENT: Mapping[str, tuple[str, ...]] = {"bookworm": ()}
-"""The package with the command `docker` by release; until Debian 12 it is part of the daemon's."""
+DOCKER_CLIENT = "docker-cli"
+DOCKER_WITH_CLIENT = frozenset({"bullseye", "bookworm", "focal", "jammy", "noble"})
+"""Releases of Debian and Ubuntu whose package of the daemon has the command `docker` as well."""
+
+
+def docker_packages(codename: str) -> tuple[str, ...]:
+    """The packages of Docker in a release; for an unknown one, as in the newest.
+
+    >>> docker_packages("bookworm"), docker_packages("trixie")
+    (('docker.io',), ('docker.io', 'docker-cli'))
+    """
+    return (DOCKER,) if codename in DOCKER_WITH_CLIENT else (DOCKER, DOCKER_CLIENT)
+
 
 PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netns", "passt")
 """Podman, and what it needs for containers of users: IDs, a small runtime, layers, an init, networks of their own."""
 
 ASKED = (
+    APPTAINER,
     DOCKER,
     *PODMAN,
+    DOCKER_CLIENT,
     REGISTRY_SERVER,
     OPENSSL,
     NFS_SERVER,

@@ -7,7 +7,7 @@ from slurmfab.agent.people.group_members import PREFIX, GroupMembers
 from slurmfab.agent.services.service import Service
 from slurmfab.plan.phases.container_hosts import uses
 from slurmfab.plan.plan_input import PlanInput
-from slurmfab.slurm.software import DOCKER, DOCKER_CLIENT
+from slurmfab.slurm.software import docker_packages
 
 GROUP = UNIT = "docker"
 
@@ -25,5 +25,4 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """Docker's daemon, and its client where that is another package."""
     if not uses(plan_input, host, "docker"):
         return ()
-    codename = plan_input.facts[host].codename if host in plan_input.facts else ""
-    return (DOCKER, *DOCKER_CLIENT.get(codename, ("docker-cli",)))
+    return docker_packages(plan_input.facts[host].codename if host in plan_input.facts else "")

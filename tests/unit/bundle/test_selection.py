@@ -119,3 +119,21 @@ def test_a_bundle_of_a_cluster_without_a_database_has_no_database_server() -> No
     external = "database: {host: c1, external: db.example.org, password_file: /p}\n"
     assert "slurmdbd" in names_for(cluster(THREE_HOSTS + external))
     assert "mariadb-server" not in names_for(cluster(THREE_HOSTS + external))
+
+
+@pytest.mark.parametrize(
+    ("codename", "names", "others"),
+    [
+        ("bookworm", {"docker.io", "docker-registry", "openssl"}, {"docker-cli", "apptainer"}),
+        ("trixie", {"docker.io", "docker-cli", "docker-registry", "openssl"}, {"apptainer"}),
+        ("sid", {"docker.io", "docker-cli", "apptainer"}, set[str]()),
+    ],
+)
+def test_a_bundle_has_the_packages_for_containers_that_its_release_has(
+    codename: str, names: set[str], others: set[str]
+) -> None:
+    keys = "registry: c1\ncontainers: {use: [docker, apptainer]}\n"
+    found = set(names_for(cluster(THREE_HOSTS + keys), codename))
+    assert names <= found
+    assert not others & found
+    assert not {*names, *others} - {"openssl"} & set(names_for(cluster(), codename))
