@@ -30,6 +30,10 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     image_host          such a host, if the cluster file has `registry`
     mpi_host            such a host, if the cluster file has `mpi`
     open_mpi_host       such a host, if the cluster file has `mpi.packages`
+    pyxis_host          such a host, if the cluster file has containers by enroot
+    apptainer_host      such a host, if the cluster file has containers by Apptainer
+    container_node      a compute node, if the cluster file has a way of containers that the checks know
+    container_gpu_node  such a node with GPUs
     with_people         any host, if the cluster file has users
     with_local_people   any host, if slurmfab creates the users of the cluster file
 
@@ -60,6 +64,7 @@ from typing import Any
 import pytest
 
 from slurmfab.checks import node_state
+from slurmfab.checks.container_ways import CALLS
 from slurmfab.checks.drifted import kind_of
 from slurmfab.checks.foundation import is_foundation
 from slurmfab.checks.hosts import CheckedHost, Shells
@@ -318,15 +323,29 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
         "gpu_checker": primary if cluster.gpu_checks else (),
         "enforcer": primary if cluster.has_accounts else (),
-        "module_host": slurm_hosts(cluster, hosts) if cluster.modules else (),
-        "mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi else (),
-        "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
         **image_places(cluster, hosts),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
+        **software_places(inventory, hosts, nodes),
         **storage_places(cluster, hosts),
         "with_people": tuple(hosts) if cluster.users else (),
         "with_local_people": tuple(hosts) if cluster.users and cluster.unix_users else (),
+    }
+
+
+def software_places(inventory: Inventory, hosts: Sequence[str], nodes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The hosts with modules, MPI and ways of running containers, which people or jobs use."""
+    cluster, lock = inventory.cluster, inventory.lock
+    use = cluster.containers.use if cluster.containers else ()
+    known = nodes if set(use) & CALLS.keys() else ()
+    return {
+        "module_host": slurm_hosts(cluster, hosts) if cluster.modules else (),
+        "mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi else (),
+        "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
+        "pyxis_host": slurm_hosts(cluster, hosts) if "enroot" in use else (),
+        "apptainer_host": slurm_hosts(cluster, hosts) if "apptainer" in use else (),
+        "container_node": known,
+        "container_gpu_node": tuple(node for node in known if gpus_of(cluster, lock, node)),
     }
 
 

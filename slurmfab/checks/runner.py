@@ -59,6 +59,7 @@ ORDER = (
     "registry",
     "docker",
     "mpi",
+    "containers",
     "backups",
     "performance",
     "afterwards",

@@ -1,13 +1,12 @@
 """Stand-ins for enroot, pyxis and Apptainer in labs, as Debian packages; each one says that it is a stand-in.
 
 None of the three is in all of Debian's suites. These read the same settings and take the same words of a user, and run
-a command in a directory tree that they unpack from a tar archive, by means of unshare(1). The one for pyxis is a plugin
-of Slurm's, which this machine's gcc translates for the Slurm of a suite.
+a command in a directory tree that they unpack from an image (squashfs), by means of unshare(1). The one for pyxis is a
+plugin of Slurm's, which this machine's gcc translates for the Slurm of a suite.
 """
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ SPANK_VERSIONS: Mapping[str, str] = {"bookworm": "0x160508", "trixie": "0x180b05
 """By suite, the version of Slurm that a plugin has to name: two hexadecimal digits for each part (slurm/spank.h)."""
 
 ENTER = r"""
+unpack() { unsquashfs -quiet -no-progress -no-xattrs -d "$2" "$1" >/dev/null; } # IMAGE DIRECTORY
 enter() { # ROOT COMMAND...: runs it with ROOT as its root directory, as the same user
     root=$1
     shift
@@ -30,11 +30,11 @@ enter() { # ROOT COMMAND...: runs it with ROOT as its root directory, as the sam
         exec unshare --user --map-user="$USER_ID" --map-group="$GROUP_ID" --root="$ROOT" --wd=/ "$@"' sh "$@"
 }
 """
-"""A function of the shell that the stand-ins share."""
+"""Functions of the shell that the stand-ins share."""
 
 ENROOT = (
     r"""#!/bin/bash
-# STAND-IN for enroot in a lab: runs commands in a directory tree, and knows tar archives alone.
+# STAND-IN for enroot in a lab: runs commands in a directory tree, and fetches no images.
 # It reads enroot.conf and its drop-ins as the real one does: what comes first counts.
 for file in /etc/enroot/enroot.conf /etc/enroot/enroot.conf.d/*.conf; do
     [ -e "$file" ] || continue
@@ -57,15 +57,15 @@ case $word in
     create)
         name=
         while [ $# -gt 1 ]; do case $1 in -n|--name) name=$2; shift 2 ;; *) shift ;; esac; done
-        mkdir -p "$ENROOT_DATA_PATH/$name" && tar -xf "$1" -C "$ENROOT_DATA_PATH/$name" ;;
+        unpack "$1" "$ENROOT_DATA_PATH/$name" ;;
     list) ls "$ENROOT_DATA_PATH" ;;
     remove) [ "$1" != -f ] || shift; rm -rf "$ENROOT_DATA_PATH/${1:?}" ;;
     start)
         export ENROOT_ROOTFS=$ENROOT_DATA_PATH/$1
         if [ -f "$1" ]; then
-            # As the real one: an archive has a container of its own for as long as the command runs.
+            # As the real one: an image has a container of its own for as long as the command runs.
             ENROOT_ROOTFS=$ENROOT_DATA_PATH/pyxis_${SLURM_JOB_ID:-0}.$$
-            mkdir -p "$ENROOT_ROOTFS" && tar -xf "$1" -C "$ENROOT_ROOTFS" || exit 1
+            unpack "$1" "$ENROOT_ROOTFS" || exit 1
         fi
         [ -d "$ENROOT_ROOTFS" ] || { echo "[ERROR] No such file or directory: $1" >&2; exit 1; }
         export ENROOT_ENVIRON=$ENROOT_RUNTIME_PATH/environment ENROOT_MOUNTS=$ENROOT_RUNTIME_PATH/fstab
@@ -89,7 +89,7 @@ echo "SLURM_HOOK={}" >>"$ENROOT_ENVIRON"
 
 APPTAINER = (
     r"""#!/bin/bash
-# STAND-IN for Apptainer in a lab: runs commands in a directory tree, or in one from a tar archive.
+# STAND-IN for Apptainer in a lab: runs commands in a directory tree, or in one from an image.
 """
     + ENTER
     + r"""
@@ -100,8 +100,8 @@ while [ "${1#-}" != "$1" ]; do shift; done
 image=$1
 shift
 [ ! -d "$image" ] || enter "$image" "$@"
-place=$(mktemp -d "${APPTAINER_TMPDIR:-${TMPDIR:-/tmp}}/standin.XXXXXX") && tar -xf "$image" -C "$place" || exit 255
-(enter "$place" "$@")
+place=$(mktemp -d "${APPTAINER_TMPDIR:-${TMPDIR:-/tmp}}/standin.XXXXXX") && unpack "$image" "$place/root" || exit 255
+(enter "$place/root" "$@")
 code=$?
 rm -rf "$place"
 exit $code
@@ -187,6 +187,8 @@ int slurm_spank_task_init(spank_t spank, int count, char **words) {
 }
 """
 
+NEEDS = "bash, squashfs-tools, util-linux"
+
 CONTROL = """\
 Package: {name}
 Version: {version}
@@ -202,7 +204,7 @@ def enroot(folder: Path) -> Path:
     files = {"usr/bin/enroot": ENROOT.encode(), "etc/enroot/enroot.conf": b"# STAND-IN\n"}
     for hook in ("50-slurm-pmi", "50-slurm-pytorch"):
         files[f"usr/share/enroot/hooks.d/{hook}.sh"] = PMI_HOOK.format(hook).encode()
-    return package(folder, "enroot", files, depends="bash, util-linux")
+    return package(folder, "enroot", files, depends=NEEDS)
 
 
 def pyxis(folder: Path, suite: str) -> Path:
@@ -223,7 +225,7 @@ def pyxis(folder: Path, suite: str) -> Path:
 
 def apptainer(folder: Path) -> Path:
     """Write the package of the stand-in for Apptainer; returns its path."""
-    return package(folder, "apptainer", {"usr/bin/apptainer": APPTAINER.encode()}, depends="bash, util-linux")
+    return package(folder, "apptainer", {"usr/bin/apptainer": APPTAINER.encode()}, depends=NEEDS)
 
 
 def package(folder: Path, name: str, files: Mapping[str, bytes], depends: str) -> Path:
@@ -252,24 +254,6 @@ def package(folder: Path, name: str, files: Mapping[str, bytes], depends: str) -
         (tree / "DEBIAN/conffiles").write_text("".join(f"/{path}\n" for path in settings))
         _run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(tree), str(target))
     return target
-
-
-def image(target: Path, programs: Path) -> None:
-    """Write the archive of a small root directory, with the programs of a static busybox.
-
-    Args:
-        target: the archive.
-        programs: the busybox.
-    """
-    with tempfile.TemporaryDirectory() as place:
-        for folder in ("bin", "dev", "etc", "proc", "sys", "tmp"):
-            Path(place, folder).mkdir()
-        shutil.copy(programs, Path(place, "bin/busybox"))
-        for name in ("sh", "cat", "dd", "echo", "env", "grep", "id", "ls", "sleep", "tail", "tr", "uname", "wc"):
-            Path(place, "bin", name).symlink_to("busybox")
-        Path(place, "etc/passwd").write_text("root:x:0:0::/:/bin/sh\n")
-        Path(place, "etc/lab-image").write_text("an image of the lab\n")
-        _run("tar", "-C", place, "--owner=0", "--group=0", "-cf", str(target), ".")
 
 
 def _run(*words: str) -> str:

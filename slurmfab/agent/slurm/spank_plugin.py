@@ -1,7 +1,8 @@
 """A plugin of Slurm's commands and job steps (spank(7)) that a file of slurmfab's in plugstack.conf.d is to load.
 
 Slurm stops every srun on a host whose plugstack.conf requires a plugin that it cannot load, and loads a plugin twice
-that two files name. So all of this is looked at before the file is written.
+that two files name. So all of this is looked at before the file is written. The file includes the one that comes with
+the plugin's package: without the package, as after a rollback, Slurm finds nothing to include, and goes on.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ class SpankPlugin(Resource):
     Nothing is changed; what is not so is a failure with its repair.
 
     Args:
-        plugin: path of the plugin.
-        file: path of slurmfab's file that loads it, in plugstack.conf.d.
+        plugin: file name of the plugin.
+        packaged: path of the file with the line that loads it, which comes with its package.
+        file: path of slurmfab's file in plugstack.conf.d, which includes that one.
         option: an option of srun that it adds, such as `--container-image`.
-        words: the plugin's arguments in that file.
         package: the package that has it.
     """
 
     kind: ClassVar[str] = "spank-plugin"
     plugin: str
+    packaged: str
     file: str
     option: str
-    words: Tuple[str, ...] = ()
-    package: str = ""
+    package: str
 
     def name(self) -> str:
         """The plugin's file name."""
-        return os.path.basename(self.plugin)
+        return self.plugin
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """A plugin that can be loaded."""
@@ -61,7 +62,7 @@ class SpankPlugin(Resource):
         Raises:
             ResourceFailed: another file loads it, or Slurm would not read slurmfab's, and what to do.
         """
-        if not os.path.exists(context.path(self.plugin)):
+        if not os.path.exists(context.path(self.packaged)):
             return {LOADED: None}
         self.refuse_others(context)
         return {LOADED: self.probed(context) or YES}
@@ -69,15 +70,16 @@ class SpankPlugin(Resource):
     def refuse_others(self, context: Context) -> None:
         """Raise ResourceFailed where another file loads the plugin, or plugstack.conf does not include slurmfab's."""
         for path, word, value in lines(context, PLUGSTACK):
-            if word != "include" and os.path.basename(value) == self.name() and path != self.file:
+            loads = value == self.packaged if word == "include" else os.path.basename(value) == self.plugin
+            if loads and path not in (self.file, self.packaged):
                 raise ResourceFailed(
                     "%s loads %s already, and Slurm would load it twice. Remove that line there; slurmfab's own is in "
-                    "%s" % (path, self.name(), self.file)
+                    "%s" % (path, self.plugin, self.file)
                 )
         if not self.is_included(context):
             raise ResourceFailed(
                 "%s does not include %s, so that Slurm would not load %s. Add this line there: include %s/*.conf"
-                % (PLUGSTACK, self.file, self.name(), os.path.dirname(self.file))
+                % (PLUGSTACK, self.file, self.plugin, os.path.dirname(self.file))
             )
 
     def is_included(self, context: Context) -> bool:
@@ -94,7 +96,7 @@ class SpankPlugin(Resource):
             with open(conf, "w", encoding="ascii") as file:
                 file.write(PROBE % stack)
             with open(stack, "w", encoding="ascii") as file:
-                file.write("required %s\n" % " ".join((self.plugin, *self.words)))
+                file.write("include %s\n" % self.packaged)
             done = context.run(["srun", "--help"], env={"SLURM_CONF": conf})
         if self.option in done.stdout.decode("utf-8", "replace"):
             return None
@@ -107,8 +109,8 @@ class SpankPlugin(Resource):
         Raises:
             ResourceFailed: always.
         """
-        if not os.path.exists(context.path(self.plugin)):
-            raise ResourceFailed("%s is missing; the package %s has to bring it" % (self.plugin, self.package))
+        if not os.path.exists(context.path(self.packaged)):
+            raise ResourceFailed("%s is missing; the package %s has to bring it" % (self.packaged, self.package))
         raise ResourceFailed(
             "Slurm on this host cannot load %s: %s. It has to be built for this version of Slurm; put such a package "
             "of %s under packages. plugstack.conf is as before" % (self.plugin, self.probed(context), self.package)

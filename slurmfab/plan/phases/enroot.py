@@ -7,7 +7,7 @@ each host has its own files there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.directory import Directory
@@ -24,7 +24,7 @@ from slurmfab.slurm.software import PYXIS
 
 CAPABILITY = "enroot"
 RUNTIME = "/run/pyxis"
-"""Root's directory in which pyxis, as root, makes one for each user who has a job step in a container."""
+"""Root's directory in which pyxis, as root, makes one for each user who has a job step in a container: its default."""
 
 SETTINGS = "/etc/enroot/enroot.conf.d/slurmfab.conf"
 """enroot reads it after its own file, whose values count where both have one (enroot 3.4 and later)."""
@@ -33,9 +33,8 @@ TMPFILES = "/etc/tmpfiles.d/slurmfab-pyxis.conf"
 HOOKS = "/etc/enroot/hooks.d/50-slurmfab-{}.sh"
 SHIPPED_HOOK = "/usr/share/enroot/hooks.d/50-{}.sh"
 OPTION = "--container-image"
-
-LIBRARIES: Mapping[str, str] = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
-"""By Debian's name of an architecture, the directory in /usr/lib in which the package of pyxis has its plugin."""
+PLUGIN, PACKAGED = "spank_pyxis.so", "/usr/share/pyxis/pyxis.conf"
+"""The file name of pyxis, and the file of its package with the line that loads it, for any architecture."""
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -43,14 +42,12 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     containers = plan_input.cluster.containers
     if containers is None or not uses(plan_input, host, "enroot"):
         return owned(plan_input, host, CAPABILITY, ())
-    plugin = plugin_on(plan_input, host)
-    words = (f"runtime_path={RUNTIME}",)
     users = tuple(sorted(user.name for user in plan_input.cluster.users)) if plan_input.cluster.unix_users else ()
     return (
         *((Directory(RUNTIME),) if plan_input.is_compute_node(host) else ()),
         UserDirectories(containers.enroot.storage, users),
-        SpankPlugin(plugin, PYXIS_DROP_IN, OPTION, words, PYXIS),
-        *owned(plan_input, host, CAPABILITY, files(plan_input, host, containers.enroot, plugin)),
+        SpankPlugin(PLUGIN, PACKAGED, PYXIS_DROP_IN, OPTION, PYXIS),
+        *owned(plan_input, host, CAPABILITY, files(plan_input, host, containers.enroot)),
     )
 
 
@@ -59,24 +56,17 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:  # noqa: ARG0
     return ()
 
 
-def files(plan_input: PlanInput, host: str, enroot: Enroot, plugin: str) -> Iterator[OwnedFile]:
+def files(plan_input: PlanInput, host: str, enroot: Enroot) -> Iterator[OwnedFile]:
     """Yield the files of the way on a host.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
         host: the host.
         enroot: the options of the cluster file.
-        plugin: path of pyxis.
     """
     yield OwnedFile(SETTINGS, fill("enroot.conf", {"storage": enroot.storage, "mount_home": enroot.mount_home}))
     for hook in enroot.hooks:
         yield OwnedFile(HOOKS.format(hook), fill("enroot-hook.sh", {"hook": SHIPPED_HOOK.format(hook)}), mode=0o755)
     if plan_input.is_compute_node(host):
         yield OwnedFile(TMPFILES, f"# Made by slurmfab from the cluster file.\nd {RUNTIME} 0755 root root -\n")
-    yield OwnedFile(PYXIS_DROP_IN, fill("pyxis.conf", {"plugin": plugin, "runtime": RUNTIME}))
-
-
-def plugin_on(plan_input: PlanInput, host: str) -> str:
-    """The path of pyxis on a host."""
-    architecture = plan_input.facts[host].architecture if host in plan_input.facts else ""
-    return f"/usr/lib/{LIBRARIES.get(architecture, LIBRARIES['amd64'])}/slurm/spank_pyxis.so"
+    yield OwnedFile(PYXIS_DROP_IN, fill("pyxis.conf", {"packaged": PACKAGED}))

@@ -13,7 +13,8 @@ from slurmfab.agent.kinds import build
 from slurmfab.agent.slurm.spank_plugin import SpankPlugin
 
 DIRECTORY = "/etc/slurm/plugstack.conf.d"
-PLUGIN = SpankPlugin("/usr/lib/slurm/spank_x.so", f"{DIRECTORY}/slurmfab-x.conf", "--x-image", ("a=b",), "x-plugin")
+OWN = "/usr/share/x/x.conf"
+PLUGIN = SpankPlugin("spank_x.so", OWN, f"{DIRECTORY}/slurmfab-x.conf", "--x-image", "x-plugin")
 PACKAGED = f"include {DIRECTORY}/*.conf\n"
 
 
@@ -26,14 +27,14 @@ class Node(Context):
         """Answer, if there is a slurm.conf that names a plugstack.conf with the plugin."""
         conf = Path(env["SLURM_CONF"]).read_text()
         stack = Path(conf.rpartition("=")[2].strip()).read_text()
-        assert stack == "required /usr/lib/slurm/spank_x.so a=b\n"
+        assert stack == f"include {OWN}\n"
         return subprocess.CompletedProcess(argv, 0, *self.said)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A scratch root with the plugin, and Slurm's files as the package has them."""
-    write(tmp_path, "/usr/lib/slurm/spank_x.so", "")
+    write(tmp_path, OWN, "required /usr/lib/slurm/spank_x.so\n")
     write(tmp_path, "/etc/slurm/plugstack.conf", PACKAGED)
     return tmp_path
 
@@ -54,12 +55,12 @@ def outcome(root: Path, said: tuple[bytes, bytes] = Node.said, *, dry: bool = Fa
 
 def test_plugin_when_slurm_can_load_it_then_all_is_right_before_and_after_its_file(root: Path) -> None:
     assert outcome(root) == ("ok", "")
-    write(root, PLUGIN.file, "required /usr/lib/slurm/spank_x.so a=b\n")
+    write(root, PLUGIN.file, f"include {OWN}\n")
     assert outcome(root) == ("ok", "")
 
 
 def test_plugin_when_not_installed_yet_then_a_dry_run_goes_on_and_a_run_fails(root: Path) -> None:
-    (root / "usr/lib/slurm/spank_x.so").unlink()
+    (root / OWN.lstrip("/")).unlink()
     (root / "etc/slurm/plugstack.conf").unlink()
     assert outcome(root, dry=True)[0] == "would change"
     status, message = outcome(root)
@@ -70,6 +71,7 @@ def test_plugin_when_not_installed_yet_then_a_dry_run_goes_on_and_a_run_fails(ro
     ("files", "reason"),
     [
         ({f"{DIRECTORY}/x.conf": "optional spank_x.so\n"}, f"{DIRECTORY}/x.conf loads spank_x.so already"),
+        ({f"{DIRECTORY}/x.conf": f"include {OWN}\n"}, f"{DIRECTORY}/x.conf loads spank_x.so already"),
         ({"/etc/slurm/plugstack.conf": f"{PACKAGED}required /opt/spank_x.so\n"}, "plugstack.conf loads spank_x.so"),
         (
             {"/etc/slurm/plugstack.conf": f"{PACKAGED}include own/*\n", "/etc/slurm/own/a": " required\tspank_x.so\n"},
