@@ -13,6 +13,7 @@ from slurmfab.programs.containers.driver import PLACE, Pairs
 NO_HOME = "slurmfab.home"
 """An annotation of a bundle; with the value `no`, its containers do not have the user's home."""
 
+OTHER_PLACE = "/dev/nvidia-driver"
 KEPT = ("HOME", "TERM")
 """Variables that an image does not set: they are those of the job."""
 
@@ -57,14 +58,14 @@ def of_job(config: Mapping[str, Any], image: Mapping[str, str], job: Job) -> Con
     """
     process = {key: value for key, value in config.get("process", {}).items() if key != "rlimits"}
     linux = {key: value for key, value in config.get("linux", {}).items() if key not in ("resources", "cgroupsPath")}
-    words = list(process.get("args", ()))
+    words, root = list(process.get("args", ())), config.get("root", {}).get("path", "")
     return {
         **config,
         "process": {
             **process,
             "args": [*map(moved, words[:1]), *words[1:]],
             "user": {"uid": 0, "gid": 0},
-            "env": environment(process.get("env", ()), image, job),
+            "env": environment(process.get("env", ()), image, job, driver_place(root)),
         },
         "mounts": mounts(config, job),
         "linux": {
@@ -96,7 +97,7 @@ def mounts(config: Mapping[str, Any], job: Job) -> list[Config]:
         *(_mount(path, path, PLAIN) for path in wanted),
         *given,
         *(_mount(path, path, DEVICE) for path in (*job.gpus, *job.others)),
-        *(_mount(path, inside, READ_ONLY) for path, inside in job.driver if has_room(root, inside)),
+        *(_mount(path, inside, READ_ONLY) for path, inside in placed(job.driver, driver_place(root))),
     ]
 
 
@@ -108,13 +109,14 @@ def moved(path: str) -> str:
     return BATCH + path[len(SLURMS) :] if path.startswith(SLURMS) else path
 
 
-def environment(pairs: Iterable[str], image: Mapping[str, str], job: Job) -> list[str]:
+def environment(pairs: Iterable[str], image: Mapping[str, str], job: Job, place: str = PLACE) -> list[str]:
     """The variables of a container: the job's, but those that the image sets as the image has them.
 
     Args:
         pairs: the variables that slurmstepd has put together, as NAME=VALUE; the last of a name counts.
         image: those of the image.
         job: what the container gets from its job.
+        place: where it has the driver.
     """
     found = variables_of(pairs)
     found.update({name: value for name, value in image.items() if name not in KEPT})
@@ -125,9 +127,9 @@ def environment(pairs: Iterable[str], image: Mapping[str, str], job: Job) -> lis
     if job.gpus:
         found.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(len(job.gpus)))))
     if job.driver:
-        found["PATH"] = _joined(found["PATH"], PLACE + "/bin")
+        found["PATH"] = _joined(found["PATH"], place + "/bin")
         # The host's own says where libraries are on the host.
-        found["LD_LIBRARY_PATH"] = _joined(image.get("LD_LIBRARY_PATH", ""), PLACE + "/lib64")
+        found["LD_LIBRARY_PATH"] = _joined(image.get("LD_LIBRARY_PATH", ""), place + "/lib64")
     return ["%s=%s" % pair for pair in found.items()]
 
 
@@ -135,6 +137,16 @@ def variables_of(pairs: Iterable[str]) -> dict[str, str]:
     """Names and values of variables in the form NAME=VALUE."""
     split = (pair.partition("=") for pair in pairs)
     return {name: value for name, _, value in split if name}
+
+
+def driver_place(root: str) -> str:
+    """Where a container has the driver: below /dev if the bundle has no room elsewhere, as somebody else's."""
+    return PLACE if has_room(root, PLACE + "/lib64") else OTHER_PLACE
+
+
+def placed(driver: Pairs, place: str) -> Pairs:
+    """The files of the driver, with their paths in a container that has them at this place."""
+    return tuple((path, place + inside[len(PLACE) :]) for path, inside in driver)
 
 
 def has_room(root: str, path: str) -> bool:

@@ -83,6 +83,17 @@ def test_of_job_when_the_host_has_a_driver_then_it_is_found_behind_what_the_imag
     assert found["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"
 
 
+def test_of_job_when_the_bundle_is_somebody_elses_then_the_driver_is_below_dev(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = (("/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi"),)
+    job = JOB._replace(gpus=("/dev/nvidia0",), driver=driver, home="/home/ann")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert destinations(made(tmp_path, job))[-1] == "/dev/nvidia-driver/bin/nvidia-smi"
+    assert "/home/ann" not in destinations(made(tmp_path, job))
+    assert variables(tmp_path, job)["PATH"] == "/opt/bin:/bin:/dev/nvidia-driver/bin"
+
+
 def test_of_job_when_image_and_job_set_a_variable_then_the_image_is_right(tmp_path: Path) -> None:
     found = variables(tmp_path, JOB)
     assert (found["PATH"], found["MODEL"], found["TERM"]) == ("/opt/bin:/bin", "small", "screen")
