@@ -34,6 +34,7 @@ from slurmfab.slurm.software import (
     CERTIFICATES,
     MAILER,
     NFS_SERVER,
+    OCI,
     OPENSSL,
     PODMAN,
     QUOTA,
@@ -115,6 +116,7 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= {cluster.modules.system} if cluster.modules else set()
     names |= set(ALL_OF_MPI) if cluster.mpi else set()
     names |= set(PODMAN) if cluster.has_podman else set()
+    names |= set(OCI) if cluster.uses_oci else set()
     return tuple(sorted(names | {one.name for one in cluster.packages.everything}))
 
 

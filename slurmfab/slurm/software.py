@@ -67,8 +67,12 @@ def docker_packages(codename: str) -> tuple[str, ...]:
 PODMAN = ("podman", "uidmap", "crun", "fuse-overlayfs", "catatonit", "slirp4netns", "passt")
 """Podman, and what it needs for containers of users: IDs, a small runtime, layers, an init, networks of their own."""
 
+OCI = ("crun", "skopeo", "umoci")
+"""The runtime of Slurm's own containers, and what makes their bundles from images."""
+
 ASKED = (
     APPTAINER,
+    *(name for name in OCI if name not in PODMAN),
     DOCKER,
     *PODMAN,
     DOCKER_CLIENT,

@@ -15,11 +15,9 @@ from slurmfab.plan.phases.container_hosts import uses
 from slurmfab.plan.phases.owned import owned
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.oci import PYTHON
+from slurmfab.slurm.software import OCI
 
 CAPABILITY = "oci"
-PACKAGES = ("crun", "skopeo", "umoci")
-"""The runtime, and what makes bundles from images."""
-
 MODULES = (
     "programs.containers.driver",
     "programs.containers.gpus",
@@ -49,7 +47,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The packages of the runtime and of sbundle."""
-    return PACKAGES if uses(plan_input, host, "oci") else ()
+    return OCI if uses(plan_input, host, "oci") else ()
 
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

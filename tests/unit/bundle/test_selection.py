@@ -23,7 +23,7 @@ from slurmfab.inventory.lock import Lock
 from slurmfab.plan.plan import PHASES
 from slurmfab.slurm.versions import SlurmVersion
 
-SOFTWARE = "mail: {relay: smtp, from: a@b.org}\nmodules: lmod\nmpi: {packages: openmpi}\ncontainers: [podman]\n"
+SOFTWARE = "mail: {relay: smtp, from: a@b.org}\nmodules: lmod\nmpi: {packages: openmpi}\ncontainers: [podman, oci]\n"
 EVERYTHING = THREE_HOSTS + SOFTWARE + "login: [l1]\ndatabase: c1\nusers: [{name: ann, sudo: true}]\n"
 ALL_OF_THEM = dict.fromkeys(("munge", "openssh-client", "slurm-client", "slurmctld", "slurmd"), "1")
 
