@@ -30,10 +30,10 @@ EXPECTED_OUTPUT = "inside Linux"
 OWN_ROOT = (
     'root=$(mktemp -d) && cd "$root" && mkdir usr proc sys dev etc tmp run && '
     "ln -s usr/bin bin && ln -s usr/lib lib && ln -s usr/lib64 lib64 && cd / && {run}; "
-    'code=$?; rm -rf "$root"; exit $code'
+    'code=$?; podman unshare rm -rf "$root"; exit $code'
 )
 """Runs something with a directory that is a root of programs of the node's own, once its /usr is mounted there: no
-image is needed, and no network."""
+image is needed, and no network. What containers leave there belongs to subordinate IDs, so podman removes it."""
 
 BY_PODMAN = 'sdocker run --volume=/usr:/usr:ro --workdir=/ --rootfs "$root" sh -c {line}'
 

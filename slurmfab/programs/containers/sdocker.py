@@ -79,7 +79,7 @@ def command(words: Sequence[str], environment: Mapping[str, str], scratch: str =
         words[0],
         *habits(call),
         *mounts(call, environment, scratch),
-        *variables(environment),
+        *variables(environment, scratch),
         *of_gpus(devices),
         *call.options,
         *call.rest,
@@ -169,9 +169,10 @@ def is_open(path: str) -> bool:
     return path not in ("", "/") and not any((path + "/").startswith(one + "/") for one in CLOSED)
 
 
-def variables(environment: Mapping[str, str]) -> List[str]:
-    """What Slurm tells jobs, and CUDA."""
+def variables(environment: Mapping[str, str], scratch: str) -> List[str]:
+    """What Slurm tells jobs, and CUDA, and the job's directory."""
     names = [name for name in sorted(environment) if name.startswith(("SLURM", "CUDA_VISIBLE_DEVICES"))]
+    names += [scratch] if environment.get(scratch) else []
     return ["--env=%s" % name for name in names]
 
 

@@ -36,6 +36,7 @@ def test_run_when_in_a_job_then_has_its_gpus_its_directories_and_the_habits(node
         *("/usr/bin/podman", "run", "--init", "--rm", "--label=slurmfab.job", "--userns=keep-id", "--ipc=host"),
         *("--volume=/home:/home", "--volume=/data:/data", "--volume=/scratch:/scratch", "--workdir=/data"),
         *("--env=CUDA_VISIBLE_DEVICES", "--env=SLURMD_NODENAME", "--env=SLURM_JOB_ID", "--env=SLURM_STEP_GPUS"),
+        "--env=SCRATCH",
         *("--device=/dev/nvidia1", "--device=/dev/nvidiactl", "--volume=/usr/lib/libcuda.so.1:/x:ro"),
         *("-it", "--name", "x", "image:1", "python", "-v", "/a:/b"),
     ]
