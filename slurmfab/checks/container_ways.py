@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from slurmfab.checks.hosts import CheckedHost, last_words
+from slurmfab.slurm.oci import bundle_config
 
 PROGRAMS = "sh dd wc ls id cat"
 
@@ -35,9 +36,10 @@ done
 echo 'root:x:0:0:root:/:/bin/sh' >etc/passwd
 echo 'root:x:0:' >etc/group
 touch etc/hosts etc/resolv.conf etc/slurmfab-image
+printf '%%s' %s >../config.json
 if command -v mksquashfs >/dev/null; then mksquashfs . ../image.sqsh -noappend -quiet -no-progress >/dev/null; fi
 """
-"""Makes a directory with a root directory, and with an image of it."""
+"""Makes a directory with a root directory, with an image of it, and with what makes it a bundle."""
 
 Call = tuple[tuple[str, ...], str]
 """Options of srun, and a command."""
@@ -51,7 +53,11 @@ def _apptainer(place: str, command: str) -> Call:
     return (), f"apptainer exec --nv --no-home --pwd=/ {place}/root sh -c {shlex.quote(command)}"
 
 
-CALLS: Mapping[str, Callable[[str, str], Call]] = {"enroot": _pyxis, "apptainer": _apptainer}
+def _oci(place: str, command: str) -> Call:
+    return (f"--container={place}",), command
+
+
+CALLS: Mapping[str, Callable[[str, str], Call]] = {"oci": _oci, "enroot": _pyxis, "apptainer": _apptainer}
 """By way, the call that runs a command of the shell in the root directory at a place."""
 
 
@@ -61,7 +67,7 @@ def make_script(place: str) -> str:
     Args:
         place: the directory for both, which must not be there.
     """
-    return MAKE % (shlex.quote(place), PROGRAMS)
+    return MAKE % (shlex.quote(place), PROGRAMS, shlex.quote(bundle_config("root")))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import pytest
 
 from slurmfab.program_name import FAB
 from slurmfab.quickcheck.bench import Bench, memory_for
+from slurmfab.slurm.oci import bundle_config
 
 JOB_MEMORY = 1024
 """MiB of memory for the job; unpacking an image needs most of it."""
@@ -38,6 +39,13 @@ image is needed, and no network. What containers leave there belongs to subordin
 BY_PODMAN = 'sdocker run --volume=/usr:/usr:ro --workdir=/ --rootfs "$root" sh -c {line}'
 
 
+IN_BUNDLE = (
+    'printf %s {config} >"$root/config.json" && '
+    'env -u TMPDIR srun --overlap --mem=0 --nodes=1 --ntasks=1 --container="$root" sh -c {line}'
+)
+"""Makes a bundle of that root directory, and runs a step of the job in it."""
+
+
 def container(bench: Bench, node: str) -> str:
     """Run a trivial command in a container on a node: by each way of the cluster file, unless an image was given.
 
@@ -53,19 +61,38 @@ def container(bench: Bench, node: str) -> str:
     return "; ".join(WAYS[way](bench, node) for way in ways) if ways else by_image(bench, node)
 
 
+def assert_runs(output: str, program: str, node: str) -> None:
+    """Assert that a container of a program's has printed what it should.
+
+    Raises:
+        AssertionError: it has not; with the last line that was printed instead.
+    """
+    last = (output.strip().splitlines() or ["no output"])[-1][:200]
+    assert EXPECTED_OUTPUT in output, (
+        f"{program} ran a shell without the expected output: {last}. Repair: {FAB} deploy --hosts {node}"
+    )
+
+
 def by_podman(bench: Bench, node: str) -> str:
     """Run it by sdocker; the arguments, and what is returned and raised, are those of `container`."""
     memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
     command = OWN_ROOT.format(run=BY_PODMAN.format(line=shlex.quote(INSIDE)))
     output = bench.run((node,), command, memory=memory)
-    assert EXPECTED_OUTPUT in output, (
-        f"sdocker ran a shell without the expected output: {(output.strip().splitlines() or ['no output'])[-1][:200]}. "
-        f"Repair: {FAB} deploy --hosts {node}"
-    )
+    assert_runs(output, "sdocker", node)
     return "podman ran a shell with programs of the node"
 
 
-WAYS: Mapping[str, Callable[[Bench, str], str]] = {"podman": by_podman}
+def by_oci(bench: Bench, node: str) -> str:
+    """Run it by Slurm's own containers; the arguments, and what is returned and raised, are those of `container`."""
+    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
+    run = IN_BUNDLE.format(config=shlex.quote(bundle_config(".", ("/usr",))), line=shlex.quote(INSIDE))
+    # slurmd reads the bundle, and does not see the /tmp of the job where jobs have their own.
+    output = bench.run((node,), f"export TMPDIR=/var/tmp; {OWN_ROOT.format(run=run)}", memory=memory)
+    assert_runs(output, "srun --container", node)
+    return "srun --container ran a shell with programs of the node"
+
+
+WAYS: Mapping[str, Callable[[Bench, str], str]] = {"podman": by_podman, "oci": by_oci}
 """By way of the cluster file, the function that tries it, with the arguments of `container`."""
 
 

@@ -5,6 +5,7 @@ n1 has two stand-ins for GPUs. One lab goes through all of it, in this order.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -87,6 +88,15 @@ def test_a_container_in_a_job_with_one_of_two_gpus_has_that_one_alone(site: Site
 
 def test_a_container_when_it_wants_more_than_the_jobs_memory_then_is_ended(site: Site) -> None:
     assert "Out Of Memory" in " ".join(site.srun("--mem=100", "exec tail -c 300000000 /dev/zero", check=False))
+
+
+def test_checks_when_containers_work_then_pass_without_an_image(site: Site) -> None:
+    done = site.lab.slurmfab("quickcheck", "--only", "container", "--user", "ann", "--json", "-")
+    (line,) = json.loads(done.stdout)["checks"]
+    assert (line["outcome"], line["words"]) == ("passed", "srun --container ran a shell with programs of the node"), (
+        line
+    )
+    assert site.lab.slurmfab("check-cluster", "--only", "containers").returncode == 0
 
 
 def test_a_bundle_when_another_user_runs_it_then_has_the_gpu_and_no_rights_of_its_owner(site: Site) -> None:

@@ -83,7 +83,9 @@ def whole(made: dict[str, Any], variables: dict[str, str], names: list[str]) -> 
         home_of(own),
         directories(variables, names),
     )
-    return config.of_job(made, config.variables_of(own.get("process", {}).get("env", ())), job)
+    # Slurm 22.05 takes the root to be `rootfs`, whatever the bundle says.
+    root = {**own.get("root", {}), "path": os.path.join(bundle, own.get("root", {}).get("path", "rootfs"))}
+    return config.of_job({**made, "root": root}, config.variables_of(own.get("process", {}).get("env", ())), job)
 
 
 def devices(dev: str = gpus.DEV) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import Any, cast
 
 import pytest
@@ -14,8 +16,8 @@ from slurmfab.quickcheck.containers import container
 class Jobs:
     """Jobs that print something, and keep the command that they ran."""
 
-    def __init__(self, printed: str, image: str = "") -> None:
-        self.cluster = cluster(f"{THREE_HOSTS}containers: [podman]\n")
+    def __init__(self, printed: str, image: str = "", ways: str = "podman") -> None:
+        self.cluster = cluster(f"{THREE_HOSTS}containers: [{ways}]\n")
         self.printed = printed
         self.image = image
         self.commands: list[str] = []
@@ -41,6 +43,20 @@ def test_podman_runs_a_shell_without_an_image() -> None:
 def test_podman_without_the_output_fails_with_the_last_line() -> None:
     with pytest.raises(AssertionError, match="expected output: no subuid ranges"):
         container(Jobs("Error:\nno subuid ranges\n").bench, "n1")
+
+
+def test_slurms_own_containers_run_a_step_in_a_bundle_of_the_nodes_programs() -> None:
+    jobs = Jobs("inside Linux\n", ways="podman, oci")
+    assert container(jobs.bench, "n1").endswith("; srun --container ran a shell with programs of the node")
+    made = jobs.commands[1]
+    assert made.startswith("export TMPDIR=/var/tmp; root=$(mktemp -d)")
+    words = shlex.split(made[made.index("printf") : made.index(">")])
+    assert json.loads(words[2])["mounts"][-1]["destination"] == "/usr"
+
+
+def test_slurms_own_containers_that_do_not_start_fail_with_the_last_line() -> None:
+    with pytest.raises(AssertionError, match="srun --container ran a shell without the expected output: crun: no"):
+        container(Jobs("crun: no\n", ways="oci").bench, "n1")
 
 
 def test_an_image_is_run_by_the_runtime_of_the_node() -> None:

@@ -29,8 +29,8 @@ def spool(tmp_path: Path) -> Path:
         place.mkdir(parents=True)
     own: dict[str, Any] = {"process": {"env": ["PATH=/opt/bin"]}, "root": {"path": "rootfs"}}
     (bundle / "config.json").write_text(json.dumps(own))
-    own["root"] = {"path": str(bundle / "rootfs")}
-    own["process"] = {"args": ["id"], "env": ["PATH=/usr/bin", f"WORK={tmp_path}", "ETC=/etc"]}
+    own["root"] = {"path": "where Slurm takes it to be"}
+    own["process"] = {"args": ["id"], "env": [f"SLURM_CONTAINER={bundle}", f"WORK={tmp_path}", "ETC=/etc"]}
     (spool / "config.json").write_text(json.dumps(own))
     return spool
 
@@ -56,6 +56,7 @@ def test_run_when_all_is_there_then_crun_gets_the_configuration_and_nothing_of_s
     sources = {one["source"] for one in got["config"]["mounts"]}
     assert str(tmp_path) in sources, "a directory of the job that is the user's"
     assert ("/etc" in sources) == (ME.pw_uid == 0), "what belongs to another user is left out"
+    assert got["config"]["root"]["path"] == str(tmp_path / "bundle/rootfs"), "where the bundle says"
     assert "PATH=/opt/bin" in got["config"]["process"]["env"]
     assert [path.name for path in spool.iterdir()] == ["config.json"], "slurmstepd removes nothing else"
 
