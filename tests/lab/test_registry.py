@@ -164,3 +164,15 @@ def test_registry_when_the_file_no_longer_has_it_then_all_goes_but_its_images(si
     for host in ("ctl", "n1"):
         assert site.lab.on(host, LEFT, check=False) == ""
     assert site.lab.on("ctl", "ls /srv/images/docker/registry/v2/repositories") == "tool"
+
+
+def test_registry_when_its_removal_is_undone_then_a_deployment_starts_it_with_the_certificate_that_hosts_had(
+    site: Site,
+) -> None:
+    done = site.lab.slurmfab("rollback")
+    assert done.returncode == 0, done.stdout + done.stderr
+    authority = site.lab.on("n1", "cat /etc/containers/certs.d/ctl:5000/ca.crt")
+    site.deploy(REGISTRY)  # packages are not part of an undo
+    assert site.lab.on("n1", "cat /etc/containers/certs.d/ctl:5000/ca.crt") == authority
+    assert set(site.check().values()) == {"passed"}
+    site.on("n1", FETCH.format("ctl:5001/tool:1"))
