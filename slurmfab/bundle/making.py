@@ -40,6 +40,7 @@ from slurmfab.slurm.software import (
     QUOTA,
     REGISTRY_SERVER,
     RPCBIND,
+    SQUASHFUSE,
     WITHOUT_APPTAINER,
     docker_packages,
 )
@@ -129,7 +130,9 @@ def of_containers(cluster: Cluster, codename: str) -> set[str]:
     """
     ways = cluster.containers.use if cluster.containers else ()
     names = set(docker_packages(codename)) if "docker" in ways else set()
-    return names | ({APPTAINER} if "apptainer" in ways and codename not in WITHOUT_APPTAINER else set())
+    if "apptainer" in ways:
+        names |= {SQUASHFUSE} if codename in WITHOUT_APPTAINER else {APPTAINER, SQUASHFUSE}
+    return names
 
 
 def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "") -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.slurm.oci import bundle_config
 
-PROGRAMS = "sh dd wc ls id cat"
+PROGRAMS = "sh dd wc ls id cat uname"
 
 MAKE = r"""
 set -e

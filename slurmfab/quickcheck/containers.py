@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shlex
 from collections.abc import Callable, Mapping
 
 import pytest
 
+from slurmfab.checks.container_ways import CALLS, make_script
 from slurmfab.program_name import FAB
 from slurmfab.quickcheck.bench import Bench, memory_for
 from slurmfab.slurm.oci import bundle_config
@@ -92,7 +94,38 @@ def by_oci(bench: Bench, node: str) -> str:
     return "srun --container ran a shell with programs of the node"
 
 
-WAYS: Mapping[str, Callable[[Bench, str], str]] = {"podman": by_podman, "oci": by_oci}
+def by_root(bench: Bench, node: str, way: str) -> str:
+    """Run it in a root directory that a job makes of the node's own programs, and another one removes.
+
+    Args:
+        bench: runs jobs.
+        node: the node.
+        way: a way of `checks.container_ways`.
+
+    Returns:
+        The text for the line of a passed check.
+
+    Raises:
+        AssertionError, pytest.skip.Exception: as for `container`.
+    """
+    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
+    place = f"/var/tmp/slurmfab-image-{secrets.token_hex(6)}"  # noqa: S108 - its name is not to be guessed
+    options, command = CALLS[way](place, INSIDE)
+    try:
+        bench.run((node,), make_script(place), memory=memory)
+        output = bench.run((node,), command, memory=memory, options=options)
+    finally:
+        bench.run((node,), f"rm -rf {place}", memory=memory)
+    assert_runs(output, way, node)
+    return f"{way} ran a shell with programs of the node"
+
+
+WAYS: Mapping[str, Callable[[Bench, str], str]] = {
+    "podman": by_podman,
+    "oci": by_oci,
+    "apptainer": lambda bench, node: by_root(bench, node, "apptainer"),
+    "enroot": lambda bench, node: by_root(bench, node, "enroot"),
+}
 """By way of the cluster file, the function that tries it, with the arguments of `container`."""
 
 

@@ -35,6 +35,9 @@ QUOTA = "quota"
 APPTAINER, APPTAINER_SETUID = "apptainer", "apptainer-suid"
 """Apptainer, and the package of its authors that lets it work as root (setuid), which it does not need."""
 
+SQUASHFUSE = "squashfuse"
+"""The program by which Apptainer mounts an image that is a file, so that it does not unpack it at each start."""
+
 WITHOUT_APPTAINER = frozenset({"bullseye", "bookworm", "trixie", "focal", "jammy", "noble"})
 """Releases of Debian and Ubuntu without Apptainer."""
 
@@ -73,6 +76,7 @@ OCI = ("crun", "skopeo", "umoci")
 ASKED = (
     APPTAINER,
     *(name for name in OCI if name not in PODMAN),
+    SQUASHFUSE,
     DOCKER,
     *PODMAN,
     DOCKER_CLIENT,

@@ -9,7 +9,7 @@ from slurmfab.plan.phases.container_hosts import uses
 from slurmfab.plan.phases.owned import owned
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.render import fill
-from slurmfab.slurm.software import APPTAINER, WITHOUT_APPTAINER
+from slurmfab.slurm.software import APPTAINER, SQUASHFUSE, WITHOUT_APPTAINER
 
 CAPABILITY = "apptainer"
 PROFILE = "/etc/profile.d/slurmfab-apptainer.sh"
@@ -27,10 +27,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
-    """Apptainer; where the release has none, preflight wants it under `packages`."""
-    if not uses(plan_input, host, "apptainer") or lacks(plan_input, host):
+    """Apptainer, and what mounts its images; where the release has none, preflight wants it under `packages`."""
+    if not uses(plan_input, host, "apptainer"):
         return ()
-    return (APPTAINER,)
+    return (SQUASHFUSE,) if lacks(plan_input, host) else (APPTAINER, SQUASHFUSE)
 
 
 def lacks(plan_input: PlanInput, host: str) -> bool:

@@ -125,8 +125,8 @@ def test_a_bundle_of_a_cluster_without_a_database_has_no_database_server() -> No
     ("codename", "names", "others"),
     [
         ("bookworm", {"docker.io", "docker-registry", "openssl"}, {"docker-cli", "apptainer"}),
-        ("trixie", {"docker.io", "docker-cli", "docker-registry", "openssl"}, {"apptainer"}),
-        ("sid", {"docker.io", "docker-cli", "apptainer"}, set[str]()),
+        ("trixie", {"docker.io", "docker-cli", "docker-registry", "openssl", "squashfuse"}, {"apptainer"}),
+        ("sid", {"docker.io", "docker-cli", "apptainer", "squashfuse"}, set[str]()),
     ],
 )
 def test_a_bundle_has_the_packages_for_containers_that_its_release_has(

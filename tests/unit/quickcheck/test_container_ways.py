@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import Any, cast
 
@@ -16,8 +17,8 @@ from slurmfab.quickcheck.containers import container
 class Jobs:
     """Jobs that print something, and keep the command that they ran."""
 
-    def __init__(self, printed: str, image: str = "", ways: str = "podman") -> None:
-        self.cluster = cluster(f"{THREE_HOSTS}containers: [{ways}]\n")
+    def __init__(self, printed: str, image: str = "", ways: str = "podman", more: str = "") -> None:
+        self.cluster = cluster(f"{THREE_HOSTS}{more}containers: [{ways}]\n")
         self.printed = printed
         self.image = image
         self.commands: list[str] = []
@@ -25,8 +26,8 @@ class Jobs:
     def records(self) -> dict[str, dict[str, str]]:
         return {"n1": {"RealMemory": "8000", "CPUTot": "4"}}
 
-    def run(self, _: Any, command: str, **__: Any) -> str:
-        self.commands.append(command)
+    def run(self, _: Any, command: str, *, options: tuple[str, ...] = (), **__: Any) -> str:
+        self.commands.append(" ".join((*options, command)))
         return self.printed
 
     @property
@@ -62,3 +63,24 @@ def test_slurms_own_containers_that_do_not_start_fail_with_the_last_line() -> No
 def test_an_image_is_run_by_the_runtime_of_the_node() -> None:
     jobs = Jobs("runtime=podman\ninside Linux\n", image="tiny")
     assert container(jobs.bench, "n1") == "podman ran a shell in tiny"
+
+
+@pytest.mark.parametrize(
+    ("way", "start"),
+    [
+        ("enroot", r"--container-image=/var/tmp/slurmfab-image-\w+/image.sqsh --no-container-mount-home echo"),
+        ("apptainer", r"apptainer exec --nv --no-home --pwd=/ /var/tmp/slurmfab-image-\w+/root sh -c"),
+    ],
+)
+@pytest.mark.parametrize("printed", ["inside Linux\n", "cannot start\n"])
+def test_enroot_and_apptainer_run_a_shell_in_a_root_directory_that_goes(way: str, start: str, printed: str) -> None:
+    jobs = Jobs(printed, ways=way, more="packages: {all: [enroot, nvslurm-plugin-pyxis, apptainer]}\n")
+    if "inside" in printed:
+        assert container(jobs.bench, "n1") == f"{way} ran a shell with programs of the node"
+    else:
+        with pytest.raises(AssertionError, match=f"{way} ran a shell without the expected output: cannot start"):
+            container(jobs.bench, "n1")
+    made, run, removed = jobs.commands
+    assert "mksquashfs" in made
+    assert re.match(start, run)
+    assert re.fullmatch(r"rm -rf /var/tmp/slurmfab-image-\w+", removed)
