@@ -202,7 +202,7 @@ class Verdict:
         """The results as JUnit XML."""
         bad = sum(one.verdict in BAD for one in self.results)
         counts = {"tests": len(self.results), "failures": bad, "skipped": self.count(NOT_STARTED)}
-        said = {"name": "slurmfab accept", **{key: str(value) for key, value in counts.items()}}
+        said = {"name": "acceptance", **{key: str(value) for key, value in counts.items()}}
         suite = ET.Element("testsuite", {**said, "time": f"{self.seconds:.3f}"})
         for case in map(junit_case, self.results):
             suite.append(case)
