@@ -21,7 +21,7 @@ CAPABILITY = "oci"
 MODULES = (
     "programs.containers.driver",
     "programs.containers.gpus",
-    *(f"programs.oci.{name}" for name in ("bundle", "config", "main", "runtime")),
+    *(f"programs.oci.{name}" for name in ("bundle", "config", "main", "records", "runtime")),
 )
 """The modules of slurmfab that the program needs."""
 

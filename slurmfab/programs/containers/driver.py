@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from typing import Sequence, Tuple
 
 _NAMES = r"^\s*(lib(?:cuda|nvidia-[\w-]+|nvcuvid|nvoptix)\.so\S*) \(libc6,%s[^)]*\) => (/\S+)$"
@@ -20,6 +19,8 @@ Pairs = Tuple[Tuple[str, str], ...]
 
 def files(tools: Sequence[str] = TOOLS) -> Pairs:
     """The files of NVIDIA's driver on this host: the path of each here, and in a container."""
+    import subprocess  # dear to import, and only jobs with GPUs need it
+
     done = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     libraries = libraries_of(done.stdout.decode("utf-8", "replace"))
     return (

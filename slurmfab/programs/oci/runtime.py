@@ -11,20 +11,14 @@ import glob
 import json
 import os
 import pwd
-import shutil
 import stat
 import sys
-import tempfile
 from typing import Any
 
 from slurmfab.programs.containers import driver, gpus
-from slurmfab.programs.oci import config
+from slurmfab.programs.oci import config, records
 
 CRUN = "/usr/bin/crun"
-RECORDS = "/dev/shm"  # noqa: S108 - each record has a random name and is closed to others
-PREFIX = "slurmfab-oci-"
-"""crun's records of running containers: in memory, because they are gone when the host is."""
-
 FAILED = 125
 """Exit code of a container that was not started, as podman has it."""
 
@@ -47,7 +41,7 @@ def run(bundle: str, task: str, names: str) -> int:
         made = read(os.path.join(bundle, "config.json"))
         variables = config.variables_of(made.get("process", {}).get("env", ()))
         text = json.dumps(whole(made, variables, names.split(",")))
-        record = tempfile.mkdtemp(prefix="%s%s-" % (PREFIX, task), dir=RECORDS)
+        record = records.make(task)
         # It is passed on as an open file: slurmstepd would leave its directory behind with another file in it.
         file = os.memfd_create("config.json", 0)
         with open(file, "wb", closefd=False) as out:
@@ -130,28 +124,6 @@ def is_mine(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
-
-
-def query() -> int:
-    """Tell slurmstepd that there is nothing left for `kill`."""
-    print(json.dumps({"status": "stopped"}))  # noqa: T201
-    return 0
-
-
-def delete(step: str, user: str, directory: str = RECORDS) -> int:
-    """Remove crun's records of a step's containers; those of containers that were killed are still there.
-
-    Args:
-        step: numbers of job and step, as 12.0.
-        user: the user's name; records of others stay.
-        directory: where records are.
-    """
-    uid = pwd.getpwnam(user).pw_uid
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name.startswith("%s%s." % (PREFIX, step)) and entry.stat(follow_symlinks=False).st_uid == uid:
-                shutil.rmtree(entry.path, ignore_errors=True)
-    return 0
 
 
 def read(path: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slurmfab.programs.containers import gpus
-from slurmfab.programs.oci import runtime
+from slurmfab.programs.oci import records, runtime
 from slurmfab.programs.oci.main import main
 
 ME = pwd.getpwuid(os.getuid())
@@ -46,7 +46,7 @@ def test_run_when_all_is_there_then_crun_gets_the_configuration_and_nothing_of_s
         raise Became
 
     monkeypatch.setattr(os, "execve", become)
-    monkeypatch.setattr(runtime, "RECORDS", str(tmp_path))
+    monkeypatch.setattr(records, "PLACE", str(tmp_path))
     monkeypatch.setattr(runtime, "devices", lambda: ((), ()))
     with pytest.raises(Became):
         main("run", str(spool), "7.0.0", "WORK,ETC,NONE")
@@ -89,14 +89,14 @@ def test_delete_when_a_step_ends_then_its_records_go_and_no_others(tmp_path: Pat
     for name in ("slurmfab-oci-7.0.0-a", "slurmfab-oci-7.0.12-b", "slurmfab-oci-7.1.0-c", "slurmfab-oci-17.0.0-d"):
         (tmp_path / name).mkdir()
     (tmp_path / "slurmfab-oci-7.0.0-a/link").symlink_to(outside)
-    runtime.delete("7.0", ME.pw_name, str(tmp_path))
+    records.delete("7.0", ME.pw_name, str(tmp_path))
     assert sorted(path.name for path in tmp_path.glob("slurmfab*")) == ["slurmfab-oci-17.0.0-d", "slurmfab-oci-7.1.0-c"]
     assert (outside / "file").exists()
 
 
 def test_delete_when_a_record_is_another_users_then_it_stays(tmp_path: Path) -> None:
     (tmp_path / "slurmfab-oci-7.0.0-a").mkdir()
-    runtime.delete("7.0", next(one.pw_name for one in pwd.getpwall() if one.pw_uid != ME.pw_uid), str(tmp_path))
+    records.delete("7.0", next(one.pw_name for one in pwd.getpwall() if one.pw_uid != ME.pw_uid), str(tmp_path))
     assert (tmp_path / "slurmfab-oci-7.0.0-a").exists()
 
 
