@@ -25,6 +25,7 @@
     +-- JobsInTheWay                a change would disrupt jobs and was not allowed
     +-- FilesChanged                somebody else changed the cluster file or its lock while the run waited
     +-- PlanOutdated                the hosts have changed since a plan was saved (slurmfab.engine.saved_plan)
+    +-- NotSubmitted                acceptance jobs could not be submitted (slurmfab.acceptance.queue)
     +-- DeployFailed                a step failed on the controller, so the other hosts were not started
     +-- LabError                    the lab could not be created, read or removed
 
