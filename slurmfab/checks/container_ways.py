@@ -57,7 +57,19 @@ def _oci(place: str, command: str) -> Call:
     return (f"--container={place}",), command
 
 
-CALLS: Mapping[str, Callable[[str, str], Call]] = {"oci": _oci, "enroot": _pyxis, "apptainer": _apptainer}
+def _podman(place: str, command: str) -> Call:
+    """It needs a copy that belongs to the user; what containers leave in it belongs to subordinate IDs."""
+    run = f'sdocker run --workdir=/ --rootfs "$root" sh -c {shlex.quote(command)}'
+    made = f'root=$(mktemp -d) && cp -R {place}/root/. "$root" && {run}'
+    return (), f'{made}; code=$?; podman unshare rm -rf "$root"; exit $code'
+
+
+CALLS: Mapping[str, Callable[[str, str], Call]] = {
+    "podman": _podman,
+    "oci": _oci,
+    "enroot": _pyxis,
+    "apptainer": _apptainer,
+}
 """By way, the call that runs a command of the shell in the root directory at a place."""
 
 

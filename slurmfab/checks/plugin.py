@@ -32,6 +32,8 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     open_mpi_host       such a host, if the cluster file has `mpi.packages`
     pyxis_host          such a host, if the cluster file has containers by enroot
     apptainer_host      such a host, if the cluster file has containers by Apptainer
+    podman_host         such a host, if the cluster file has containers by Podman
+    pruning_host        such a host, if images are removed there
     container_node      a compute node, if the cluster file has a way of containers that the checks know
     container_gpu_node  such a node with GPUs
     with_people         any host, if the cluster file has users
@@ -344,9 +346,16 @@ def software_places(inventory: Inventory, hosts: Sequence[str], nodes: tuple[str
         "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),
         "pyxis_host": slurm_hosts(cluster, hosts) if "enroot" in use else (),
         "apptainer_host": slurm_hosts(cluster, hosts) if "apptainer" in use else (),
+        "podman_host": slurm_hosts(cluster, hosts) if cluster.has_podman else (),
+        "pruning_host": slurm_hosts(cluster, hosts) if prunes(cluster) else (),
         "container_node": known,
         "container_gpu_node": tuple(node for node in known if gpus_of(cluster, lock, node)),
     }
+
+
+def prunes(cluster: Cluster) -> bool:
+    """Whether hosts remove images that nobody has used for long."""
+    return cluster.has_podman and cluster.containers is not None and cluster.containers.podman.prune is not None
 
 
 def storage_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:

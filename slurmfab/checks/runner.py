@@ -59,6 +59,7 @@ ORDER = (
     "registry",
     "docker",
     "mpi",
+    "podman",
     "containers",
     "backups",
     "performance",

@@ -123,6 +123,13 @@ def test_quickcheck_when_asked_then_runs_a_container_as_a_user(site: Site, user:
     assert (line["outcome"], line["words"]) == ("passed", "podman ran a shell with programs of the node"), line
 
 
+def test_check_cluster_when_asked_then_proves_podman(site: Site) -> None:
+    done = site.lab.slurmfab("check-cluster", "--only", "podman,containers", "--json", "-")
+    checks = json.loads(done.stdout)["checks"]
+    assert {one["outcome"] for one in checks} == {"passed"}, [one for one in checks if one["outcome"] != "passed"]
+    assert len({one["check"] for one in checks}) >= len(("ids", "directories", "timer", "starts", "gpus", "memory"))
+
+
 def test_images_when_nobody_has_used_them_for_long_then_go_and_others_stay(site: Site) -> None:
     site.srun("", BUILD)
     site.lab.on("n1", AGED)

@@ -1,0 +1,51 @@
+"""What the checks of Podman find on stand-in hosts."""
+
+from __future__ import annotations
+
+import pytest
+from ruled_shells import RuledShell
+from support import THREE_HOSTS, cluster
+
+from slurmfab.checks import test_podman
+from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.shell import CommandResult
+from slurmfab.inventory.lock import Lock
+
+PODMAN = cluster(f"{THREE_HOSTS}containers: [podman]\nusers: [{{name: ann}}]\n")
+LOCK = Lock(ids={"ann.uid": 2001, "ann.gid": 2001})
+RIGHT = "carl:100000:65536\nann:131137536:65536\n"
+
+
+def host(**rules: str | CommandResult) -> CheckedHost:
+    return CheckedHost("n1", RuledShell({name.replace("_", " "): said for name, said in rules.items()}))
+
+
+def test_subordinate_ids_that_follow_from_uids_pass() -> None:
+    test_podman.test_users_have_their_subordinate_ids(host(cat=RIGHT), PODMAN, LOCK)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ann:100000:65536\n", "ann lacks the right numbers in /etc/subuid"),
+        (RIGHT + "ann:1000000:65536\n", "ann has further numbers in /etc/subuid"),
+    ],
+)
+def test_other_subordinate_ids_are_told(text: str, why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        test_podman.test_users_have_their_subordinate_ids(host(cat=text), PODMAN, LOCK)
+
+
+def test_a_directory_that_its_user_cannot_enter_is_told() -> None:
+    test_podman.test_users_have_a_directory_for_images(host(runuser=""), PODMAN, LOCK)
+    with pytest.raises(AssertionError, match="ann cannot write to /var/lib/podman-users/2001"):
+        test_podman.test_users_have_a_directory_for_images(host(runuser=CommandResult(1)), PODMAN, LOCK)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"), [("inactive\nsuccess\n", "timer is not active"), ("active\nexit-code\n", "the last run failed")]
+)
+def test_a_timer_that_does_not_work_is_told(said: str, why: str) -> None:
+    test_podman.test_images_are_pruned(host(systemctl="active\nsuccess\n"))
+    with pytest.raises(AssertionError, match=why):
+        test_podman.test_images_are_pruned(host(systemctl=said))
