@@ -31,7 +31,7 @@ from slurmfab.program_name import FAB
 from slurmfab.quickcheck.basics import environment, two_nodes
 from slurmfab.quickcheck.batch import allocation
 from slurmfab.quickcheck.bench import Bench, person
-from slurmfab.quickcheck.containers import container
+from slurmfab.quickcheck.containers import WAYS, by_image, ways
 from slurmfab.quickcheck.gpus import chosen, gpus, nodes_of_each_kind
 from slurmfab.quickcheck.homes import homes
 from slurmfab.quickcheck.lines import Line, Summary
@@ -283,7 +283,7 @@ def tried(bench: Bench, checks: Sequence[str]) -> Iterator[Line]:
         "scratch": lambda: on_a_free_node(bench, "scratch", scratch, with_scratch),
         "gpus": lambda: on_each_kind(bench, "gpus", gpus, sick),
         "nccl": lambda: on_each_kind(bench, "nccl", nccl, sick),
-        "container": lambda: on_a_free_node(bench, "container", container),
+        "container": lambda: by_each_way(bench),
     }
     stopped = ""
     sick: set[str] = set()
@@ -318,6 +318,12 @@ def on_a_free_node(
     """
     for nodes in tuple((node,) for node in bench.nodes) if bench.is_each else (bench.nodes,):
         yield outcome(bench, name, nodes, lambda some: choose(bench, some), work)
+
+
+def by_each_way(bench: Bench) -> Iterator[Line]:
+    """Run a container by each way of the cluster file, or else by a runtime of the node, and yield the lines."""
+    for work in tuple(WAYS[way] for way in ways(bench)) or (by_image,):
+        yield from on_a_free_node(bench, "container", work)
 
 
 def on_two_nodes(bench: Bench) -> Iterator[Line]:

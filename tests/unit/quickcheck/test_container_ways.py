@@ -11,7 +11,7 @@ import pytest
 from support import THREE_HOSTS, cluster
 
 from slurmfab.quickcheck.bench import Bench
-from slurmfab.quickcheck.containers import container
+from slurmfab.quickcheck.containers import WAYS, by_image, ways
 
 
 class Jobs:
@@ -37,19 +37,21 @@ class Jobs:
 
 def test_podman_runs_a_shell_without_an_image() -> None:
     jobs = Jobs("inside Linux\n")
-    assert container(jobs.bench, "n1") == "podman ran a shell with programs of the node"
+    assert ways(jobs.bench) == ("podman",)
+    assert WAYS["podman"](jobs.bench, "n1") == "podman ran a shell with programs of the node"
     assert 'sdocker run --volume=/usr:/usr:ro --workdir=/ --rootfs "$root" sh -c' in jobs.commands[0]
 
 
 def test_podman_without_the_output_fails_with_the_last_line() -> None:
     with pytest.raises(AssertionError, match="expected output: no subuid ranges"):
-        container(Jobs("Error:\nno subuid ranges\n").bench, "n1")
+        WAYS["podman"](Jobs("Error:\nno subuid ranges\n").bench, "n1")
 
 
 def test_slurms_own_containers_run_a_step_in_a_bundle_of_the_nodes_programs() -> None:
     jobs = Jobs("inside Linux\n", ways="podman, oci")
-    assert container(jobs.bench, "n1").endswith("; srun --container ran a shell with programs of the node")
-    made = jobs.commands[1]
+    assert ways(jobs.bench) == ("podman", "oci")
+    assert WAYS["oci"](jobs.bench, "n1") == "srun --container ran a shell with programs of the node"
+    made = jobs.commands[0]
     assert made.startswith("export TMPDIR=/var/tmp; root=$(mktemp -d)")
     words = shlex.split(made[made.index("printf") : made.index(">")])
     assert json.loads(words[2])["mounts"][-1]["destination"] == "/usr"
@@ -57,12 +59,13 @@ def test_slurms_own_containers_run_a_step_in_a_bundle_of_the_nodes_programs() ->
 
 def test_slurms_own_containers_that_do_not_start_fail_with_the_last_line() -> None:
     with pytest.raises(AssertionError, match="srun --container ran a shell without the expected output: crun: no"):
-        container(Jobs("crun: no\n", ways="oci").bench, "n1")
+        WAYS["oci"](Jobs("crun: no\n", ways="oci").bench, "n1")
 
 
 def test_an_image_is_run_by_the_runtime_of_the_node() -> None:
     jobs = Jobs("runtime=podman\ninside Linux\n", image="tiny")
-    assert container(jobs.bench, "n1") == "podman ran a shell in tiny"
+    assert ways(jobs.bench) == ()
+    assert by_image(jobs.bench, "n1") == "podman ran a shell in tiny"
 
 
 @pytest.mark.parametrize(
@@ -76,10 +79,10 @@ def test_an_image_is_run_by_the_runtime_of_the_node() -> None:
 def test_enroot_and_apptainer_run_a_shell_in_a_root_directory_that_goes(way: str, start: str, printed: str) -> None:
     jobs = Jobs(printed, ways=way, more="packages: {all: [enroot, nvslurm-plugin-pyxis, apptainer]}\n")
     if "inside" in printed:
-        assert container(jobs.bench, "n1") == f"{way} ran a shell with programs of the node"
+        assert WAYS[way](jobs.bench, "n1") == f"{way} ran a shell with programs of the node"
     else:
         with pytest.raises(AssertionError, match=f"{way} ran a shell without the expected output: cannot start"):
-            container(jobs.bench, "n1")
+            WAYS[way](jobs.bench, "n1")
     made, run, removed = jobs.commands
     assert "mksquashfs" in made
     assert re.match(start, run)
