@@ -186,7 +186,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
         for (phase, _), outcome in zip(wanted, outcomes, strict=True):
             by_phase.setdefault(phase.name, []).append(outcome)
         seconds = time.monotonic() - begun
-        return tuple(Step(name, host, tuple(outcomes), seconds) for name, outcomes in by_phase.items())
+        return tuple(Step(name, host, tuple(outcomes), seconds, run.at(begun)) for name, outcomes in by_phase.items())
 
     steps: list[Step] = []
     run.progress.begin("comparing", plan.hosts)

@@ -58,8 +58,10 @@ class Record:
         pid: the process id of the deployer; 0 where it is unknown.
         hosts: the hosts that the run was about.
         exit_code: exit code of the run; without meaning while it is unfinished.
+        seconds: how long it took; while it is unfinished, until the record was written.
         error: why it stopped early; empty where it did not.
         steps: what was done.
+        timeline: what was begun on all hosts, and when, in seconds from the beginning of the run.
         lost: the hosts that were excluded, each with the reason.
         undoes: id of the run that a rollback undoes; empty for other commands.
         cluster_file: text of the cluster file at the end of the run; `None` where the record does not have it.
@@ -74,12 +76,24 @@ class Record:
     pid: int = 0
     hosts: tuple[str, ...] = ()
     exit_code: int = 0
+    seconds: float = 0.0
     error: str = ""
     steps: tuple[Step, ...] = ()
+    timeline: tuple[tuple[float, str], ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
     undoes: str = ""
     cluster_file: str | None = field(default=None, repr=False)
     lock: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class StoredMark:
+    """A line of a stored timeline."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_BUT_OPEN
+
+    at: float
+    doing: Phrase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +110,10 @@ class StoredRecord:
     pid: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
     hosts: tuple[Phrase, ...]
     exit_code: Annotated[int, Field(ge=-255, le=255)]
+    seconds: Annotated[float, Field(ge=0)] = 0.0
     error: Text = ""
     steps: tuple[Step, ...]
+    timeline: tuple[StoredMark, ...] = ()
     lost: Mapping[Phrase, Text]
     undoes: Phrase = ""
     cluster_file: str | None = None
@@ -255,8 +271,10 @@ def record_from(values: StoredRecord, name: str) -> Record:
         pid=values.pid,
         hosts=values.hosts,
         exit_code=values.exit_code,
+        seconds=values.seconds,
         error=values.error,
         steps=values.steps,
+        timeline=tuple((mark.at, mark.doing) for mark in values.timeline),
         lost=values.lost,
         undoes=values.undoes,
         cluster_file=values.cluster_file,

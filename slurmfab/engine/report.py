@@ -57,12 +57,14 @@ class Step:
         host: the host's name.
         outcomes: of the phase's resources, in order.
         seconds: the time from the request to the end of the answer.
+        at: when it began, in seconds from the beginning of the run; `None` where that is not known.
     """
 
     phase: str
     host: str
     outcomes: tuple[Outcome, ...]
     seconds: float = 0.0
+    at: float | None = field(default=None, compare=False)
 
     def with_status(self, status: str) -> tuple[Outcome, ...]:
         """The outcomes with this status."""
@@ -172,6 +174,7 @@ def step_as_json(step: Step) -> dict[str, Any]:
     return {
         "phase": step.phase,
         "host": step.host,
+        "at": None if step.at is None else round(step.at, 3),
         "seconds": round(step.seconds, 3),
         "ok": len(step.outcomes) - len(differing),
         "outcomes": [
@@ -238,7 +241,7 @@ def apart(step: Step) -> tuple[Step, tuple[Step, ...]]:
     slurmctld says on the controller which nodes are not ready; that is no failure of the controller.
     """
     others = tuple(
-        Step(step.phase, host, (Outcome(f"{outcome.id.partition(':')[0]}:{host}", FAILED, message=why),), step.seconds)
+        replace(step, host=host, outcomes=(Outcome(f"{outcome.id.partition(':')[0]}:{host}", FAILED, message=why),))
         for outcome in step.outcomes
         for host, why in outcome.others
     )

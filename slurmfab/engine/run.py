@@ -232,15 +232,22 @@ class Run:
             jobs=impact.tally,
             left_drained=impact.left_drained,
             other_hardware=self._other_hardware,
-            timeline=tuple((at - self._begun, doing) for at, doing in self.progress.timeline),
+            timeline=tuple((self.at(at), doing) for at, doing in self.progress.timeline),
             forecast=impact.forecast,
             error_code=self._error_code,
             not_met=self.options.not_met,
         )
 
     def record_steps(self, *steps: Step) -> None:
-        """Add what was done; called from several threads."""
-        self._steps.extend(steps)
+        """Add what was done, just when it has ended; called from several threads."""
+        now = self.at(time.monotonic())
+        self._steps.extend(
+            step if step.at is not None else replace(step, at=max(0.0, now - step.seconds)) for step in steps
+        )
+
+    def at(self, moment: float) -> float:
+        """The seconds from the beginning of the run to a moment of `time.monotonic`."""
+        return moment - self._begun
 
     def exclude(self, host: str, error: SlurmfabError) -> None:
         """Go on without a host, and tell the user."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -358,3 +358,25 @@ class HeldHosts(FakeHosts):
         if host == "n1" and changing([(host, request)]):
             raise AnotherRun(host, "ann@laptop")
         return super().call(host, request, *rest)
+
+
+def test_a_record_is_read_back_with_the_times_of_its_steps(tmp_path: Path) -> None:
+    run = recorded(tmp_path, steps=[CHANGED])
+    run.record_steps(replace(CHANGED, at=2.5))
+    run.progress.note("x")
+    record.finish(run)
+    (back,), complaints = record.load_all(tmp_path / "lab.yaml")
+    assert not complaints
+    assert [step.at for step in back.steps] == [0.0, 2.5]
+    assert [(at >= 0, doing) for at, doing in back.timeline] == [(True, "x")]
+    assert back.seconds == read(run)["seconds"]
+
+
+def test_a_record_of_an_earlier_version_is_read_without_times(tmp_path: Path) -> None:
+    run = recorded(tmp_path, steps=[CHANGED])
+    record.finish(run)
+    plain = read(run)
+    del plain["timeline"], plain["seconds"], plain["steps"][0]["at"]
+    record.path_of(run).write_text(json.dumps(plain))
+    (back,), _ = record.load_all(tmp_path / "lab.yaml")
+    assert (back.timeline, back.seconds, [step.at for step in back.steps]) == ((), 0.0, [None])

@@ -83,6 +83,7 @@ def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
             {
                 "phase": "users",
                 "host": "n1",
+                "at": None,
                 "seconds": 0.5,
                 "ok": 1,
                 "outcomes": [
