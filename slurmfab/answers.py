@@ -187,6 +187,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "job_processes": strict_object({"steps": _LINES, "hung": _LINES}, {}),
         "kept": _kept(),
         "lock": strict_object({"idle": core_schema.nullable_schema(_SECONDS)}, {}),
+        "logs": _logs(),
         "munge": strict_object({"made": _LINE, "trouble": _TEXT, "decoded": _LINES}, {}),
         "node_health": strict_object({"causes": _LINES}, {}),
         "node_jobs": strict_object({"pending": core_schema.list_schema(_TABLE), "reservations": _TABLE}, {}),
@@ -205,6 +206,15 @@ def _kept() -> core_schema.CoreSchema:
     services = core_schema.list_schema(strict_object(service, {}))
     runs = {"runs": core_schema.list_schema(_RUN), "dropped": _LINE}
     return strict_object({**runs, "files": files, "services": services}, {"last": _LINE})
+
+
+def _logs() -> core_schema.CoreSchema:
+    """The lines of a host's logs (`slurmfab.agent.logs.reading.read`)."""
+    source = core_schema.literal_schema(["slurmctld", "slurmdbd", "slurmd", "munge", "kernel"])
+    text = core_schema.str_schema(max_length=1000)
+    line = core_schema.tuple_schema([source, text, _SECONDS, _SECONDS, _COUNT], strict=False)
+    notes = core_schema.list_schema(core_schema.str_schema(max_length=4096), max_length=100)
+    return strict_object({"lines": core_schema.list_schema(line, max_length=4000), "notes": notes, "now": _SECONDS}, {})
 
 
 def _accounts() -> core_schema.CoreSchema:

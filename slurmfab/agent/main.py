@@ -13,6 +13,7 @@
     {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
     {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
     {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
+    {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
     {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
@@ -264,6 +265,7 @@ READINGS = {
     "accounts": "accounting.reading",
     "found-files": "slurm.found_files",
     "addresses": "slurm.member_addresses",
+    "logs": "logs.reading",
 }
 """Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
 
