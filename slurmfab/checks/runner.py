@@ -10,13 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurmfab import atomic_file
-from slurmfab.checks import failover
+from slurmfab.checks import failover, kept
 from slurmfab.checks.display import Display
 from slurmfab.checks.hosts import Shells, open_shells
+from slurmfab.checks.kept import CheckRun
 from slurmfab.checks.results import Result, Verdict
 from slurmfab.engine import session
 from slurmfab.errors import InputError, SlurmfabError
@@ -70,14 +72,24 @@ ORDER = (
 Opener = Callable[[Inventory, Sequence[str]], AbstractContextManager[Shells]]
 """Opens shells on the named hosts of a cluster; see `slurmfab.checks.hosts.open_shells`."""
 
+WhenDone = Callable[[Inventory, CheckRun], None]
+"""Gets the cluster and the results when the checks have run."""
+
 INTERRUPTED = 2
 """Exit code of pytest after Ctrl-C (pytest.ExitCode.INTERRUPTED)."""
 
 
 def check(
-    cluster: str, hosts: str, only: str, junit: str, output: session.Output, *, with_failover: bool = False
+    cluster: str,
+    hosts: str,
+    only: str,
+    junit: str,
+    output: session.Output,
+    *,
+    with_failover: bool = False,
+    when_done: WhenDone = lambda _known, _run: None,
 ) -> int:
-    """Check a cluster and print the results.
+    """Check a cluster, print the results, and return the exit code; results of the whole cluster are kept.
 
     Args:
         cluster: the cluster file's path, empty for the default one.
@@ -86,9 +98,7 @@ def check(
         junit: path of a JUnit XML file for the results, empty for none.
         output: options of the output.
         with_failover: whether to test only a takeover by the backup controller and back.
-
-    Returns:
-        The exit code; see `Verdict.exit_code`.
+        when_done: called with the cluster and the results.
 
     Raises:
         InputError: an option is wrong, or the cluster has never been deployed.
@@ -99,21 +109,62 @@ def check(
         atomic_file.require_writable(Path(junit), "--junit")
     known = loading.load_named(cluster)
     names = session.select_hosts(known.cluster, hosts, known.path)
-    display = Display(sys.stderr if output.json == "-" else sys.stdout, verbose=output.verbose)
     ask = output.asker()
     opener = opener_with(ask, ask() if ask and output.ask_password else "")
-    groups, report = tuple(filter(None, only.split(","))), Path(junit) if junit else None
+    groups = tuple(filter(None, only.split(",")))
+    run = shown(known, names, groups, opener, output, junit=junit, with_failover=with_failover)
+    if not (hosts or groups or with_failover):
+        keep(known, run)
+    when_done(known, run)
+    write_json(run.verdict, output)
+    return run.verdict.exit_code
+
+
+def shown(
+    known: Inventory,
+    hosts: Sequence[str],
+    only: Sequence[str],
+    opener: Opener,
+    output: session.Output,
+    *,
+    junit: str = "",
+    with_failover: bool = False,
+) -> CheckRun:
+    """Run the checks and show their results.
+
+    Args:
+        known: the cluster.
+        hosts: names of the hosts to check.
+        only: groups of checks or parts of checks' names; empty for all.
+        opener: opens the shells of hosts.
+        output: options of the output.
+        junit: path of a JUnit XML file for the results, empty for none.
+        with_failover: whether to test only a takeover by the backup controller and back.
+
+    Raises:
+        InputError: a word of `only` matches no check, or the cluster has never been deployed.
+    """
+    display = Display(sys.stderr if output.json == "-" else sys.stdout, verbose=output.verbose)
+    begun = datetime.now(timezone.utc)
     display.begin()
     try:
         if with_failover:
             verdict = failover.verify(known, opener=opener, heard=display.check_done)
         else:
-            verdict = verify(known, names, groups, opener=opener, heard=display.check_done, junit=report)
+            file = Path(junit) if junit else None
+            verdict = verify(known, hosts, only, opener=opener, heard=display.check_done, junit=file)
     finally:
         display.end()
     display.show(verdict)
-    write_json(verdict, output)
-    return verdict.exit_code
+    return kept.this_run(verdict, begun)
+
+
+def keep(known: Inventory, run: CheckRun) -> None:
+    """Keep the results for `fab report`; where that is not possible, say so and go on."""
+    try:
+        kept.keep(known.path, run)
+    except InputError as error:
+        print(f"The results were not kept for {FAB} report: {error}", file=sys.stderr)  # noqa: T201
 
 
 def opener_with(ask: Callable[[], str] | None, password: str) -> Opener:

@@ -94,9 +94,7 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
     """
     known = loaded(cluster)
     names = set(expand(hosts)) if hosts else set()
-    with asker(known, output) as ask:
-        entries, _ = conversation(known.cluster.controller, ask, ["--history"], 60.0, lambda _: None)
-    chosen = [entry for entry in entries if entry["nodes"] and (not names or names & set(entry["nodes"]))]
+    chosen = [entry for entry in earlier(known, output) if not names or names & set(entry["nodes"])]
     stream = sys.stderr if output.json == "-" else sys.stdout
     for entry in chosen:
         print(f"{entry.get('time', '')[:16].replace('T', ' ')}  {format_entry(entry)}", file=stream)
@@ -104,6 +102,23 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
         print(f"Nothing has been measured yet: {FAB} check-gpus.", file=stream)
     write_json(known, chosen, 0, output)
     return 0
+
+
+def earlier(known: Inventory, output: session.Output, password: str = "") -> list[Entry]:
+    """The measurements of earlier GPU checks, oldest first.
+
+    Args:
+        known: the cluster, whose file has `gpu_checks`.
+        output: the output options.
+        password: the sudo password, if the user has been asked for it already; empty if not.
+
+    Raises:
+        InputError: the check is not installed.
+        HostError: the controller cannot be reached, or the program failed.
+    """
+    with asker(known, output, password) as ask:
+        entries, _ = conversation(known.cluster.controller, ask, ["--history"], 60.0, lambda _: None)
+    return [entry for entry in entries if entry["nodes"]]
 
 
 def loaded(cluster: str) -> Inventory:
@@ -127,8 +142,13 @@ def loaded(cluster: str) -> Inventory:
 
 
 @contextmanager
-def asker(known: Inventory, output: session.Output) -> Iterator[Ask]:
+def asker(known: Inventory, output: session.Output, password: str = "") -> Iterator[Ask]:
     """A function that runs commands on the controller; the installed check has to match the cluster file.
+
+    Args:
+        known: the cluster.
+        output: the output options.
+        password: the sudo password, if the user has been asked for it already; empty if not.
 
     Returns:
         The context's value is `SshShell.follow`: command, handler of output lines and seconds to the exit code.
@@ -139,7 +159,7 @@ def asker(known: Inventory, output: session.Output) -> Iterator[Ask]:
     """
     controller = known.cluster.controller
     ask = output.asker()
-    opener = opener_with(ask, ask() if ask and output.ask_password else "")
+    opener = opener_with(ask, password or (ask() if ask and output.ask_password else ""))
     with opener(known, (controller,)) as shells:
         shell = shells[controller]
         if isinstance(shell, HostError):

@@ -16,6 +16,7 @@ from slurmfab.tasks import (
     nodes,
     people,
     quickcheck,
+    report,
     rollback,
     ssh,
     takeover,
@@ -27,6 +28,7 @@ GROUPS: tuple[help.Group, ...] = (
         (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle),
     ),
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
+    ("What the cluster looks like", (report.report,)),
     (
         "Nodes",
         (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),

@@ -11,11 +11,14 @@ from slurmfab.tasks.options import Common
         "hosts": "only these hosts (default: all)",
         "only": "only these groups of checks, or checks whose names contain this, as in munge,jobs (default: all)",
         "junit": "write the results as JUnit XML to this file",
+        "html": "write the results as a page for browsers to this file, readable by you alone",
         "failover": "only test that the backup controller takes over and gives back, while jobs run",
         "verbose": "show failures host by host",
     }
 )
-def check_cluster(common: Common, *, hosts: str = "", only: str = "", junit: str = "", failover: bool = False) -> int:
+def check_cluster(
+    common: Common, *, hosts: str = "", only: str = "", junit: str = "", html: str = "", failover: bool = False
+) -> int:
     """Check that the cluster works, up to real jobs.
 
     Nothing is changed. Each failure is shown with its host, its cause and its repair. Exit codes: 0 all checks passed,
@@ -28,11 +31,17 @@ def check_cluster(common: Common, *, hosts: str = "", only: str = "", junit: str
         fab check-cluster --hosts n3
         fab check-cluster --only munge,nodes
         fab check-cluster --junit checks.xml --json -
+        fab check-cluster --html checks.html
         fab check-cluster --failover
     """
     from slurmfab.checks import runner
 
-    return runner.check(common.cluster, hosts, only, junit, common.output, with_failover=failover)
+    if not html:
+        return runner.check(common.cluster, hosts, only, junit, common.output, with_failover=failover)
+    from slurmfab.html_report import writing
+
+    write_page = writing.page_of_checks(html)
+    return runner.check(common.cluster, hosts, only, junit, common.output, with_failover=failover, when_done=write_page)
 
 
 @command(

@@ -23,12 +23,13 @@ def test_every_package_is_listed() -> None:
 
 def test_the_templates_are_package_data() -> None:
     assert setup_cfg()["options"]["package_dir"].strip() == "slurmfab.templates = templates"
-    assert setup_cfg()["options.package_data"]["slurmfab.templates"] == "*.j2"
-    assert {path.suffix for path in (TOP / "templates").iterdir()} == {".j2"}
+    assert setup_cfg()["options.package_data"]["slurmfab.templates"] == "*.j2, report/*"
+    assert {path.suffix for path in (TOP / "templates").iterdir() if path.is_file()} == {".j2"}
+    assert {path.suffix for path in (TOP / "templates/report").iterdir()} <= {".j2", ".css", ".js"}
 
 
 def test_every_template_says_where_it_goes_and_who_watches_it() -> None:
-    for path in (TOP / "templates").iterdir():
+    for path in (TOP / "templates").glob("*.j2"):
         first = path.read_text().splitlines()[0]
         assert re.match(
             r"{#- /(etc|usr/local/lib/slurmfab)/\S+ on (every (host|controller|compute node)|the database's host)",

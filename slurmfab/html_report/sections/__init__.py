@@ -1,0 +1,21 @@
+"""The sections of a page, each a module with a pure function `section(sources) -> Section | None`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slurmfab.html_report.section import Section
+from slurmfab.html_report.sections import checks, hardware, nodes, picture
+from slurmfab.html_report.sources import Sources
+
+SECTIONS: tuple[Callable[[Sources], Section | None], ...] = (
+    picture.section,
+    nodes.section,
+    hardware.section,
+    checks.section,
+)
+"""All sections in the order of the page, below its head. Add new ones here.
+
+One returns `None` where the page was not made for what it shows (`NOT_ASKED`), and a section with a note where
+something is missing.
+"""
