@@ -19,6 +19,7 @@ from slurmfab.inventory.acceptance import Acceptance
 from slurmfab.inventory.accounting import Account, Database, Qos, User, database_of
 from slurmfab.inventory.backups import Backup
 from slurmfab.inventory.containers import ContainersOrNot
+from slurmfab.inventory.drift import DriftOrNot
 from slurmfab.inventory.exports import Exports, Served, served
 from slurmfab.inventory.files_on_hosts import Files
 from slurmfab.inventory.gpu_checks import GpuChecks, GpuChecksOrNot
@@ -210,6 +211,7 @@ class Cluster(Model):
         registry: the host with container images for the others; `None` for none.
         gpu_checks: scheduled measurements of all GPUs; `None` for none.
         acceptance: jobs that `fab accept` runs and judges, by name.
+        drift: plans by a timer on the deployer, which tell what differs on hosts; `None` for none.
         prolog: directory of the scripts that compute nodes run before each job; `None` for none.
         epilog: directory of the scripts that compute nodes run after each job; `None` for none.
         job_environment: variables that jobs find in their environment; `None` for none.
@@ -297,6 +299,7 @@ class Cluster(Model):
     registry: RegistryOrNot = None
     gpu_checks: GpuChecksOrNot = None
     acceptance: Acceptance = {}
+    drift: DriftOrNot = None
     prolog: ScriptsBefore = None
     epilog: ScriptsAfter = None
     job_environment: JobEnvironmentOrNot = None

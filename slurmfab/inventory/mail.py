@@ -28,7 +28,12 @@ def _check_relay(relay: str) -> str:
     return relay
 
 
-def _check_sender(address: str) -> str:
+def check_mailbox(address: str) -> str:
+    """Return a mail address such as `slurm@example.org`.
+
+    Raises:
+        ValueError: it is something else.
+    """
     found = _MAILBOX.fullmatch(address)
     if not found or not is_address(found["domain"]):
         raise ValueError(f'"{address}" is not a mail address such as slurm@example.org')
@@ -59,7 +64,7 @@ class Mail(Model):
 
     relay: Annotated[str, AfterValidator(_check_relay), Field(description="Host of the relay, or HOST:PORT.")]
     sender: Annotated[
-        str, AfterValidator(_check_sender), Field(validation_alias="from", description="Sender of the mail.")
+        str, AfterValidator(check_mailbox), Field(validation_alias="from", description="Sender of the mail.")
     ]
     tls: Annotated[
         Tls,

@@ -9,6 +9,7 @@ from slurmfab.tasks import (
     bundle,
     check,
     deploy,
+    drift,
     help,
     history,
     lab,
@@ -28,7 +29,7 @@ GROUPS: tuple[help.Group, ...] = (
         (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle),
     ),
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
-    ("What the cluster looks like", (report.report,)),
+    ("What the cluster looks like", (report.report, drift.drift)),
     (
         "Nodes",
         (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),

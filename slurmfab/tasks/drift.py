@@ -1,0 +1,34 @@
+"""The task that finds drift by a timer: drift."""
+
+from __future__ import annotations
+
+from slurmfab.errors import InputError
+from slurmfab.tasks.command import command
+from slurmfab.tasks.options import Common
+
+
+@command(
+    help={
+        "install": "install a systemd timer on this machine that runs this as the cluster file's drift says",
+        "remove": "remove that timer",
+        "json": "write what differs as JSON to this file (- for standard output)",
+    }
+)
+def drift(common: Common, *, install: bool = False, remove: bool = False) -> int:
+    """Say in few lines what differs on hosts; changes nothing.
+
+    It compares as plan does. With drift in the cluster file it also writes metrics for node-exporter, and sends a mail
+    when something else differs than at the last mail. Exit codes: 0 nothing differs, 1 failed, 2 wrong input, 3 nothing
+    differs, but some hosts could not be compared, 4 something differs.
+
+    Examples:
+        fab drift
+        fab drift --install
+    """
+    from slurmfab.drift_alarm import alarm, timer
+
+    if install and remove:
+        raise InputError("Give --install or --remove, not both.")
+    if install:
+        return timer.install(common.cluster)
+    return timer.remove(common.cluster) if remove else alarm.run(common.cluster, common.output)
