@@ -47,6 +47,13 @@ IN_BUNDLE = (
 )
 """Makes a bundle of that root directory, and runs a step of the job in it."""
 
+BY_DOCKER = (
+    'image=$(tar -C "$root" -c . | docker import -) && '
+    'docker run --rm --network=none --volume=/usr:/usr:ro "$image" sh -c {line}; '
+    'code=$?; docker rmi --force "$image" >/dev/null 2>&1; (exit $code)'
+)
+"""Makes an image of that root directory, runs it, and removes it; the daemon sees the same files as the job."""
+
 
 def ways(bench: Bench) -> tuple[str, ...]:
     """The ways of the cluster file that are tried one by one; none if an image was given."""
@@ -85,6 +92,20 @@ def by_oci(bench: Bench, node: str) -> str:
     return "srun --container ran a shell with programs of the node"
 
 
+def by_docker(bench: Bench, node: str) -> str:
+    """Run it by Docker; the arguments, and what is returned and raised, are those of `by_image`."""
+    containers = bench.cluster.containers
+    users = containers.docker.users if containers else ()
+    if bench.who.name not in users:
+        pytest.skip(f"{bench.who.name} may not use Docker; try one of its users: --user {users[0]}.")
+    memory = memory_for(bench.records()[node], JOB_MEMORY, 1)
+    # The daemon does not see the /tmp of the job where jobs have their own.
+    command = OWN_ROOT.format(run=BY_DOCKER.format(line=shlex.quote(INSIDE)))
+    output = bench.run((node,), f"export TMPDIR=/var/tmp; {command}", memory=memory)
+    assert_runs(output, "docker", node)
+    return "docker ran a shell with programs of the node"
+
+
 def by_root(bench: Bench, node: str, way: str) -> str:
     """Run it in a root directory that a job makes of the node's own programs, and another one removes.
 
@@ -114,6 +135,7 @@ def by_root(bench: Bench, node: str, way: str) -> str:
 WAYS: Mapping[str, Callable[[Bench, str], str]] = {
     "podman": by_podman,
     "oci": by_oci,
+    "docker": by_docker,
     "apptainer": lambda bench, node: by_root(bench, node, "apptainer"),
     "enroot": lambda bench, node: by_root(bench, node, "enroot"),
 }

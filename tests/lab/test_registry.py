@@ -151,6 +151,8 @@ def test_docker_when_the_file_names_its_users_then_these_alone_send_and_fetch_im
     assert "/docker/" in said or "docker-" in said, said
     assert "ermission denied" in site.fails("n1", "su - bob -c 'docker ps'")
     assert set(site.check("docker").values()) == {"passed"}
+    tried = site.lab.slurmfab("quickcheck", "--only", "container", "--user", "ann")
+    assert "n1: docker ran a shell with programs of the node" in tried.stdout, tried.stdout
     site.lab.on("ctl", "gpasswd --add bob docker")
     told = site.check("docker")
     assert (told["docker_is_for_its_users_alone/ctl"], told["docker_is_for_its_users_alone/n1"]) == ("failed", "passed")

@@ -10,15 +10,18 @@ from typing import Any, cast
 import pytest
 from support import THREE_HOSTS, cluster
 
-from slurmfab.quickcheck.bench import Bench
+from slurmfab.quickcheck.bench import Bench, Person
 from slurmfab.quickcheck.containers import WAYS, by_image, ways
+
+USERS = "users: [{name: ann, uid: 2001}, {name: bob, uid: 2002}]\n"
 
 
 class Jobs:
     """Jobs that print something, and keep the command that they ran."""
 
     def __init__(self, printed: str, image: str = "", ways: str = "podman", more: str = "") -> None:
-        self.cluster = cluster(f"{THREE_HOSTS}{more}containers: [{ways}]\n")
+        self.cluster = cluster(f"{THREE_HOSTS}{more}containers: {{use: [{ways}]}}\n")
+        self.who = Person("ann", "/home/ann")
         self.printed = printed
         self.image = image
         self.commands: list[str] = []
@@ -60,6 +63,22 @@ def test_slurms_own_containers_run_a_step_in_a_bundle_of_the_nodes_programs() ->
 def test_slurms_own_containers_that_do_not_start_fail_with_the_last_line() -> None:
     with pytest.raises(AssertionError, match="srun --container ran a shell without the expected output: crun: no"):
         WAYS["oci"](Jobs("crun: no\n", ways="oci").bench, "n1")
+
+
+def test_docker_runs_an_image_of_the_nodes_programs_and_removes_it() -> None:
+    jobs = Jobs("inside Linux\n")
+    jobs.cluster = cluster(f"{THREE_HOSTS}{USERS}containers: {{use: [docker], docker: {{users: [ann]}}}}\n")
+    assert WAYS["docker"](jobs.bench, "n1") == "docker ran a shell with programs of the node"
+    assert "docker import -) && docker run --rm --network=none --volume=/usr:/usr:ro" in jobs.commands[0]
+    assert 'docker rmi --force "$image"' in jobs.commands[0]
+
+
+def test_docker_for_a_user_who_may_not_use_it_is_not_run_and_names_one_who_may() -> None:
+    jobs = Jobs("")
+    jobs.cluster = cluster(f"{THREE_HOSTS}{USERS}containers: {{use: [docker], docker: {{users: [bob]}}}}\n")
+    with pytest.raises(pytest.skip.Exception, match="ann may not use Docker; try one of its users: --user bob"):
+        WAYS["docker"](jobs.bench, "n1")
+    assert jobs.commands == []
 
 
 def test_an_image_is_run_by_the_runtime_of_the_node() -> None:
