@@ -15,10 +15,10 @@ from pathlib import Path
 import cases
 from breakage import Breakage, Mended, Oddity, Row, Setting
 
-THIRDS = 3
+PARTS = 6
 """A run of all tests plays one of so many parts of the rows, each on one suite; `TURN=all` plays all rows on both."""
 
-SHARES = 2 * THIRDS
+SHARES = 2 * PARTS
 """So many runs play each row on both suites."""
 
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
@@ -41,8 +41,8 @@ def share(all_rows: Sequence[Row], seed: str) -> tuple[tuple[Row, str], ...]:
     """
     if seed == "all":
         return tuple((row, suite) for row in all_rows for suite in row.suites)
-    round_, third = divmod(int(seed), THIRDS)
-    chosen = ((place, row) for place, row in enumerate(all_rows) if place % THIRDS == third)
+    round_, part = divmod(int(seed), PARTS)
+    chosen = ((place, row) for place, row in enumerate(all_rows) if place % PARTS == part)
     return tuple((row, row.suites[(place + round_) % len(row.suites)]) for place, row in chosen)
 
 

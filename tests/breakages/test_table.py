@@ -33,7 +33,7 @@ def test_what_is_not_mended_is_no_success_and_has_words_and_a_repair() -> None:
         assert row.deploy.repair, row.name
 
 
-def test_the_shares_of_six_runs_are_all_rows_on_all_their_suites() -> None:
+def test_the_shares_of_a_round_of_runs_are_all_rows_on_all_their_suites() -> None:
     played = {(row.name, suite) for seed in range(SHARES) for row, suite in share(rows(), str(seed))}
     assert played == {(row.name, suite) for row in rows() for suite in row.suites}
     assert {(row.name, suite) for row, suite in share(rows(), "all")} == played

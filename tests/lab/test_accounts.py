@@ -10,7 +10,7 @@ from typing import Any
 import account_trees
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually, report
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -62,7 +62,7 @@ def in_tree(told: dict[str, Any]) -> dict[str, tuple[str, str]]:
     }
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("accounts"))
 def accounts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Accounts]:
     """A cluster that got its whole tree in the deployment that brought the database, with a job of ada's running."""
     with stock.copy(request.param, database=True, nodes=1, gpus=("n1:2",)) as cluster:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -97,7 +97,7 @@ class Ward:
         return self.on("ctl", REASON)
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("health"))
 def ward(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Ward]:
     with stock.copy(request.param, nodes=1, gpus=("n1:2",)) as lab:
         lab.deploy()

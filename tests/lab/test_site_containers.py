@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab.checks.container_ways import make_script
 from slurmfab.lab import container_standins
@@ -56,7 +56,7 @@ class Site:
         return " ".join((done.stdout + done.stderr).split())
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("site_containers"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=1, gpus=("n1:2",)) as lab:
         beside = lab.inventory_path.parent
