@@ -1,6 +1,7 @@
 """One image, from the cluster's own registry, in jobs with one of two GPUs by every way of running containers.
 
-Stand-ins are the GPUs (device files), and enroot, pyxis and Apptainer (`slurmfab.lab.container_standins`).
+The cluster is configless and has a second controller. Stand-ins are the GPUs (device files), enroot, pyxis and
+Apptainer (`slurmfab.lab.container_standins`).
 One lab goes through all of it, in this order.
 """
 
@@ -20,8 +21,14 @@ pytestmark = pytest.mark.lab
 
 PASSWORD = "not-in-any-dictionary"
 HASH = "perl -e 'print crypt($ARGV[0], q($2y$05$) . q(abcdefghijklmnopqrstuu))' {}"
+BASE = """\
+configless: true
+slurm_conf: {SlurmctldTimeout: 10, SchedulerParameters: bf_interval=2}
+users: [{name: ann, uid: 3000}]
+"""
+"""Hosts get Slurm's files from a controller, and the tools of Slurm wait less for one that begins."""
+
 KEYS = """\
-users: [{{name: ann, uid: 3000}}]
 packages: {{all: [busybox-static, {}]}}
 containers: [podman, oci, apptainer, enroot]
 registry: {{host: ctl, directory: /srv/images, anonymous_pull: true}}
@@ -39,6 +46,15 @@ UNPACK = f"""\
 mkdir tree; podman export $(podman create {TOOL} sh) | tar -x -C tree; mksquashfs tree tool.sqsh -quiet -no-progress
 sbundle {TOOL} bundle
 """
+HOSTS = ("ctl", "n1", "n2")
+LEFT = (
+    "ls -d /usr/local/bin/s[bd]* /usr/local/lib/slurmfab/*oci* /etc/slurm/oci.conf /etc/slurm/plugstack.conf.d/slurm*"
+    " /etc/enroot/*.d/slurmfab* /etc/containers/*.d/slurmfab* /etc/profile.d/slurmfab-a* /etc/slurmfab-podman.json"
+    " /etc/docker/registry/slurmfab*/* /etc/systemd/system/*slurmfab-c* /var/lib/slurmfab/owned/* 2>/dev/null;"
+    " ss -Hltn 'sport = :5000 or sport = :5001'; :"
+)
+"""Lists what the keys have brought; a rollback leaves packages, and the IDs of users."""
+
 AS_ANN = "cd /home/ann && runuser -u ann -- env -u XDG_RUNTIME_DIR "
 
 WAYS = {
@@ -78,14 +94,19 @@ class Site:
 
 @pytest.fixture(scope="module", params=in_turn("same_image"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
-    with stock.copy(request.param, nodes=1, gpus=("n1:2",)) as lab:
+    with stock.copy(request.param, nodes=2, gpus=("n1:2",), shared=("/shared",)) as lab:
         beside = lab.inventory_path.parent
         made = (container_standins.enroot(beside), container_standins.pyxis(beside, request.param))
         debs = ", ".join(f"./{path.name}" for path in (*made, container_standins.apptainer(beside)))
         passwords = beside / "registry.htpasswd"
         passwords.write_text(f"ann:{lab.on('ctl', HASH.format(PASSWORD))}\n")
         passwords.chmod(0o600)
-        lab.inventory_path.write_text(lab.inventory_path.read_text() + KEYS.format(debs))
+        text = lab.inventory_path.read_text()
+        with_backup = "controllers: [ctl, n2]\nstate_directory: /shared/state"
+        lab.inventory_path.write_text(text.replace("controllers: [ctl]", with_backup).replace("n[1-2]", "n1") + BASE)
+        lab.deploy()
+        with lab.inventory_path.open("a") as file:
+            file.write(KEYS.format(debs))
         yield Site(lab)
 
 
@@ -122,3 +143,23 @@ def test_all_ways_pass_the_checks_and_quickcheck(site: Site) -> None:
     done = site.lab.slurmfab("quickcheck", "--only", "container", "--user", "ann")
     assert done.returncode == 0, done.stdout
     assert all(way in done.stdout for way in ("podman", "apptainer", "enroot")), done.stdout
+
+
+def test_containers_run_while_the_second_controller_is_at_work(site: Site) -> None:
+    site.lab.on("ctl", "systemctl stop slurmctld")
+    site.lab.on("n2", "scontrol takeover")
+    site.lab.until("n2", "scontrol ping | grep -c 'backup.*UP'", "1")
+    found = {way: site.run(way, "--gres=gpu:1", GPUS).splitlines()[-1] for way in WAYS}
+    assert found == dict.fromkeys(WAYS, "/dev/nvidia0")
+    site.lab.on("ctl", "systemctl start slurmctld")
+    site.lab.until("ctl", "scontrol ping | grep -c UP", "2")
+
+
+def test_all_ways_and_the_registry_go_by_a_rollback_and_what_users_own_stays(site: Site) -> None:
+    done = site.lab.slurmfab("rollback")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for host in HOSTS:
+        assert site.lab.on(host, LEFT) == ""
+    assert site.lab.on("ctl", "ls /srv/images/docker/registry/v2/repositories") == "tool"
+    assert site.lab.on("n1", "cat /home/ann/bundle/rootfs/etc/kind") == "of the registry"
+    assert site.job("", "hostname") == "n1"

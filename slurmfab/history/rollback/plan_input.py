@@ -35,7 +35,7 @@ from slurmfab.impact.slurm_diff import FILE, NODE_LINE, PARTITION_LINE, THERE, D
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, UNIT_FILES
 from slurmfab.plan.hand_made_files import GRES, MAIN, gres_of_nodes, is_hand_made
-from slurmfab.plan.phases import configless, daemons, exports, scripts
+from slurmfab.plan.phases import configless, daemons, exports, registry, scripts
 from slurmfab.plan.phases import database as database_phase
 from slurmfab.plan.phases import munge as munge_phase
 from slurmfab.plan.phases.slurm_conf import NAME_MARK, WATCHED, has_own_files
@@ -212,15 +212,32 @@ def changes_with_slurm_conf(rollback: RollbackInput, file: SavedFile) -> bool:
     return rollback.is_slurms(file) or is_cluster_name(file)
 
 
+SLURM_UNITS = ("slurmctld", "slurmd")
+STOPPED_LATER = ("munge", "slurmdbd", MARIADB_UNIT, exports.UNIT)
+"""Units that have a phase of their own, because other daemons or hosts use them."""
+
+
 def stopping(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:
-    """Stop Slurm's daemons that did not run before, while their files are still there.
+    """Stop daemons that were off before, while their files are still there, but those that others need until later.
+
+    A registry's package starts its server, so that the server ran before the run had changed anything about it.
 
     slurmctld is also stopped while hosts have different munge keys: slurmd does not repeat a message about a job's end
     that slurmctld refuses, but it repeats one that slurmctld does not answer.
     """
     pauses = rollback.exchanges_key and daemons.runs_slurmctld(rollback, host)
-    off = tuple(unit for unit in ("slurmctld", "slurmd") if rollback.stays_off(host, unit))
-    return (SlurmctldPause(),) if pauses and not off else tuple(Service(unit, running=False) for unit in off)
+    off = tuple(unit for unit in SLURM_UNITS if rollback.stays_off(host, unit))
+    of_slurm = (SlurmctldPause(),) if pauses and not off else tuple(Service(unit, running=False) for unit in off)
+    others = tuple(
+        one.unit
+        for one in rollback.undo_state(host).services
+        if not one.enabled
+        and one.unit not in (*SLURM_UNITS, *STOPPED_LATER)
+        and not one.unit.endswith((MOUNT, AUTOMOUNT))
+        and rollback.stays_off(host, one.unit)
+    )
+    former = (one.unit for one in registry.resources(rollback, host) if isinstance(one, Service) and not one.running)
+    return (*of_slurm, *(Service(unit, running=False) for unit in dict.fromkeys((*others, *former))))
 
 
 def files(rollback: RollbackInput, host: str) -> tuple[Resource, ...]:

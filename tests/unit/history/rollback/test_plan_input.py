@@ -107,6 +107,16 @@ def test_a_change_of_nodes_stops_slurmctld_as_in_a_deployment(slurm: str, stop: 
     assert planned(wanted, "c1").get("slurmctld start") == start
 
 
+def test_daemons_and_timers_that_did_not_run_before_stop_first_and_others_stay() -> None:
+    others = (SavedService("ssh", RUN), off("chrony", enabled=True), off("home.automount"), off("munge"))
+    started = (off("docker-registry"), off("slurmfab-backup.timer"), *others)
+    wanted = rollback({"n1": UndoState((absent("/etc/docker/registry/slurmfab.yml"),), started)}, was_deployed=False)
+    found = planned(wanted, "n1")
+    assert found["daemons stop"] == ["service:docker-registry stop", "service:slurmfab-backup.timer stop"]
+    assert found["munge stop"] == ["service:munge stop"]
+    assert list(found) == ["daemons stop", "files", "slurmd", "munge stop"]
+
+
 def test_each_host_gets_its_own_saved_files() -> None:
     by_hand = BEFORE + "# by hand\n"
     wanted = rollback({"c1": UndoState((text(CONF, BEFORE),)), "n2": UndoState((text(CONF, by_hand),))})
