@@ -377,6 +377,7 @@ class PlanInput:
             ipv6=self.uses_ipv6,
             x11=self.cluster.x11,
             private_data=self.cluster.private_data,
+            local_groups=self.cluster.containers is not None and "docker" in self.cluster.containers.use,
         )
 
     def mail_programs(self, controllers: Iterable[str]) -> tuple[str, ...]:

@@ -115,6 +115,7 @@ class SlurmConf:
         ipv6: whether Slurm uses IPv6 addresses too.
         x11: whether jobs can open windows on users' screens.
         private_data: what users see only their own of (PrivateData).
+        local_groups: whether nodes look up the groups of a job's user, instead of slurmctld.
     """
 
     cluster_name: str
@@ -145,6 +146,7 @@ class SlurmConf:
     ipv6: bool = False
     x11: bool = False
     private_data: tuple[str, ...] = ()
+    local_groups: bool = False
 
     @property
     def mail_program(self) -> str:
@@ -196,6 +198,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "slurm": slurm.line,
         "serving": slurm.line_with if conf.configless else None,
         "ipv6": slurm.line_with if conf.ipv6 else None,
+        "local_groups": slurm.line_with if conf.local_groups else None,
         "slurm_rest": slurm.rest,
         "cgroups": cgroups.line,
         "cgroups_rest": cgroups.rest,

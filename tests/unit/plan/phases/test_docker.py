@@ -40,6 +40,21 @@ def test_without_docker_nobody_is_in_its_group_because_of_the_file() -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (DOCKER, "LaunchParameters=disable_send_gids,use_interactive_step"),
+        (
+            f"{DOCKER}slurm_conf: {{LaunchParameters: 'use_interactive_step,batch_step_set_cpu_freq'}}\n",
+            "LaunchParameters=disable_send_gids,use_interactive_step,batch_step_set_cpu_freq",
+        ),
+        ("", "LaunchParameters=use_interactive_step"),
+    ],
+)
+def test_nodes_look_up_the_groups_of_a_jobs_user_because_the_number_is_another_on_each(more: str, line: str) -> None:
+    assert line in wanted(more).rendered["slurm.conf"].splitlines()
+
+
+@pytest.mark.parametrize(
     ("more", "reason"),
     [
         ("containers: {use: [docker], docker: {users: [eve]}}", 'containers.docker.users[0]: "eve" is not in users'),
