@@ -26,6 +26,8 @@ from slurmfab.html_report.sources import NOT_ASKED, Missing, Sources
 from slurmfab.inventory.loading import Inventory
 from slurmfab.nodes.status import ask_controllers
 from slurmfab.program_name import FAB
+from slurmfab.status import limits_in_use
+from slurmfab.status.limits_in_use import LimitedUse
 
 NEVER_CHECKED = Missing(f"The whole cluster has not been checked yet: {FAB} check-cluster, or {FAB} report --check.")
 
@@ -87,8 +89,20 @@ def ask_hosts(run: Run, sources: Sources) -> Sources:
     status = ask_controllers(run.inventory.cluster, run.transport)
     asleep = {host: error.reason for host, error in run.failed_hosts.items() if isinstance(error, Asleep)}
     silent = {host: error.reason for host, error in run.failed_hosts.items() if host not in asleep}
+    limits = ask_limits(run)
     plan = compare(run, facts)
-    return replace(sources, status=status, facts=facts, silent=silent, asleep=asleep, plan=plan)
+    return replace(sources, status=status, facts=facts, silent=silent, asleep=asleep, limits=limits, plan=plan)
+
+
+def ask_limits(run: Run) -> tuple[LimitedUse, ...] | Missing:
+    """The limits of accounts and their use; `NOT_ASKED` where the cluster has no accounting."""
+    if run.inventory.cluster.database is None:
+        return NOT_ASKED
+    try:
+        found = limits_in_use.ask(run.transport, run.inventory.cluster.controller)
+    except SlurmfabError as error:
+        return Missing(f"The limits of accounts could not be read. {error}")
+    return found or Missing("slurmctld does not tell the limits of accounts.")
 
 
 def compare(run: Run, facts: Mapping[str, HostFacts]) -> Report | Missing:

@@ -13,6 +13,7 @@ from slurmfab.engine.report import Report
 from slurmfab.facts import HostFacts
 from slurmfab.inventory.loading import Inventory
 from slurmfab.status.cluster_state import Status
+from slurmfab.status.limits_in_use import LimitedUse
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Sources:
         plan: what a deployment would do, with the kinds of drift.
         records: the recorded runs, oldest first.
         checks: the last run of `check-cluster` over the whole cluster.
+        limits: accounts, users and QOS with their limits and use; none where there is no accounting.
         gpu_checks: entries of the history of GPU checks, oldest first (`programs.gpu_check.history`).
     """
 
@@ -57,4 +59,5 @@ class Sources:
     plan: Report | Missing = NOT_ASKED
     records: tuple[Record, ...] | Missing = NOT_ASKED
     checks: CheckRun | Missing = NOT_ASKED
+    limits: tuple[LimitedUse, ...] | Missing = NOT_ASKED
     gpu_checks: tuple[Mapping[str, Any], ...] | Missing = NOT_ASKED

@@ -20,6 +20,9 @@ JOB_FIELDS = (
 PARTS = ("nodes", "partitions", "jobs")
 """The parts of the answer."""
 
+LIMITS = "limits"
+"""A further part, which is large: all accounts, users and QOS with their limits and use."""
+
 SLURM_TIMEOUT = 60.0
 JOBS_PER_COMMAND = 1000
 """Highest number of jobs that one command names."""
@@ -29,15 +32,15 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     """Run Slurm's commands and return what they say.
 
     Args:
-        request: `parts`: some of `PARTS`, all if missing. `numbers`: ids of further jobs, also of ended ones,
-            which slurmctld knows for MinJobAge. `user`: the user whose limits are read.
+        request: `parts`: some of `PARTS` and `LIMITS`, all of `PARTS` if missing. `numbers`: ids of further jobs, also
+            of ended ones, which slurmctld knows for MinJobAge. `user`: the user whose limits are read.
         context: runs the programs.
 
     Returns:
-        `ping`: the output of `scontrol ping`; `nodes` and `partitions`: scontrol's output; `jobs`: of each job, the
-        values of `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last error.
-        `named`: the same of the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's output
-        for the user, if slurmdbd answers; with partitions also `usage`, as `qos_usage.read` returns it.
+        `ping`: the output of `scontrol ping`; `nodes`, `partitions` and `limits`: scontrol's output; `jobs`: of each
+        job, the values of `JOB_FIELDS`. If no slurmctld answers, the parts are missing and `trouble` has the last
+        error. `named`: the same of the jobs of `numbers` that slurmctld knows. `associations` and `qos`: sacctmgr's
+        output for the user, if slurmdbd answers; with partitions also `usage`, as `qos_usage.read` returns it.
     """
     answer: Dict[str, Any] = {"ping": "", "trouble": ""}
     try:
@@ -62,13 +65,15 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
 
 def read_part(part: str, context: Context) -> Any:
-    """One of `PARTS`, as `read` returns it.
+    """One of `PARTS`, or `LIMITS`, as `read` returns it.
 
     Raises:
         ResourceFailed: slurmctld does not answer.
     """
     if part == "jobs":
         return commands.jobs(JOB_FIELDS).ask(context, SLURM_TIMEOUT)
+    if part == LIMITS:
+        return context.must(commands.SHOW_ASSOCIATIONS, seconds=SLURM_TIMEOUT)
     command = commands.show_nodes() if part == "nodes" else commands.SHOW_PARTITIONS
     return context.must(command, seconds=SLURM_TIMEOUT)
 

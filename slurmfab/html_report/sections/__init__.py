@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slurmfab.html_report.section import Section
-from slurmfab.html_report.sections import checks, hardware, nodes, picture
+from slurmfab.html_report.sections import accounts, changes, checks, drift, gpu_checks, hardware, nodes, picture, runs
 from slurmfab.html_report.sources import Sources
 
 SECTIONS: tuple[Callable[[Sources], Section | None], ...] = (
@@ -13,6 +13,11 @@ SECTIONS: tuple[Callable[[Sources], Section | None], ...] = (
     nodes.section,
     hardware.section,
     checks.section,
+    drift.section,
+    gpu_checks.section,
+    accounts.section,
+    runs.section,
+    changes.section,
 )
 """All sections in the order of the page, below its head. Add new ones here.
 

@@ -34,3 +34,12 @@ def test_a_slurmctld_that_is_down_is_asked_nothing_that_takes_half_a_minute_to_f
     assert controller.programs[0] == "scontrol ping"
     assert [program.split()[0] for program in controller.programs] == programs
     assert answer["ping"] == controller.ping
+
+
+@pytest.mark.parametrize(("parts", "asked"), [(["limits"], True), (None, False)])
+def test_limits_of_all_accounts_are_read_where_they_are_asked_for_and_only_there(
+    parts: list[str] | None, asked: bool
+) -> None:
+    controller = Controller("Slurmctld(primary) at c1 is UP\n")
+    answer = reading.read({"parts": parts} if parts else {}, controller)
+    assert ("limits" in answer, ("nodes" in answer)) == (asked, not asked)

@@ -1,0 +1,115 @@
+"""Scales and numbers of charts: ticks at round values, times and amounts as short texts, labels that fit."""
+
+from __future__ import annotations
+
+import math
+
+_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
+"""Distances between ticks of a time axis, in seconds."""
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
+
+_WITHOUT_FRACTION = 100
+"""From here on, numbers have no digits behind the point."""
+
+CHARACTER = 0.6
+"""Average width of a character as a part of the font's size."""
+
+
+def time_ticks(seconds: float, most: int = 8) -> tuple[float, ...]:
+    """Ticks of a time axis from 0, at round distances.
+
+    >>> time_ticks(43.6)
+    (0.0, 10.0, 20.0, 30.0, 40.0)
+
+    Args:
+        seconds: the end of the axis.
+        most: how many distances there may be.
+    """
+    step = next((step for step in _STEPS if seconds / step <= most), math.ceil(seconds / most / _DAY) * _DAY)
+    return tuple(step * number for number in range(math.floor(seconds / step + 1e-9) + 1) if step * number >= 0.0)
+
+
+def amount_ticks(top: float, most: int = 5) -> tuple[float, ...]:
+    """Ticks of an axis of amounts from 0, at 1, 2 or 5 times a power of ten; the last one is at `top` or above.
+
+    >>> amount_ticks(431)
+    (0.0, 100.0, 200.0, 300.0, 400.0, 500.0)
+
+    Args:
+        top: the largest amount.
+        most: how many distances there may be.
+    """
+    if top <= 0:
+        return (0.0, 1.0)
+    power = 10.0 ** math.floor(math.log10(top / most))
+    step = next(power * factor for factor in (1, 2, 5, 10, 20) if top / (power * factor) <= most)
+    return tuple(step * number for number in range(math.ceil(top / step - 1e-9) + 1))
+
+
+def duration(seconds: float) -> str:
+    """A time as text.
+
+    >>> duration(0.264), duration(43.6), duration(135), duration(7260), duration(180000)
+    ('0.26 s', '43.6 s', '2 min 15 s', '2 h 1 min', '2 d 2 h')
+    """
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s"
+    for unit, name, part, part_name in _UNITS:
+        if seconds >= unit:
+            whole, rest = divmod(round(seconds / part), unit // part)
+            return f"{whole} {name} {rest} {part_name}" if rest else f"{whole} {name}"
+    raise AssertionError("every time has a unit")
+
+
+def tick_text(seconds: float) -> str:
+    """The text at a tick of a time axis: `10 s`, `2 min`."""
+    if seconds == 0:
+        return "0"
+    return f"{seconds:g} s" if seconds < _MINUTE else duration(seconds)
+
+
+def amount(value: float) -> str:
+    """An amount in at most four digits.
+
+    >>> amount(0.25), amount(12.34), amount(431.2), amount(12345), amount(2_000_000)
+    ('0.25', '12.3', '431', '12.3 k', '2 M')
+    """
+    for size, letter in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if abs(value) >= size:
+            return f"{short(value / (1e3 if letter == ' k' else size))}{letter}"
+    return short(value)
+
+
+def short(value: float) -> str:
+    """A number with three significant digits, and all digits before the point."""
+    return f"{value:.0f}" if abs(value) >= _WITHOUT_FRACTION else f"{value:.3g}"
+
+
+def fits(text: str, width: float, size: float) -> bool:
+    """Whether a text fits into a width, with a little room on both sides.
+
+    Args:
+        text: the text.
+        width: of the room.
+        size: of the font, in the same unit.
+    """
+    return (len(text) + 1) * size * CHARACTER <= width
+
+
+def cut(text: str, width: float, size: float) -> str:
+    """The beginning of a text that fits into a width, with an ellipsis where something is missing.
+
+    >>> cut("n[001-480,482-960]", 90, 12)
+    'n[001-480,…'
+
+    Args:
+        text: the text.
+        width: of the room.
+        size: of the font, in the same unit.
+    """
+    most = max(1, int(width / (size * CHARACTER)) - 1)
+    return text if len(text) <= most + 1 else f"{text[:most]}…"

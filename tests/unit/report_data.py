@@ -1,0 +1,99 @@
+"""Data for sections of a page: recorded runs, histories of GPU checks, and what slurmctld shows of limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from slurmfab.agent.core.resource import Outcome
+from slurmfab.engine.record import Record
+from slurmfab.engine.report import Step
+
+BEGUN = datetime(2026, 11, 22, 14, 3, tzinfo=timezone.utc)
+HOSTILE = '<script>alert("1")</script>'
+"""A name that somebody chose in the hope that a browser runs it."""
+
+
+def step(host: str, phase: str, at: float | None, seconds: float, status: str = "changed") -> Step:
+    """A phase on a host."""
+    return Step(phase, host, (Outcome(f"file:/etc/{phase}", status),), seconds, at)
+
+
+def record(steps: Iterable[Step], **more: Any) -> Record:
+    """A run of a minute over the hosts of its steps."""
+    done = tuple(steps)
+    about = {"hosts": tuple(dict.fromkeys(one.host for one in done)), "seconds": 60.0, "by": "ann@desk", **more}
+    return Record(
+        "20261122T140300.0Z-deploy", "deploy", begun=BEGUN, ended=BEGUN + timedelta(minutes=1), steps=done, **about
+    )
+
+
+def big_record(hosts: int = 1000) -> Record:
+    """A run over many hosts, of which two are slow and one fails."""
+    steps = []
+    for number in range(1, hosts + 1):
+        name, begin = f"n{number:04}", 10.0 + number % 7 / 10
+        for phase, seconds in (
+            ("packages", 30.0 if number not in (17, 400) else 90.0),
+            ("slurm.conf", 1.0),
+            ("slurmd", 3.0),
+        ):
+            failed = number == 733 and phase == "slurmd"
+            steps.append(step(name, phase, begin, seconds, "failed" if failed else "changed"))
+            begin += seconds
+    return record(steps, seconds=110.0, timeline=((1.0, "asking"), (5.0, "comparing"), (10.0, "packages")))
+
+
+def measured(check: int, node: str, busbw: float | None, outcome: str = "passed", **more: Any) -> Mapping[str, Any]:
+    """An entry of the history of GPU checks."""
+    figure = {} if busbw is None else {"busbw": busbw}
+    about = {"run": f"r{check}", "time": f"2026-11-{check + 1:02}T03:30:00+00:00", "nodes": node.split("+")}
+    return {**about, "gpus": "a100 x4", "outcome": outcome, "wanted": 120.0, **figure, **more}
+
+
+ASSOCIATIONS = """Current Association Manager state
+
+Association Records
+
+ClusterName=lab Account=root UserName= Partition= Priority=0 ID=1
+    SharesRaw/Norm/Level/Factor=1/0.00/1/0.00
+    UsageRaw/Norm/Efctv=0.00/1.00/1.00
+    ParentAccount= Lft=1 DefAssoc=No
+    GrpJobs=N(2) GrpJobsAccrue=N(0)
+    GrpSubmitJobs=N(2) GrpWall=N(0.00)
+    GrpTRES=cpu=N(12),mem=N(2048),gres/gpu=N(4)
+    GrpTRESMins=cpu=N(90),mem=N(0)
+    MaxJobs= MaxJobsAccrue= MaxSubmitJobs= MaxWallPJ=
+ClusterName=lab Account=physics UserName= Partition= Priority=0 ID=3
+    SharesRaw/Norm/Level/Factor=1/0.25/4/0.00
+    UsageRaw/Norm/Efctv=0.00/0.60/0.75
+    ParentAccount=root(1) Lineage=/physics/ DefAssoc=No
+    GrpJobs=N(2) GrpJobsAccrue=N(0)
+    GrpSubmitJobs=10(2) GrpWall=N(0.00)
+    GrpTRES=cpu=16(12),mem=4096(2048),gres/gpu=4(4)
+    GrpTRESMins=cpu=6000(5700),mem=N(0)
+    MaxJobs=5(0) MaxJobsAccrue= MaxSubmitJobs= MaxWallPJ=
+ClusterName=lab Account=physics UserName=ada(4001) Partition= Priority=0 ID=8
+    SharesRaw/Norm/Level/Factor=1/1.00/1/1.00
+    UsageRaw/Norm/Efctv=0.00/0.60/1.00
+    ParentAccount= Lineage=/physics/0-ada/ DefAssoc=Yes
+    GrpJobs=N(2) GrpJobsAccrue=N(0)
+    GrpSubmitJobs=N(2) GrpWall=N(0.00)
+    GrpTRES=cpu=N(12),mem=N(2048),gres/gpu=N(4)
+    MaxJobs=5(2) MaxJobsAccrue= MaxSubmitJobs= MaxWallPJ=
+    Comment=GrpTRES=cpu=1(1)
+
+QOS Records
+
+QOS=normal(1)
+    UsageRaw=0.000000
+    GrpJobs=100(2) GrpJobsAccrue=N(0) GrpSubmitJobs=N(2) GrpWall=N(0.00)
+    GrpTRES=cpu=N(12)
+    Account Limits
+      physics
+        MaxJobsPA=N(2) GrpJobs=1(1)
+    User Limits
+        No Users
+"""
+"""What `scontrol show assoc_mgr flags=assoc,qos` prints on 24.11; 22.05 has Lft in place of Lineage."""
