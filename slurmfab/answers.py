@@ -193,6 +193,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "node_jobs": strict_object({"pending": core_schema.list_schema(_TABLE), "reservations": _TABLE}, {}),
         "saved": strict_object({}, {"next_job_id": _COUNT, "files": _COUNT, "jobs": numbers}),
         "slurm": core_schema.dict_schema(_LINE, core_schema.union_schema([_TEXT, _ROWS])),
+        "usage": _usage(),
     }
 
 
@@ -224,6 +225,25 @@ def _accounts() -> core_schema.CoreSchema:
     places = {"accounts": core_schema.list_schema(account), "associations": core_schema.list_schema(association)}
     qos = {"clusters": _LINES, "qos": core_schema.dict_schema(_LINE, _TABLE)}
     return strict_object({**qos, **places, "defaults": _TABLE, "levels": _TABLE, "partitioned": _ROWS}, {})
+
+
+def _usage() -> core_schema.CoreSchema:
+    """What jobs used (`slurmfab.agent.accounting.job_records.read`)."""
+    amount = core_schema.int_schema(ge=0, lt=1 << 63)
+    listed = core_schema.list_schema
+    job = [*[_LINE] * 4, _COUNT, amount]
+    sums = core_schema.tuple_schema([amount] * 12, strict=False)
+    group = core_schema.tuple_schema([*[_LINE] * 4, sums], strict=False)
+    window = {"accounting": _FLAG, "since": _COUNT, "until": _COUNT, "since_text": _LINE, "until_text": _LINE}
+    others = {
+        "capacity": core_schema.dict_schema(_LINE, amount),
+        "tracked": _LINES,
+        "groups": listed(group),
+        "points": listed(core_schema.tuple_schema([amount] * 3, strict=False), max_length=4000),
+        "waits": listed(core_schema.tuple_schema([*job, _FLAG], strict=False), max_length=50),
+        "idle": listed(core_schema.tuple_schema([*job, _LINE, _FLAG], strict=False), max_length=50),
+    }
+    return strict_object(window, others)
 
 
 def _found_files() -> core_schema.CoreSchema:

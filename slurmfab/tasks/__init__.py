@@ -21,6 +21,7 @@ from slurmfab.tasks import (
     rollback,
     ssh,
     takeover,
+    usage,
 )
 
 GROUPS: tuple[help.Group, ...] = (
@@ -35,7 +36,7 @@ GROUPS: tuple[help.Group, ...] = (
         (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),
     ),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
-    ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export)),
+    ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export, usage.usage)),
     ("History and undo", (history.history, rollback.rollback)),
     ("Backups", (backup.backup, backup.restore)),
     ("Lab: hosts on this machine, to try slurmfab", (lab.lab_up, lab.lab_down, lab.lab_status)),

@@ -351,3 +351,35 @@ def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
         arguments: further words, such as `where user=ann`.
     """
     return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))
+
+
+def job_records(since: int, until: int, fields: Sequence[str], *options: str) -> Command:
+    """Prints the records of all jobs that were eligible or ran between two times, with fields separated by `|`.
+
+    A job that was requeued or resized has a record for each part. The fields must be without texts of users.
+
+    Args:
+        since: seconds since 1970.
+        until: likewise.
+        fields: as named by sacct(1).
+        options: further ones, such as `--truncate`, which cuts times off where the window begins and ends.
+    """
+    return ("sacct", "--allusers", "--duplicates", "--noheader", "--parsable2", "--starttime=uts%d" % since,
+            "--endtime=uts%d" % until, "--format=" + ",".join(fields), *options)  # fmt: skip
+
+
+def use_by_steps(jobs: Iterable[str]) -> Command:
+    """Prints what the steps of running jobs have used so far, as ID and two lists of TRES, separated by `|`.
+
+    Raises:
+        ResourceFailed: a text is not the id of a job.
+    """
+    return ("sstat", "--allsteps", "--noheader", "--parsable2", "--jobs=" + ",".join(job_ids(jobs)),
+            "--format=JobID,TRESUsageInMax,TRESUsageInTot")  # fmt: skip
+
+
+IN_SECONDS: Dict[str, str] = {"SLURM_TIME_FORMAT": "%s"}
+"""The environment in which sacct and sacctmgr print times as seconds since 1970."""
+
+NO_RECORDS = "accounting storage is disabled"
+"""What sacct says where Slurm keeps no records of jobs."""

@@ -1,0 +1,1 @@
+"""`fab usage`: what jobs used of a cluster over time, and what people's directories hold."""

@@ -1,0 +1,250 @@
+"""`fab usage`: the figures as tables, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from slurmfab import atomic_file, terminal
+from slurmfab.engine import session
+from slurmfab.engine.run import RunOptions
+from slurmfab.errors import HostFailed, InputError
+from slurmfab.inventory import loading
+from slurmfab.status.text import colour_table, duration
+from slurmfab.terminal import BOLD, DIM, YELLOW, Paint
+from slurmfab.usage import asking
+from slurmfab.usage.figures import KEYS, VERSION, IdleGpus, Row, Sums, Usage, Wait
+
+NO_ACCOUNTING = (
+    "Slurm keeps no records of jobs on this cluster, so what they used is unknown. Name a host for the accounting "
+    "database in the cluster file (database: HOST) and deploy: jobs are on record from then on. See docs/accounting.md."
+)
+NO_GPUS = "Slurm's records of this cluster count no GPUs."
+NO_GPU_USE = (
+    "How busy GPUs were is not in Slurm's records: that takes AutoDetect=nvml or rsmi in gres.conf, and gres/gpuutil "
+    "in AccountingStorageTRES. So idle GPUs are found only where a job had hardly any CPU time."
+)
+SOURCE = "Added up from the records of jobs (sacct); sreport shows the same for full hours, some minutes after each."
+EVIDENCE = {True: "never seen busy", False: "hardly any CPU time"}
+MOST_ROWS, MOST_LISTED = 30, 10
+"""How many rows of the table, and how many jobs of a list the text has; JSON and CSV have more."""
+
+LEAST_WAIT = 60
+"""Shorter waits are no news."""
+
+
+@dataclass(frozen=True)
+class UsageOptions:
+    """What the user asks for.
+
+    Args:
+        since: where the window begins, as in `asking.moment`.
+        until: where it ends; empty for now.
+        by: some of `KEYS`.
+        csv: path for the table as CSV, `-` for standard output, empty for none.
+        idle_minutes: from which age on a job can hold its GPUs idle.
+    """
+
+    since: str = asking.SINCE
+    until: str = ""
+    by: tuple[str, ...] = ("user",)
+    csv: str = ""
+    idle_minutes: int = asking.IDLE_MINUTES
+
+    def check(self, json_path: str) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            InputError: a key is unknown, a file cannot be written, or standard output is asked for twice.
+        """
+        unknown = [key for key in self.by if key not in KEYS]
+        if unknown or not self.by:
+            raise InputError(f"--by {','.join(self.by)}: give some of {','.join(KEYS)}.")
+        if self.csv == "-" == json_path:
+            raise InputError("--json - and --csv -: only one of them can go to standard output.")
+        if self.csv not in ("", "-"):
+            atomic_file.require_writable(Path(self.csv), "--csv")
+        asking.moment(self.since, "--since")
+        asking.moment(self.until, "--until")
+
+
+def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
+    """Print what jobs used.
+
+    Args:
+        cluster: path of the cluster file; empty for the default one.
+        options: what the user asks for.
+        output: where to print, and whether as JSON.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        InputError: an option is wrong.
+        HostError: no controller answers, slurmdbd does not, or Slurm keeps no records.
+    """
+    options.check(output.json)
+    known = loading.load_named(cluster)
+    run = session.start(known, "", output, RunOptions("usage"))
+    try:
+        usage = asking.ask(known.cluster, run.transport, options.since, options.until, options.idle_minutes)
+    finally:
+        run.transport.close()
+    if usage is None:
+        raise HostFailed(known.cluster.controller, NO_ACCOUNTING)
+    write_file(output.json, json.dumps(as_json(usage, options.by), indent=2) + "\n")
+    write_file(options.csv, as_csv(usage, options.by))
+    if "-" not in (output.json, options.csv):
+        write(usage, options.by, sys.stdout)
+    return 0
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a text to a file, to standard output for `-`, or nowhere for an empty path."""
+    if path == "-":
+        sys.stdout.write(text)
+    elif path:
+        atomic_file.write(Path(path), text)
+
+
+def as_json(usage: Usage, by: Sequence[str]) -> dict[str, Any]:
+    """The figures as JSON values; times are seconds, shares and efficiencies parts of 1, unknown ones null."""
+    rows = [{**dict(zip(by, row.key, strict=True)), **sums_as_json(usage, row.sums)} for row in usage.by(by)]
+    return {
+        "version": VERSION,
+        "cluster": usage.cluster,
+        "since": usage.since_text,
+        "until": usage.until_text,
+        "capacity": {"cpu_seconds": usage.capacity.get("cpu", 0), "gpu_seconds": usage.capacity.get("gres/gpu", 0)},
+        "tracks_gpus": usage.tracks_gpus,
+        "tracks_gpu_use": usage.total.gpu_seen > 0,
+        "by": list(by),
+        "rows": rows,
+        "total": sums_as_json(usage, usage.total),
+        "over_time": [asdict(point) for point in usage.points],
+        "idle_gpus": [asdict(one) for one in usage.idle],
+        "longest_waits": [asdict(one) for one in usage.waits],
+    }
+
+
+def sums_as_json(usage: Usage, sums: Sums) -> dict[str, Any]:
+    """Sums with their share of the cluster."""
+    shares = {"cpu_share": usage.cpu_share(sums), "gpu_share": usage.gpu_share(sums)}
+    return {**sums.as_json(), **{name: None if one is None else round(one, 6) for name, one in shares.items()}}
+
+
+def as_csv(usage: Usage, by: Sequence[str]) -> str:
+    """The table as CSV with a header, in the units of JSON; empty cells for what is unknown."""
+    out = io.StringIO()
+    header = (*by, *sums_as_json(usage, Sums()))
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    for row in usage.by(by):
+        writer.writerow([*row.key, *("" if one is None else one for one in sums_as_json(usage, row.sums).values())])
+    return out.getvalue()
+
+
+def write(usage: Usage, by: Sequence[str], out: TextIO) -> None:
+    """Write the tables."""
+    paint = Paint(out)
+    lines = [paint(f"{usage.cluster}, {plain(usage.since_text)} to {plain(usage.until_text)}", BOLD)]
+    rows = usage.by(by)
+    if not rows:
+        terminal.write("\n".join([*lines, "No job ran or waited."]), out)
+        return
+    lines += ["", *main_table(usage, by, rows, paint), *idle_table(usage, paint), *waits_table(usage, paint)]
+    lines += ["", paint(SOURCE, DIM)]
+    terminal.write("\n".join(lines), out)
+
+
+def plain(when: str) -> str:
+    """A time for people: `2026-11-01 00:00 +0100`."""
+    return f"{when[:10]} {when[11:16]} {when[19:]}"
+
+
+def main_table(usage: Usage, by: Sequence[str], rows: Sequence[Row], paint: Paint) -> list[str]:
+    """The table by keys, with its sum, and what it cannot tell."""
+    has_gpus = usage.tracks_gpus or usage.total.gpu_seconds > 0
+    gpus = ("GPU HOURS", "SHARE", "GPU BUSY") if has_gpus else ()
+    header = (*(key.upper() for key in by), "JOBS", "CPU HOURS", "SHARE", *gpus, "CPU USED", "MEMORY USED", "MEAN WAIT")
+    total = Row(("all", *("" for _ in by[1:])), usage.total)
+    cells = [cells_of(usage, row, has_gpus=has_gpus) for row in (*rows[:MOST_ROWS], total)]
+    lines = colour_table(header, cells, paint, [*[""] * (len(cells) - 1), BOLD])
+    if len(rows) > MOST_ROWS:
+        lines.append(f"… and {len(rows) - MOST_ROWS} more rows; --json and --csv have them all.")
+    return lines if has_gpus else [*lines, "", NO_GPUS]
+
+
+def cells_of(usage: Usage, row: Row, *, has_gpus: bool) -> tuple[str, ...]:
+    """A row's cells."""
+    sums = row.sums
+    gpus = (hours(sums.gpu_seconds), percent(usage.gpu_share(sums)), percent(sums.gpu_busy, "≤ "))
+    wait = sums.mean_wait
+    return (
+        *(value or "-" for value in row.key),
+        str(sums.jobs),
+        hours(sums.cpu_seconds),
+        percent(usage.cpu_share(sums)),
+        *(gpus if has_gpus else ()),
+        percent(sums.cpu_efficiency),
+        percent(sums.memory_efficiency),
+        "-" if wait is None else duration(round(wait)),
+    )
+
+
+def hours(seconds: int) -> str:
+    """Seconds as hours: `1,234.50`."""
+    return f"{seconds / 3600:,.2f}"
+
+
+def percent(part: float | None, prefix: str = "") -> str:
+    """A part as `12.3 %`; `-` if it is unknown."""
+    return "-" if part is None else f"{prefix}{part * 100:.1f} %"
+
+
+def idle_table(usage: Usage, paint: Paint) -> list[str]:
+    """The jobs that held GPUs idle, or why that is unknown."""
+    if not usage.total.gpu_seconds:
+        return []
+    note = [] if usage.total.gpu_seen else [NO_GPU_USE]
+    lines = ["", paint("Jobs that held GPUs idle", BOLD)]
+    if not usage.idle:
+        return [*lines, "None that Slurm can tell.", *note]
+    header = ("JOB", "USER", "ACCOUNT", "PARTITION", "GPUS", "GPU HOURS", "STATE", "WHY")
+    rows = [idle_cells(one) for one in usage.idle[:MOST_LISTED]]
+    colours = [YELLOW if one.running else "" for one in usage.idle[:MOST_LISTED]]
+    return [*lines, *colour_table(header, rows, paint, colours), *rest(len(usage.idle)), *note]
+
+
+def idle_cells(one: IdleGpus) -> tuple[str, ...]:
+    """The cells of a job that held GPUs idle."""
+    state = "running" if one.running else "ended"
+    who = (one.job, one.user, one.account, one.partition, str(one.gpus))
+    return (*who, hours(one.gpu_seconds), state, EVIDENCE[one.is_certain])
+
+
+def waits_table(usage: Usage, paint: Paint) -> list[str]:
+    """The jobs that waited longest."""
+    waits = [one for one in usage.waits if one.seconds >= LEAST_WAIT]
+    lines = ["", paint("Largest waits", BOLD)]
+    if not waits:
+        return [*lines, "No job waited for a minute."]
+    header = ("JOB", "USER", "ACCOUNT", "PARTITION", "GPUS", "WAITED", "STATE")
+    return [*lines, *colour_table(header, [wait_cells(one) for one in waits[:MOST_LISTED]], paint), *rest(len(waits))]
+
+
+def wait_cells(one: Wait) -> tuple[str, ...]:
+    """The cells of a job that waited."""
+    who = (one.job, one.user, one.account, one.partition, str(one.gpus or "-"))
+    return (*who, duration(one.seconds), "has begun" if one.started else "waits still")
+
+
+def rest(count: int) -> list[str]:
+    """The line about jobs that are not listed."""
+    return [f"… and {count - MOST_LISTED} more; --json has them."] if count > MOST_LISTED else []
