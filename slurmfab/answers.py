@@ -184,6 +184,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "collected": strict_object({"index": _TEXT}, {}),
         "file": _LINE,
         "found_files": _found_files(),
+        "job": _job(),
         "job_processes": strict_object({"steps": _LINES, "hung": _LINES}, {}),
         "kept": _kept(),
         "lock": strict_object({"idle": core_schema.nullable_schema(_SECONDS)}, {}),
@@ -207,6 +208,15 @@ def _kept() -> core_schema.CoreSchema:
     services = core_schema.list_schema(strict_object(service, {}))
     runs = {"runs": core_schema.list_schema(_RUN), "dropped": _LINE}
     return strict_object({**runs, "files": files, "services": services}, {"last": _LINE})
+
+
+def _job() -> core_schema.CoreSchema:
+    """When and where a job ran (`slurmfab.agent.logs.job_record.read`)."""
+    word = core_schema.str_schema(pattern=r"^[A-Za-z0-9_ +:.-]*\z", max_length=100)
+    job = core_schema.str_schema(pattern=r"^[0-9_+:,\[\]-]*\z", max_length=65536)
+    nodes = core_schema.str_schema(pattern=r"^[A-Za-z0-9_.,\[\]-]*\z", max_length=65536)
+    row = core_schema.tuple_schema([job, job, word, _COUNT, _COUNT, _COUNT, nodes, word], strict=False)
+    return strict_object({"rows": core_schema.list_schema(row, max_length=100_000), "origin": _LINE}, {})
 
 
 def _logs() -> core_schema.CoreSchema:

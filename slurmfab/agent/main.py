@@ -15,6 +15,7 @@
     {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
     {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
     {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
+    {"op": "job", ...}      -> {"job": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
     {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
@@ -268,6 +269,7 @@ READINGS = {
     "found-files": "slurm.found_files",
     "addresses": "slurm.member_addresses",
     "logs": "logs.reading",
+    "job": "logs.job_record",
 }
 """Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
 

@@ -13,6 +13,7 @@ from slurmfab.tasks import (
     help,
     history,
     lab,
+    logs,
     munge,
     nodes,
     people,
@@ -30,7 +31,7 @@ GROUPS: tuple[help.Group, ...] = (
         (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle),
     ),
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
-    ("What the cluster looks like", (report.report, drift.drift)),
+    ("What the cluster looks like", (report.report, drift.drift, logs.logs)),
     (
         "Nodes",
         (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),

@@ -21,13 +21,14 @@ from slurmfab.tasks import namespace
 PACKAGE = Path(slurmfab.__file__).parent
 COMMAND = re.compile(rf"\b(?:slurm)?fab (?:{'|'.join(sorted(namespace.task_names, key=len, reverse=True))})\b(?!-)")
 WRITTEN_TO_FILES = {
+    "agent/mounts/mount_point.py": ["slurmfab logs"],  # a sentence, in which it logs in
     "engine/saved_plan.py": ["slurmfab plan"],  # the name of the format
     "inventory/cluster.py": ["fab bundle"],  # in the JSON schema
     "inventory/edits/writing.py": ["fab plan", "fab deploy"],  # in the first lines of a new cluster file
     "takeover/cluster_text.py": ["fab plan", "fab deploy"],  # the same of an imported one
     "programs/health/main.py": ["fab deploy"],  # runs on hosts, started by slurmd
 }
-"""Commands in texts that nobody reads from a program that was called `fab` or `slurmfab`."""
+"""Commands in texts that nobody reads from a program that was called `fab` or `slurmfab`, and a verb."""
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import BinaryIO, List, NamedTuple, Optional, Tuple
 
-from slurmfab.agent.core.safe_paths import open_parent
+from slurmfab.agent.core.safe_paths import UnsafePath, open_parent
 from slurmfab.agent.logs import line_times
 
 PART_BYTES = 16 << 20
@@ -41,7 +42,8 @@ def read_part(path: str, since: float, until: float, most: int = PART_BYTES) -> 
         most: how many bytes are read at most.
 
     Raises:
-        ResourceFailed: it is no regular file, or on the way there is a link that somebody else than root can change.
+        ResourceFailed: it is no regular file, or may be a hard link to another file; or on the way there is a link that
+            somebody else than root can change.
         OSError: it cannot be read.
     """
     try:
@@ -53,6 +55,8 @@ def read_part(path: str, since: float, until: float, most: int = PART_BYTES) -> 
     if descriptor is None:
         return None
     with open(descriptor, "rb") as file:
+        if folder.others and os.fstat(descriptor).st_nlink > 1:
+            raise UnsafePath("%s has another name, which %s may have made; it is not read" % (path, folder.others))
         size = file.seek(0, 2)
         first, last = search(file, size, since)[0], min(size, search(file, size, until)[1] + LOOK_BYTES)
         start = max(first, last - most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Set
 
 GRAVE = re.compile(r"\b(?:fatal|error|warning|critical|emergency|alert)\b *:", re.IGNORECASE)
 """How Slurm's and munge's lines of these levels begin, behind their time."""
@@ -12,11 +12,18 @@ STATES = re.compile(
     r"responding|state set to|reason set to|setting .{0,200}\b(?:DOWN|DRAIN|FAIL)|\bdrain|unexpectedly rebooted"
     r"|returned to service|\bversion \S+ started|shut(?:ting)? ?down|terminat|Running as (?:primary|backup)"
     r"|oom|out of memory|power(?:ing|ed) (?:up|down)|Kill task failed|launch fail|requeue|time ?limit|preempt"
-    r"|health ?check|reconfig|SIGKILL|SIGSEGV|core ?dump"
-    r"|\bStarted\b|\bStopped\b|Starting |Stopping |Failed|exited|Deactivated|start request|restart job|Main process",
+    r"|health ?check|reconfig|SIGKILL|SIGSEGV|core ?dump",
     re.IGNORECASE,
 )
-"""Changes of the state of nodes, jobs and daemons, by Slurm and by systemd."""
+"""Changes of the state of nodes, jobs and daemons."""
+
+SYSTEMD = re.compile(
+    r"\bStarted\b|\bStopped\b|fail|exited|killed|SIGKILL|dumped|timed out|start request|restart job|oom|memory",
+    re.IGNORECASE,
+)
+"""What systemd says about a unit when it starts, ends or fails."""
+
+BY_SYSTEMD = "systemd: "
 
 MUNGE = re.compile(
     r"replay|rewound|expired|invalid|unauthorized|decode|fail|denied|unable|Starting|Exiting|Stopping|key",
@@ -65,19 +72,27 @@ class Matters:
             text: the line without its time.
         """
         if self.jobs:
-            jobs = set(ANY_JOB.findall(text))
-            jobs |= {one.partition("_")[0] for one in jobs}  # `12` is all tasks of an array
+            jobs = jobs_in(text)
             if jobs:
                 return not self.jobs.isdisjoint(jobs) and (self.all_lines or not DEBUG.match(text))
-        if self.all_lines:
-            return True
+        return self.all_lines or self.is_grave(source, text)
+
+    def is_grave(self, source: str, text: str) -> bool:
+        """Whether a line tells of an error or a change of state, or names a node; the arguments are as above."""
         if source == "kernel":
             return bool(KERNEL.search(text))
+        if text.startswith(BY_SYSTEMD):
+            return bool(SYSTEMD.search(text))
         if DEBUG.match(text):
             return False
-        if source == "munge" and MUNGE.search(text):
-            return True
-        return bool(GRAVE.search(text) or STATES.search(text) or (self.nodes and self.nodes.search(text)))
+        words = (GRAVE, STATES, *([MUNGE] if source == "munge" else []), *([self.nodes] if self.nodes else []))
+        return any(one.search(text) for one in words)
+
+
+def jobs_in(text: str) -> Set[str]:
+    """The ids of the jobs that a line names; with a task of an array, `12_3`, also the array, `12`."""
+    jobs = set(ANY_JOB.findall(text))
+    return jobs | {one.partition("_")[0] for one in jobs}
 
 
 def named(nodes: Sequence[str]) -> re.Pattern[str]:

@@ -121,6 +121,15 @@ def test_a_log_that_is_a_link_is_not_followed_and_named(root: Path) -> None:
     assert "symbolic link" in found.notes[0]
 
 
+def test_a_log_that_may_be_a_hard_link_of_another_user_is_not_read(root: Path) -> None:
+    path = log(root, "slurmd.log", (1, "root:rosebud"))
+    os.link(path, root / "shadow")
+    path.parent.chmod(0o777)
+    found = period.gather(Host(root), BEGIN, BEGIN + 10)
+    assert texts(found) == []
+    assert "has another name" in found.notes[0]
+
+
 def test_a_log_that_is_a_fifo_does_not_block(root: Path) -> None:
     (root / "var/log/slurm").mkdir(parents=True)
     os.mkfifo(root / "var/log/slurm/slurmd.log")

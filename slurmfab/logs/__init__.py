@@ -1,0 +1,1 @@
+"""The lines of the hosts' logs that matter for a node or a job."""
