@@ -182,6 +182,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "backup": strict_object({"is_done": _FLAG}, present),
         "bundle": strict_object({}, {"lacking": _LINES}),
         "collected": strict_object({"index": _TEXT}, {}),
+        "directory_sizes": _directory_sizes(),
         "file": _LINE,
         "found_files": _found_files(),
         "job": _job(),
@@ -235,6 +236,14 @@ def _accounts() -> core_schema.CoreSchema:
     places = {"accounts": core_schema.list_schema(account), "associations": core_schema.list_schema(association)}
     qos = {"clusters": _LINES, "qos": core_schema.dict_schema(_LINE, _TABLE)}
     return strict_object({**qos, **places, "defaults": _TABLE, "levels": _TABLE, "partitioned": _ROWS}, {})
+
+
+def _directory_sizes() -> core_schema.CoreSchema:
+    """What directories hold (`slurmfab.agent.people.directory_sizes.read`)."""
+    size = core_schema.int_schema(ge=0, lt=1 << 63)
+    state = core_schema.literal_schema(["", "partly", "late"])
+    row = core_schema.tuple_schema([_PATH, _LINE, _LINE, size, _COUNT, state], strict=False)
+    return strict_object({"rows": core_schema.list_schema(row, max_length=5000), "more": _COUNT}, {})
 
 
 def _usage() -> core_schema.CoreSchema:

@@ -11,6 +11,7 @@
     {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
     {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
     {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
+    {"op": "directory-sizes", ...} -> {"directory_sizes": {...}}, {"done": true}
     {"op": "usage", ...}    -> {"usage": {...}}, {"done": true}
     {"op": "found-files"}   -> {"found_files": {...}}, {"done": true}
     {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
@@ -265,6 +266,7 @@ READINGS = {
     "munge": "munge.credentials",
     "backup": "backup.reading",
     "accounts": "accounting.reading",
+    "directory-sizes": "people.directory_sizes",
     "usage": "accounting.job_records",
     "found-files": "slurm.found_files",
     "addresses": "slurm.member_addresses",

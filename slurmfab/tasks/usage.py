@@ -14,10 +14,18 @@ from slurmfab.tasks.options import Common
         "by": "what the rows are: some of user,account,partition,gpu, with commas (default: user)",
         "csv": "write the table as CSV to this file (- for standard output)",
         "idle_minutes": "list jobs that held GPUs idle from this age on (default: 10)",
+        "homes": "measure also what homes and scratch directories hold: up to two minutes of gentle work on each host",
     },
 )
 def usage(
-    common: Common, *, since: str = "30d", until: str = "", by: str = "user", csv: str = "", idle_minutes: str = "10"
+    common: Common,
+    *,
+    since: str = "30d",
+    until: str = "",
+    by: str = "user",
+    csv: str = "",
+    idle_minutes: str = "10",
+    homes: bool = False,
 ) -> int:
     """Show what jobs used over time, and how well.
 
@@ -29,8 +37,9 @@ def usage(
         fab usage
         fab usage --since 2026-11-01 --by account,gpu
         fab usage --since 7d --json - | jq .total
+        fab usage --homes
     """
     from slurmfab.usage import showing
 
-    options = showing.UsageOptions(since, until, names([by]), csv, number(idle_minutes, "--idle-minutes") or 0)
+    options = showing.UsageOptions(since, until, names([by]), csv, number(idle_minutes, "--idle-minutes") or 0, homes)
     return showing.show(common.cluster, options, common.output)

@@ -18,7 +18,8 @@ from slurmfab.errors import HostFailed, InputError
 from slurmfab.inventory import loading
 from slurmfab.status.text import colour_table, duration
 from slurmfab.terminal import BOLD, DIM, YELLOW, Paint
-from slurmfab.usage import asking
+from slurmfab.usage import asking, directories
+from slurmfab.usage.directories import Directories
 from slurmfab.usage.figures import KEYS, VERSION, IdleGpus, Row, Sums, Usage, Wait
 
 NO_ACCOUNTING = (
@@ -49,6 +50,7 @@ class UsageOptions:
         by: some of `KEYS`.
         csv: path for the table as CSV, `-` for standard output, empty for none.
         idle_minutes: from which age on a job can hold its GPUs idle.
+        homes: whether to measure what homes and scratch directories hold.
     """
 
     since: str = asking.SINCE
@@ -56,6 +58,7 @@ class UsageOptions:
     by: tuple[str, ...] = ("user",)
     csv: str = ""
     idle_minutes: int = asking.IDLE_MINUTES
+    homes: bool = False
 
     def check(self, json_path: str) -> None:
         """Refuse what cannot be.
@@ -83,7 +86,7 @@ def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
         output: where to print, and whether as JSON.
 
     Returns:
-        The exit code: 0.
+        The exit code: 0; 1 if Slurm keeps no records, and directories were measured alone.
 
     Raises:
         InputError: an option is wrong.
@@ -94,15 +97,17 @@ def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
     run = session.start(known, "", output, RunOptions("usage"))
     try:
         usage = asking.ask(known.cluster, run.transport, options.since, options.until, options.idle_minutes)
+        found = directories.ask(known.cluster, run.transport) if options.homes else None
     finally:
         run.transport.close()
-    if usage is None:
+    if usage is None and found is None:
         raise HostFailed(known.cluster.controller, NO_ACCOUNTING)
-    write_file(output.json, json.dumps(as_json(usage, options.by), indent=2) + "\n")
-    write_file(options.csv, as_csv(usage, options.by))
+    told = as_json(usage, options.by) if usage else {"version": VERSION, "cluster": known.cluster.name}
+    write_file(output.json, json.dumps({**told, "directories": found and found.as_json()}, indent=2) + "\n")
+    write_file(options.csv, as_csv(usage, options.by) if usage else "")
     if "-" not in (output.json, options.csv):
-        write(usage, options.by, sys.stdout)
-    return 0
+        write(usage, options.by, sys.stdout, found)
+    return 0 if usage else 1
 
 
 def write_file(path: str, text: str) -> None:
@@ -150,17 +155,23 @@ def as_csv(usage: Usage, by: Sequence[str]) -> str:
     return out.getvalue()
 
 
-def write(usage: Usage, by: Sequence[str], out: TextIO) -> None:
+def write(usage: Usage | None, by: Sequence[str], out: TextIO, found: Directories | None = None) -> None:
     """Write the tables."""
     paint = Paint(out)
+    lines = jobs_text(usage, by, paint) if usage else [paint(NO_ACCOUNTING, YELLOW)]
+    if found is not None:
+        lines += ["", *directories.table(found, paint)]
+    terminal.write("\n".join(lines), out)
+
+
+def jobs_text(usage: Usage, by: Sequence[str], paint: Paint) -> list[str]:
+    """The lines about jobs."""
     lines = [paint(f"{usage.cluster}, {plain(usage.since_text)} to {plain(usage.until_text)}", BOLD)]
     rows = usage.by(by)
     if not rows:
-        terminal.write("\n".join([*lines, "No job ran or waited."]), out)
-        return
+        return [*lines, "No job ran or waited."]
     lines += ["", *main_table(usage, by, rows, paint), *idle_table(usage, paint), *waits_table(usage, paint)]
-    lines += ["", paint(SOURCE, DIM)]
-    terminal.write("\n".join(lines), out)
+    return [*lines, "", paint(SOURCE, DIM)]
 
 
 def plain(when: str) -> str:

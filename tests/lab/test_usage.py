@@ -176,6 +176,17 @@ def test_csv_has_the_rows_of_json(used: Used) -> None:
     ]
 
 
+def test_homes_are_measured_on_each_host_without_following_links(used: Used) -> None:
+    used.lab.on("n1", "head -c 3000000 /dev/urandom > /home/ada/data; ln -sfn /usr /home/bob/link")
+    held = {(one["host"], one["name"]): one for one in used.usage("--homes")["directories"]["held"]}
+    assert {host for host, name in held if name == "ada"} == {"ctl", "n1", "n2"}
+    ada, bob = held["n1", "ada"], held["n1", "bob"]
+    assert (ada["place"], ada["owner"], ada["state"]) == ("/home", "ada", "")
+    assert 3_000_000 <= ada["bytes"] < 4_000_000
+    assert bob["bytes"] < 1_000_000
+    assert "/home/ada" in used.lab.slurmfab("usage", "--homes").stdout
+
+
 def test_without_an_answer_of_slurmdbd_or_without_accounting_usage_says_so(used: Used) -> None:
     used.lab.on("ctl", "systemctl stop slurmdbd")
     silent = used.lab.slurmfab("usage")
