@@ -220,6 +220,6 @@ def summary_of(found: Timeline) -> str:
     count = sum(len(row.hosts) for row in found.rows)
     longest = max(slowest.spans, key=lambda span: span.end - span.begin, default=None)
     what = f", most of it for {longest.phase} ({duration(longest.end - longest.begin)})" if longest else ""
-    rest = f" {found.unchanged} others had nothing to change." if found.unchanged else ""
+    rest = f" Nothing to change on {found.unchanged} more." if found.unchanged else ""
     hosts = "1 host" if count == 1 else f"{count} hosts"
     return f"{duration(found.seconds)} for {hosts}; the last was {slowest.slowest}{what}.{rest}"

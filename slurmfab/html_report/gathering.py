@@ -28,6 +28,8 @@ from slurmfab.nodes.status import ask_controllers
 from slurmfab.program_name import FAB
 from slurmfab.status import limits_in_use
 from slurmfab.status.limits_in_use import LimitedUse
+from slurmfab.usage import asking
+from slurmfab.usage.figures import Usage
 
 NEVER_CHECKED = Missing(f"The whole cluster has not been checked yet: {FAB} check-cluster, or {FAB} report --check.")
 
@@ -89,9 +91,11 @@ def ask_hosts(run: Run, sources: Sources) -> Sources:
     status = ask_controllers(run.inventory.cluster, run.transport)
     asleep = {host: error.reason for host, error in run.failed_hosts.items() if isinstance(error, Asleep)}
     silent = {host: error.reason for host, error in run.failed_hosts.items() if host not in asleep}
-    limits = ask_limits(run)
+    limits, usage = ask_limits(run), ask_usage(run)
     plan = compare(run, facts)
-    return replace(sources, status=status, facts=facts, silent=silent, asleep=asleep, limits=limits, plan=plan)
+    return replace(
+        sources, status=status, facts=facts, silent=silent, asleep=asleep, limits=limits, usage=usage, plan=plan
+    )
 
 
 def ask_limits(run: Run) -> tuple[LimitedUse, ...] | Missing:
@@ -103,6 +107,16 @@ def ask_limits(run: Run) -> tuple[LimitedUse, ...] | Missing:
     except SlurmfabError as error:
         return Missing(f"The limits of accounts could not be read. {error}")
     return found or Missing("slurmctld does not tell the limits of accounts.")
+
+
+def ask_usage(run: Run) -> Usage | Missing:
+    """What jobs used lately; `NOT_ASKED` where the cluster has no accounting."""
+    if run.inventory.cluster.database is None:
+        return NOT_ASKED
+    try:
+        return asking.ask(run.inventory.cluster, run.transport) or NOT_ASKED
+    except SlurmfabError as error:
+        return Missing(f"What jobs used could not be read. {error}")
 
 
 def compare(run: Run, facts: Mapping[str, HostFacts]) -> Report | Missing:

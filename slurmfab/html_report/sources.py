@@ -14,6 +14,7 @@ from slurmfab.facts import HostFacts
 from slurmfab.inventory.loading import Inventory
 from slurmfab.status.cluster_state import Status
 from slurmfab.status.limits_in_use import LimitedUse
+from slurmfab.usage.figures import Usage
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Sources:
         records: the recorded runs, oldest first.
         checks: the last run of `check-cluster` over the whole cluster.
         limits: accounts, users and QOS with their limits and use; none where there is no accounting.
+        usage: what jobs used lately; none where Slurm keeps no records.
         gpu_checks: entries of the history of GPU checks, oldest first (`programs.gpu_check.history`).
     """
 
@@ -60,4 +62,5 @@ class Sources:
     records: tuple[Record, ...] | Missing = NOT_ASKED
     checks: CheckRun | Missing = NOT_ASKED
     limits: tuple[LimitedUse, ...] | Missing = NOT_ASKED
+    usage: Usage | Missing = NOT_ASKED
     gpu_checks: tuple[Mapping[str, Any], ...] | Missing = NOT_ASKED

@@ -16,6 +16,9 @@ MOST_ROWS = 24
 LIKE = 0.03
 """Times are like each other that differ by less than this part of the run; the part is doubled until the rows fit."""
 
+TOGETHER = ("asking", "comparing", "waking", "waiting for jobs")
+"""What a run does on all hosts together before they go on at their own pace, by the words of its timeline."""
+
 _WORST_FIRST = (FAILED, UNKNOWN, CHANGED)
 
 
@@ -99,7 +102,7 @@ def timeline(record: Record, most_rows: int = MOST_ROWS) -> Timeline:
     return Timeline(
         seconds=seconds,
         rows=folded(rows, seconds, most_rows),
-        marks=tuple(span for span in mark_spans(record.timeline, seconds) if span.phase not in found),
+        marks=tuple(span for span in mark_spans(record.timeline, seconds) if span.phase in TOGETHER),
         phases=tuple(sorted(found, key=lambda phase: order.get(phase, len(order)))),
         unchanged=len(set(record.hosts) - {row.slowest for row in rows}),
     )

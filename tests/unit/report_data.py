@@ -9,6 +9,7 @@ from typing import Any
 from slurmfab.agent.core.resource import Outcome
 from slurmfab.engine.record import Record
 from slurmfab.engine.report import Step
+from slurmfab.usage.figures import Group, IdleGpus, Point, Sums, Usage, Wait
 
 BEGUN = datetime(2026, 11, 22, 14, 3, tzinfo=timezone.utc)
 HOSTILE = '<script>alert("1")</script>'
@@ -97,3 +98,21 @@ QOS=normal(1)
         No Users
 """
 """What `scontrol show assoc_mgr flags=assoc,qos` prints on 24.11; 22.05 has Lft in place of Lineage."""
+
+
+def usage(days: int = 3, **more: Any) -> Usage:
+    """What jobs of two accounts used in some days, on a cluster with 10 CPUs and 2 GPUs."""
+    begin, day = 1_795_392_000, 86400
+    about: dict[str, Any] = {
+        "capacity": {"cpu": 10 * day * days, "gres/gpu": 2 * day * days},
+        "tracks_gpus": True,
+        "groups": (
+            Group("ada", "physics", "gpu", "a100", Sums(4, 5 * day, 2 * day, waits=2, waited=120, longest_wait=90)),
+            Group(HOSTILE, "biology", "main", "", Sums(1, 2 * day, cpu_asked=100, cpu_used=25)),
+        ),
+        "points": tuple(Point(begin + number * day, number * 3 * day, number * day) for number in range(days)),
+        "waits": (Wait("12", HOSTILE, "biology", "main", 0, 7200, False),),
+        "idle": (IdleGpus("13", "ada", "physics", "gpu", 2, 7200, "cputime", True),),
+        **more,
+    }
+    return Usage("lab", begin, begin + days * day, "2026-11-23T00:00:00+0000", "2026-11-26T00:00:00+0000", **about)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slurmfab.html_report.section import Section
-from slurmfab.html_report.sections import accounts, changes, checks, drift, gpu_checks, hardware, nodes, picture, runs
+from slurmfab.html_report.sections import (
+    accounts,
+    changes,
+    checks,
+    drift,
+    gpu_checks,
+    hardware,
+    nodes,
+    picture,
+    runs,
+    usage,
+)
 from slurmfab.html_report.sources import Sources
 
 SECTIONS: tuple[Callable[[Sources], Section | None], ...] = (
@@ -15,6 +26,7 @@ SECTIONS: tuple[Callable[[Sources], Section | None], ...] = (
     checks.section,
     drift.section,
     gpu_checks.section,
+    usage.section,
     accounts.section,
     runs.section,
     changes.section,

@@ -120,9 +120,13 @@ def row_of(one: LimitedUse, depth: int = 0) -> Row:
 
 
 def running_text(running: Mapping[str, float]) -> str:
-    """What running jobs have: `3 running jobs, 12 CPUs, 2 GPUs`."""
-    shown = ("running jobs", "CPUs", "GPUs")
-    return ", ".join(f"{amount(running[name])} {name}" for name in shown if name in running)
+    """What running jobs have: `3 jobs, 12 CPUs, 1 GPU`."""
+    shown = {"running jobs": "job", "CPUs": "CPU", "GPUs": "GPU"}
+    return ", ".join(
+        f"{amount(running[name])} {one}{'' if running[name] == 1 else 's'}"
+        for name, one in shown.items()
+        if name in running
+    )
 
 
 def bar_of(limit: Limit) -> Bar:

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from made_pages import sources
-from report_data import ASSOCIATIONS, HOSTILE, big_record, measured, record, step
+from report_data import ASSOCIATIONS, HOSTILE, big_record, measured, record, step, usage
 
 from slurmfab.agent.core.resource import Change, Outcome
 from slurmfab.engine.report import Report, Step
 from slurmfab.html_report.page import page
 from slurmfab.html_report.section import Section
 from slurmfab.html_report.sections import accounts, changes, drift, gpu_checks, runs
+from slurmfab.html_report.sections import usage as use
 from slurmfab.html_report.sources import Missing, Sources
 from slurmfab.status import limits_in_use
 
@@ -24,6 +25,7 @@ FULL = replace(
     EMPTY,
     records=(record([step("n1", HOSTILE, 1, 5)], by=HOSTILE, lost={"n2": HOSTILE}, error=HOSTILE), big_record()),
     gpu_checks=(measured(0, "g1", 90, "falls short", why=HOSTILE, gpus=HOSTILE), measured(0, "g2", 200)),
+    usage=usage(),
     limits=limits_in_use.parse(ASSOCIATIONS.replace("ada", "<script>a\"b")),
     plan=Report("report", "lab", ("n1", "n2"), (Step("slurm.conf", "n1", (FILE,)), Step("x", "n2", ())), {}, 1.0),
 )  # fmt: skip
@@ -135,3 +137,24 @@ def test_drift_when_a_difference_is_long_then_its_first_lines_are_shown() -> Non
     long = replace(FILE, changes=(Change("content", "", "", "\n".join(f"+{line}" for line in range(100))),))
     (kind,) = drift.kinds_of([Step("slurm.conf", "n1", (long,))])
     assert (kind.name, len(kind.differences[0].lines), kind.differences[0].more) == ("to be deployed", 40, 62)
+
+
+def test_usage_when_slurm_counts_gpus_then_both_are_drawn_and_accounts_are_compared_by_gpu_hours() -> None:
+    found = usage()
+    assert [one.unit for one in use.resources(found)] == ["GPU hours", "CPU hours"]
+    assert [(row.name, row.gpu, row.percent) for row in use.rows(found, "account", 9)] == [
+        ("physics", "48", 100.0), ("biology", "0", 0.0),
+    ]  # fmt: skip
+    assert use.rows(found, "account", 9)[0].wait == "1 min, at most 1 min 30 s"
+    assert use.rows(found, "user", 9)[1].cpu_efficiency == "25 %"
+
+
+def test_usage_when_slurm_counts_no_gpus_then_cpus_alone_are_drawn() -> None:
+    without = usage(tracks_gpus=False, groups=(), idle=())
+    assert [one.unit for one in use.resources(without)] == ["CPU hours"]
+    assert (use.rows(without, "account", 9), use.badge_of(without)) == ((), ("0 %", "plain"))
+
+
+def test_usage_when_jobs_hold_gpus_idle_then_the_badge_says_so_and_a_guess_is_told_as_one() -> None:
+    assert use.badge_of(usage()) == ("1 idle on GPUs", "watch")
+    assert use.idle(usage())[0].words == "2 GPU hours on 2 GPUs, running; it had hardly any CPU time"

@@ -51,7 +51,7 @@ def test_gantt_when_drawn_then_the_longest_phases_have_a_colour_and_a_number() -
 
 def test_gantt_when_read_aloud_then_its_summary_says_what_took_the_time() -> None:
     assert gantt(timeline(record(STEPS, hosts=("ctl", "n1", "n2", "n3")))).summary == (
-        "1 min for 3 hosts; the last was n2, most of it for packages (40.0 s). 1 others had nothing to change."
+        "1 min for 3 hosts; the last was n2, most of it for packages (40.0 s). Nothing to change on 1 more."
     )
 
 
