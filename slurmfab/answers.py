@@ -30,6 +30,9 @@ LINE = r"^[^\pC\p{Zl}\p{Zp}]*\z"
 RUN = r"^[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}\z"
 """The id of a run, as `slurmfab.agent.undo.undo_store` has it."""
 
+SUPPORT_FILE = r"^[a-z]{1,20}/[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z"
+"""The name of a file of a support bundle, below the folder of its host."""
+
 Model = TypeVar("Model")
 
 
@@ -194,9 +197,21 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "node_health": strict_object({"causes": _LINES}, {}),
         "node_jobs": strict_object({"pending": core_schema.list_schema(_TABLE), "reservations": _TABLE}, {}),
         "saved": strict_object({}, {"next_job_id": _COUNT, "files": _COUNT, "jobs": numbers}),
+        "support": _support(),
         "slurm": core_schema.dict_schema(_LINE, core_schema.union_schema([_TEXT, _ROWS])),
         "usage": _usage(),
     }
+
+
+def _support() -> core_schema.CoreSchema:
+    """What a support bundle has of a host (`slurmfab.agent.support.reading`)."""
+    name = core_schema.str_schema(pattern=SUPPORT_FILE, max_length=120)
+    files = core_schema.list_schema(core_schema.tuple_schema([name, _TEXT], strict=False), max_length=1000)
+    left = core_schema.list_schema(core_schema.tuple_schema([_LINE, _LINE], strict=False), max_length=2000)
+    value = core_schema.str_schema(pattern=r"^[A-Za-z0-9+/]+={0,2}\z", max_length=1 << 18)
+    secrets = core_schema.list_schema(value, max_length=1024)
+    others = {"public": core_schema.list_schema(_TEXT, max_length=64), "domains": _LINES}
+    return strict_object({"files": files, "left": left, "secrets": secrets, **others}, {})
 
 
 def _kept() -> core_schema.CoreSchema:

@@ -17,6 +17,7 @@
     {"op": "addresses", ...} -> {"addresses": {...}}, {"done": true}
     {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
     {"op": "job", ...}      -> {"job": {...}}, {"done": true}
+    {"op": "support", ...}  -> {"support": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
     {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
@@ -272,6 +273,7 @@ READINGS = {
     "addresses": "slurm.member_addresses",
     "logs": "logs.reading",
     "job": "logs.job_record",
+    "support": "support.reading",
 }
 """Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
 

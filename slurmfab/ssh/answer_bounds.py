@@ -21,7 +21,14 @@ START_BYTES = MIB // 16
 START_SECONDS = 120.0
 """Time for the agent's start; a directory service may delay sudo."""
 
-ANSWER_BYTES = {"facts": 8 * MIB, "slurm": 256 * MIB, "accounts": 256 * MIB, "kept": 256 * MIB, "logs": 16 * MIB}
+ANSWER_BYTES = {
+    "facts": 8 * MIB,
+    "slurm": 256 * MIB,
+    "accounts": 256 * MIB,
+    "kept": 256 * MIB,
+    "logs": 16 * MIB,
+    "support": 64 * MIB,
+}
 """The most bytes of an answer by operation: a host's /etc/passwd and slurm.conf, a hundred thousand jobs, ..."""
 
 OTHER_BYTES = 64 * MIB

@@ -21,6 +21,7 @@ from slurmfab.tasks import (
     report,
     rollback,
     ssh,
+    support,
     takeover,
     usage,
 )
@@ -39,6 +40,7 @@ GROUPS: tuple[help.Group, ...] = (
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export, usage.usage)),
     ("History and undo", (history.history, rollback.rollback)),
+    ("Asking for help", (support.support_bundle,)),
     ("Backups", (backup.backup, backup.restore)),
     ("Lab: hosts on this machine, to try slurmfab", (lab.lab_up, lab.lab_down, lab.lab_status)),
     ("Help", (help.help,)),

@@ -41,6 +41,19 @@ SHOW_PARTITIONS: Command = ("scontrol", "--all", "--oneliner", "show", "partitio
 SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")
 """Succeeds if the host's own slurmd answers (scontrol(1))."""
 
+DIAGNOSTICS: Command = ("sdiag",)
+"""Shows what slurmctld's scheduler and its remote procedure calls do."""
+
+OUT_OF_SERVICE: Command = ("sinfo", "--all", "--list-reasons", "--long")
+"""Shows nodes that are down or drained, since when, by whom and why."""
+
+QUEUE_WITHOUT_TEXTS: Command = ("squeue", "--all", "--format=%i|%P|%u|%T|%r|%M|%l|%D|%C|%b|%N")
+"""Shows the jobs without what their users have named or written; for people, who see it if a text breaks a line."""
+
+NODE_VERSION: Command = ("slurmd", "-V")
+NODE_HARDWARE: Command = ("slurmd", "-C")
+"""Prints the hardware as slurmd sees it, as a line of slurm.conf."""
+
 VERSION: Command = ("scontrol", "--version")
 """Prints `slurm` and the version, without asking a daemon."""
 

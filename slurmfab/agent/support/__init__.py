@@ -1,0 +1,1 @@
+"""What somebody who is asked for help has to see of a host."""

@@ -1,0 +1,173 @@
+"""The support bundle of a cluster that has every secret there is: it has none of them, in no form, nor has its output.
+
+One lab goes through all of it, in this order.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from lab_cluster import DeployedLab
+from stock import SUITES, Stock
+
+pytestmark = pytest.mark.lab
+
+MAIL, IPMI, TOKEN = 'correct "horse" #1', "ipmi-secret-77", "site-token-4711-abcdef"
+HASH = "$2y$05$abcdefghijklmnopqrstuuCKBDZ3lnrN1HNkcBDt2RZ8ZQCP0h1bW"
+KEYS = """\
+users: [{name: ann, uid: 3000}]
+database: ctl
+mail: {relay: "n1:2587", from: slurm@example.org, tls: starttls, user: lab, password_file: mail-password}
+power:
+  nodes: n2
+  suspend_after: 10h
+  how: {ipmi: {address: "{node}-ipmi", user: lab, password_file: ipmi-password}}
+registry: {host: ctl, directory: /srv/images, password_file: registry-users}
+files:
+  /etc/site.token: {mode: 0600, text: "token: TOKEN\\n"}
+job_environment: {all: {WANDB_API_KEY: TOKEN}}
+"""
+FIND = """\
+base64 -w0 /etc/munge/munge.key; echo
+grep -h StoragePass /etc/slurm/slurmdbd.conf 2>/dev/null | cut -d= -f2- | base64 -w0; echo
+for key in /etc/ssh/ssh_host_*_key ~slurm/.ssh/id_* /etc/docker/registry/slurmfab/*.pem; do
+    sed -n '/BEGIN.*PRIVATE/,/END.*PRIVATE/{/-----/!p}' $key 2>/dev/null | tr -d '\\n' | base64 -w0; echo
+done
+"""
+PUBLIC = "cat /etc/ssh/*.pub ~slurm/.ssh/*.pub"
+LEAK = """\
+password=$(grep -h StoragePass /etc/slurm/slurmdbd.conf | cut -d= -f2-)
+echo "error: cannot connect with $password" >> /var/log/slurm/slurmctld.log
+echo "debug: config dump StoragePass=$password and $(printf %s "$password" | base64 -w0)" >> /var/log/slurm/slurmdbd.log
+"""
+LEAK_ON_NODE = (
+    "echo 'key {} and {}' >> /var/log/slurm/slurmd.log; cat /etc/ssh/ssh_host_ed25519_key >> /var/log/slurm/slurmd.log"
+)
+
+
+@dataclass
+class Site:
+    """A cluster, the secrets that it has, and its public keys, which the private ones repeat."""
+
+    lab: DeployedLab
+    public: str = ""
+    secrets: dict[str, bytes] = field(default_factory=dict)
+
+    def bundle(self, *words: str, code: int = 0) -> tuple[str, dict[str, str]]:
+        """What the command printed, and the texts in the archive by their names without its directory."""
+        done = self.lab.slurmfab("support-bundle", "--json", "-", *words)
+        assert done.returncode == code, done.stdout + done.stderr
+        path = Path(json.loads(done.stdout)["file"])
+        assert path.stat().st_mode & 0o777 == 0o600
+        with tarfile.open(path) as tar:
+            members = [(one.name, tar.extractfile(one)) for one in tar]
+            texts = {name.partition("/")[2]: file.read().decode() for name, file in members if file}
+        path.unlink()
+        return done.stdout + done.stderr, texts
+
+    def found_in(self, text: str) -> list[str]:
+        """The secrets that a text has, as they are, in base64 or in hexadecimal digits, whole or a long piece."""
+        return [
+            name
+            for name, value in self.secrets.items()
+            if any(form in text for form in forms(value) if form not in self.public)
+        ]
+
+
+def forms(value: bytes) -> set[str]:
+    """The forms of a secret; of a long one its first, its middle and its last characters."""
+    coded = [base64.b64encode(b"x" * shift + value).decode()[4:-4] for shift in range(3)]
+    whole = {value.decode(errors="replace"), json.dumps(value.decode(errors="replace"))[1:-1], value.hex()}
+    whole |= {value.hex().upper(), quote(value), *coded}
+    long = {form for form in whole if len(form) > 60}
+    return whole - long | {form[at : at + 30] for form in long for at in (0, len(form) // 2, len(form) - 30)}
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
+    with stock.copy(request.param, nodes=2, database=True) as lab:
+        beside = lab.inventory_path.parent
+        for name, text in {"mail-password": MAIL, "ipmi-password": IPMI, "registry-users": f"ann:{HASH}"}.items():
+            (beside / name).write_text(f"{text}\n")
+            (beside / name).chmod(0o600)
+        lab.inventory_path.write_text(lab.inventory_path.read_text() + KEYS.replace("TOKEN", TOKEN))
+        lab.deploy()
+        given = {"mail": MAIL, "ipmi": IPMI, "token": TOKEN, "hash": HASH}
+        site = Site(lab, secrets={name: value.encode() for name, value in given.items()})
+        for host in ("ctl", "n1", "n2"):
+            site.public += lab.on(host, PUBLIC)
+            for number, line in enumerate(lab.on(host, FIND).splitlines()):
+                if line:
+                    site.secrets[f"{host} {number}"] = base64.b64decode(line).strip()
+        yield site
+
+
+def plant(site: Site) -> None:
+    """Have logs and the record of a run repeat secrets."""
+    database, key = site.secrets["ctl 1"].decode(), site.secrets["n1 0"]
+    site.lab.on("ctl", LEAK)
+    site.lab.on("n1", LEAK_ON_NODE.format(key.hex(), base64.b64encode(key).decode()))
+    records = sorted(site.lab.inventory_path.with_name(f"{site.lab.inventory_path.stem}.runs").glob("*.json"))
+    record = json.loads(records[-1].read_text())
+    record["error"] = f"mysql -p{database} failed; relay said {MAIL}; {site.secrets['ctl 0'].hex()}"
+    records[-1].write_text(json.dumps(record))
+
+
+def test_a_bundle_of_a_cluster_with_every_secret_has_none_of_them(site: Site) -> None:
+    assert len(site.secrets) > 12, site.secrets.keys()
+    plant(site)
+    said, texts = site.bundle()
+    planted = site.lab.on("ctl", "cat /var/log/slurm/slurmctld.log /var/log/slurm/slurmdbd.log")
+    assert site.found_in(planted) == ["ctl 1"]
+    assert {name: found for name, text in texts.items() if (found := site.found_in(text))} == {}
+    assert site.found_in(said) == []
+    assert not [name for name, text in texts.items() if "PRIVATE KEY-----\n" in text]
+    assert "error: cannot connect with (not-shown)" in texts["hosts/ctl/logs/slurmctld.log"]
+    assert any(
+        "failed; relay said (not-shown); (not-shown)" in text
+        for name, text in texts.items()
+        if name.startswith("runs/")
+    )
+
+
+def test_a_bundle_has_what_helpers_ask_for(site: Site) -> None:
+    said, texts = site.bundle("--hosts", "ctl,n1")
+    for name in ("slurm/slurm.conf", "slurm/cgroup.conf", "logs/slurmctld.log", "system/units.txt", "facts.json"):
+        assert f"hosts/ctl/{name}" in texts, sorted(texts)
+    assert "StoragePass=(not-shown)" in texts["hosts/ctl/slurm/slurmdbd.conf"]
+    assert "NodeName=n1" in texts["hosts/ctl/state/nodes.txt"]
+    assert "PartitionName=" in texts["hosts/ctl/state/partitions.txt"]
+    assert "SLURM_VERSION" in texts["hosts/ctl/state/config.txt"]
+    assert "Main schedule" in texts["hosts/ctl/state/scheduler.txt"]
+    assert "slurmd " in texts["hosts/n1/system/units.txt"] or "slurmd.service" in texts["hosts/n1/system/units.txt"]
+    assert "/" in texts["hosts/n1/system/disks.txt"]
+    assert not [name for name in texts if name.startswith("hosts/n2/")]
+    assert "users:" in texts["cluster/cluster.yaml"]
+    assert texts["clocks.txt"].startswith("ctl: ")
+    assert "hosts: logs" in said
+
+
+def test_an_anonymous_bundle_names_no_host_user_or_address(site: Site) -> None:
+    _, texts = site.bundle("--anonymous")
+    whole = "\n".join((*texts, *texts.values()))
+    words = set(re.findall(r"[A-Za-z0-9]+", whole))
+    assert {"ctl", "n1", "n2", "ann"} & words == set()
+    assert site.lab.lab.host("n1").address not in whole
+    assert "hosts/host1/slurm/slurm.conf" in texts
+    assert {name: found for name, text in texts.items() if (found := site.found_in(text))} == {}
+
+
+def test_a_host_that_is_down_is_named_in_the_bundle_and_by_the_exit_code(site: Site) -> None:
+    site.lab.on("n2", "systemctl stop ssh.socket ssh.service 2>/dev/null; pkill -o -x sshd; :", check=False)
+    said, texts = site.bundle(code=3)
+    assert texts["missing.txt"].startswith("n2: ")
+    assert "hosts/n1/facts.json" in texts
+    assert "n2: left out: " in said
