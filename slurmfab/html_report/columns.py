@@ -19,6 +19,9 @@ MOST_TIMES = 8
 LEAST = 1.0
 """The height of the lowest column that stands for anything at all."""
 
+LOWEST_TOP = 1.0
+"""The axis ends here or above, however little was used."""
+
 GAP = 0.2
 """The part of a column's place that stays empty."""
 
@@ -67,11 +70,13 @@ def columns(amounts: Sequence[tuple[int, float]], unit: str, full: float | None,
     Args:
         amounts: beginnings of hours or days in seconds since 1970, evenly spread, and amounts.
         unit: of the amounts, such as `GPU hours`.
-        full: how much the cluster has in each of these times; `None` where it is not known.
+        full: how much the cluster has in each of these times; `None` where it is not known. It counts for nothing
+            if more was used.
         until: the end of the last one.
     """
-    top = max([amount for _, amount in amounts] + ([full] if full else []), default=0.0)
-    ticks = amount_ticks(top)
+    most = max((value for _, value in amounts), default=0.0)
+    full = full if full and full >= most else None  # records that began within the window tell less than there was
+    ticks = amount_ticks(max(most, full or 0.0, LOWEST_TOP))
     scale = (HEIGHT - TOP - BELOW) / ticks[-1]
     place = (WIDTH - LEFT) / max(1, len(amounts))
     by_hours = is_by_hours([at for at, _ in amounts], until)

@@ -10,6 +10,9 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", 1, "s"))
 
+_SMALLEST = 0.01
+"""Amounts below this one are not told."""
+
 _WITHOUT_FRACTION = 100
 """From here on, numbers have no digits behind the point."""
 
@@ -75,9 +78,11 @@ def tick_text(seconds: float) -> str:
 def amount(value: float) -> str:
     """An amount in at most four digits.
 
-    >>> amount(0.25), amount(12.34), amount(431.2), amount(12345), amount(2_000_000)
-    ('0.25', '12.3', '431', '12.3 k', '2 M')
+    >>> amount(0.002), amount(0.25), amount(12.34), amount(431.2), amount(12345), amount(2_000_000)
+    ('< 0.01', '0.25', '12.3', '431', '12.3 k', '2 M')
     """
+    if 0 < value < _SMALLEST:
+        return f"< {_SMALLEST}"
     for size, letter in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
         if abs(value) >= size:
             return f"{short(value / (1e3 if letter == ' k' else size))}{letter}"

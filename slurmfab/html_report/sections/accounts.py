@@ -13,8 +13,8 @@ from slurmfab.status.limits_in_use import Limit, LimitedUse
 
 ID, TITLE = "accounts", "Accounts and limits"
 
-MOST_USERS = 50
-"""So many users are shown, those nearest to a limit first."""
+MOST_ACCOUNTS, MOST_USERS = 300, 50
+"""So many accounts are shown, in the order of their tree, and so many users, those nearest to a limit first."""
 
 NEARLY = 0.9
 """From this part on, a limit is nearly used up."""
@@ -78,7 +78,8 @@ def section(sources: Sources) -> Section | None:
     qos = [one for one in found if one.qos and (one.limits or one.running)]
     content = fill(
         "accounts.html.j2",
-        accounts=[row_of(one, depth) for one, depth in tree],
+        accounts=[row_of(one, depth) for one, depth in tree[:MOST_ACCOUNTS]],
+        more_accounts=max(0, len(tree) - MOST_ACCOUNTS),
         users=[row_of(one) for one in users[:MOST_USERS]],
         more_users=max(0, len(users) - MOST_USERS),
         qos=[row_of(one) for one in qos],

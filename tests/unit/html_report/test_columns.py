@@ -41,5 +41,14 @@ def test_columns_when_read_aloud_then_they_say_total_mean_and_the_most(length: i
     assert chart.words.startswith(words)
 
 
+def test_columns_when_more_was_used_than_the_records_say_there_was_then_they_have_no_line_for_that() -> None:
+    assert columns([(BEGIN, 50.0)], "CPU hours", 2.0, BEGIN + DAY).full is None
+
+
+def test_columns_when_next_to_nothing_was_used_then_the_axis_ends_at_one_hour() -> None:
+    chart = columns([(BEGIN, 0.001)], "CPU hours", None, BEGIN + DAY)
+    assert (chart.amounts[-1].text, chart.columns[0].height) == ("1", 1.0)
+
+
 def test_columns_when_nothing_was_used_then_they_say_so() -> None:
     assert columns([], "CPU hours", None, 0).words == "No CPU hours were used."

@@ -36,8 +36,8 @@ def test_durations_are_short(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0, "0"), (0.25, "0.25"), (12.34, "12.3"), (431.2, "431"), (9999, "9999"), (12345, "12.3 k"), (2e6, "2 M"),
-        (3.1e9, "3.1 G"),
+        (0, "0"), (0.002, "< 0.01"), (0.25, "0.25"), (12.34, "12.3"), (431.2, "431"), (9999, "9999"), (12345, "12.3 k"),
+        (2e6, "2 M"), (3.1e9, "3.1 G"),
     ],
 )  # fmt: skip
 def test_amounts_are_short(value: float, text: str) -> None:
