@@ -7,6 +7,8 @@ SUITE ?= trixie
 # Lab tests wait for hosts a good part of the time, so that two processors serve four of their processes.
 WORKERS ?= 4
 LAB_PACKAGES := gcc systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
+# What opens the pages of fab report in tests.
+BROWSER_PACKAGES := chromium chromium-driver
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
 
@@ -14,7 +16,7 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages demo demo-down test test-fast test-breakages unit lint format bench clean
+.PHONY: help setup constraints lab-packages browser-packages demo demo-down test test-fast test-breakages unit lint format bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,17 +42,22 @@ lab-packages:  ## the Debian packages that the lab needs, if any is missing
 	@missing="$(strip $(call MISSING,$(LAB_PACKAGES)))"; [ -z "$$missing" ] || { \
 	  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $$missing >/dev/null; }
 
+browser-packages:  ## Debian's Chromium, which tests of pages need, if it is missing
+	@missing="$(strip $(call MISSING,$(BROWSER_PACKAGES)))"; [ -z "$$missing" ] || { \
+	  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq \
+	  && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
+
 demo: setup lab-packages  ## one controller and two compute nodes on this machine: deploy, check, run a job
 	$(AS_ROOT) env PATH="$$PATH" BIN="$(BIN)" SUITE="$(SUITE)" sh docs/demo.sh
 
 demo-down:  ## remove what the demo left running
 	$(AS_ROOT) $(BIN)/fab lab-down --name demo
 
-test: setup $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; those on lab hosts run as root only
+test: setup browser-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; those on lab hosts run as root only
 	$(BIN)/pytest -n $(WORKERS)
 
 test-fast: setup  ## the tests that need no hosts, within a minute
-	$(BIN)/pytest -n 3 -m 'not lab' --ignore tests/lab
+	$(BIN)/pytest -n 3 -m 'not lab and not browser' --ignore tests/lab --ignore tests/browser
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
 	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n 2 tests/breakages

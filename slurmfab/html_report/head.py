@@ -70,7 +70,7 @@ def statements(sources: Sources) -> list[Statement]:
     if not isinstance(sources.checks, Missing):
         verdict = sources.checks.verdict
         failed, passed = len(verdict.having(FAILED)), len(verdict.having(PASSED))
-        words = f"{failed} of {failed + passed} checks failed" if failed else f"all {passed} checks passed"
+        words = f"{failed:,} of {failed + passed:,} checks failed" if failed else f"all {passed:,} checks passed"
         found.append(Statement("bad" if failed else "good", words))
     if not isinstance(sources.plan, Missing):
         differing = {step.host for step in sources.plan.steps if step.differs}
@@ -104,15 +104,15 @@ def figures(sources: Sources) -> list[Figure]:
     cpus, gpus = cluster_state.cpus(seen.nodes), cluster_state.gpus(seen.nodes)
     serving = sum(node.state.is_in_service for node in seen.nodes)
     return [
-        Figure("Nodes in service", str(serving), f"of {len(seen.nodes)}", share(serving, len(seen.nodes))),
+        Figure("Nodes in service", f"{serving:,}", f"of {len(seen.nodes):,}", share(serving, len(seen.nodes))),
         *(
-            [Figure("GPUs in use", str(gpus.used), f"of {gpus.total}", share(gpus.used, gpus.total))]
+            [Figure("GPUs in use", f"{gpus.used:,}", f"of {gpus.total:,}", share(gpus.used, gpus.total))]
             if gpus.total
             else []
         ),
-        Figure("CPUs in use", str(cpus.used), f"of {cpus.total}", share(cpus.used, cpus.total)),
-        Figure("Jobs running", str(cluster_state.count_running(seen.jobs)), "now"),
-        Figure("Jobs waiting", str(cluster_state.count_pending(seen.jobs)), "in the queue"),
+        Figure("CPUs in use", f"{cpus.used:,}", f"of {cpus.total:,}", share(cpus.used, cpus.total)),
+        Figure("Jobs running", f"{cluster_state.count_running(seen.jobs):,}", "now"),
+        Figure("Jobs waiting", f"{cluster_state.count_pending(seen.jobs):,}", "in the queue"),
     ]
 
 

@@ -100,6 +100,19 @@ class NodeView:
         return self.node.gpus_used if self.node else 0
 
     @property
+    def slurm(self) -> str:
+        """Its version of Slurm; empty if unknown."""
+        return (self.facts.slurm_version if self.facts else "") or (self.node.version if self.node else "")
+
+    @property
+    def tenths_used(self) -> int:
+        """How many tenths of its GPUs, or of its CPUs where it has none, jobs have."""
+        if self.node is None:
+            return 0
+        used, total = (self.gpus_used, self.gpu_count) if self.gpu_count else (self.node.cpus_used, self.node.cpus)
+        return min(10, round(10 * used / total)) if total else 0
+
+    @property
     def gpu_words(self) -> str:
         """Its GPUs by type, such as `8 × a100`; empty for none."""
         return gpu_words(self.gpus)

@@ -12,7 +12,7 @@ from slurmfab.html_report.markup import Markup, fill
 from slurmfab.html_report.section import Section
 from slurmfab.html_report.sources import Missing, Sources
 
-MOST_SINGLE = 24
+MOST_SINGLE = 40
 """Up to this number of hosts, each has a column; of more, those with the same results share one."""
 
 MOST_COLUMNS = 48
@@ -38,13 +38,21 @@ class Line(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A check that failed, or could not be run, for the same reason on some hosts."""
+    """A check that failed for the same reason on some hosts."""
 
     title: str
     group: str
     hosts: str
     cause: str
     repair: str
+
+
+class Left(NamedTuple):
+    """Checks that were not run on some hosts for the same reason."""
+
+    hosts: str
+    cause: str
+    titles: tuple[str, ...]
 
 
 def section(sources: Sources) -> Section | None:
@@ -64,7 +72,7 @@ def section(sources: Sources) -> Section | None:
             rest=rest,
             groups=matrix(results, shown),
             failed=findings(failed),
-            left=findings(run.verdict.having(NOT_RUN)),
+            left=not_run(run.verdict.having(NOT_RUN)),
         ),
         note=f"{run.verdict.headline}; by {run.by}, {run.begun.astimezone():%Y-%m-%d %H:%M}.",
         badge=f"{len(failed)} failed" if failed else "passed",
@@ -90,7 +98,10 @@ def columns(results: Iterable[Result], hosts: Sequence[str]) -> tuple[list[Colum
         alike.setdefault(tuple(sorted(outcomes[host])), []).append(host)
     # Hosts on which something failed come first, so that they have room.
     groups = sorted(alike.items(), key=lambda item: -sum(outcome == FAILED for _, _, outcome in item[0]))
-    shown = [Column(fold(same), same[0]) for _, same in groups[:MOST_COLUMNS]]
+    shown = [
+        Column(fold(same) if len(same) == 1 else f"{len(same)} hosts: {fold(same)}", same[0])
+        for _, same in groups[:MOST_COLUMNS]
+    ]
     return shown, fold(host for _, same in groups[MOST_COLUMNS:] for host in same)
 
 
@@ -110,4 +121,17 @@ def findings(results: Iterable[Result]) -> list[Finding]:
         Finding(ones[0].title, group, folded.hostlist, *folded.texts)
         for (group, _), ones in by_check(results).items()
         for folded in fold_texts((one.host, (one.cause, one.repair)) for one in ones)
+    ]
+
+
+def not_run(results: Iterable[Result]) -> list[Left]:
+    """What was not run, by host and reason: usually one thing keeps many checks from running."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in results:
+        found.setdefault((one.host, one.cause), []).append(one.title)
+    alike: dict[tuple[str, ...], list[tuple[str, tuple[str]]]] = {}
+    for (host, cause), titles in found.items():
+        alike.setdefault(tuple(titles), []).append((host, (cause,)))
+    return [
+        Left(folded.hostlist, folded.texts[0], titles) for titles, ones in alike.items() for folded in fold_texts(ones)
     ]

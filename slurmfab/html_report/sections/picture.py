@@ -18,7 +18,7 @@ MOST_LARGE = 64
 """In a group of up to this number of nodes, each tile shows the node's name; in a larger one its sign alone."""
 
 MOST_SQUARES = 16
-"""Up to this number of GPUs of a node, each is a square; more are a bar."""
+"""Up to this number of GPUs of a node, each is a square; more are a bar, as in dense groups."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def section(sources: Sources) -> Section | None:
             rows=partitions(sources),
             out=out,
             used=used,
+            silent=any(view.silence for view in nodes),
             most_squares=MOST_SQUARES,
             controllers=sources.status.seen.controllers,
         ),
