@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,13 +44,15 @@ class Used:
     Args:
         lab: the cluster.
         since: the begin of a window of whole hours, in which one of the jobs had begun already.
-        until: its end, the next full hour, to which sreport's figures go.
+        until: its end, the last full hour, to which sreport's figures go.
+        before: the begin of a longer window, in which all jobs began.
         early: that job.
     """
 
     lab: DeployedLab
     since: str
     until: str
+    before: str
     early: str
 
     def usage(self, *words: str, since: str = "") -> Any:
@@ -76,10 +78,11 @@ def submit(lab: DeployedLab, user: str, options: str, script: str) -> str:
 
 @pytest.fixture(scope="module", params=SUITES)
 def used(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Used]:
-    """Jobs with and without GPUs, an array, cancelled ones, a requeued one, and one that began before the window."""
+    """Jobs with and without GPUs: an array, cancelled, requeued and suspended ones, one that began before."""
     with stock.copy(request.param, database=True, nodes=2, gpus=("n1:2",)) as lab:
         lab.inventory_path.write_text(lab.inventory_path.read_text().partition("partitions:")[0] + TREE)
         lab.deploy()
+        since = int(lab.on("ctl", "date +%s")) - 2 * 3600
         early = submit(lab, "ada", "-A physics --gres=gpu:2", "sleep 3")
         submit(lab, "ada", "-A maths", "srun sleep 2")
         submit(lab, "bob", "-p gpu --array=1-3", "sleep 1")
@@ -87,9 +90,13 @@ def used(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Used]:
         again = submit(lab, "bob", "--requeue", 'test -n "$SLURM_RESTART_COUNT" || sleep 900')
         cancelled = submit(lab, "bob", "", "sleep 900")
         held = submit(lab, "bob", "--hold", "sleep 900")
-        for job in (again, cancelled):
+        paused = submit(lab, "ada", "-A maths", "sleep 4")
+        for job in (again, cancelled, paused):
             lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
         lab.on("ctl", f"scontrol requeue {again}; scancel {cancelled} {held}")
+        begun = int(lab.on("ctl", f"scontrol suspend {paused}; date +%s"))
+        lab.until("ctl", f"test $(date +%s) -gt {begun + 3} && echo later", "later")
+        lab.on("ctl", f"scontrol resume {paused}")
         # Slurm lets a requeued job wait for two minutes.
         lab.until("ctl", f"squeue -h -j {again} -o %T", "PENDING")
         lab.on("ctl", f"scontrol update JobId={again} StartTime=now")
@@ -99,19 +106,31 @@ def used(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Used]:
         # slurmctld tells when tasks of arrays were eligible some seconds after their end; until then they do not count.
         late = f"{MYSQL} 'select count(*) from {moved} where time_eligible = 0 and id_job <> {held}'"
         lab.until("ctl", late, "0")
-        times = ", ".join(f"time_{one} = time_{one} - {BEGINS_EARLIER}" for one in ("submit", "eligible", "start"))
-        lab.on("ctl", f"{MYSQL} 'update {moved} set {times} where id_job = {early}'")
-        # slurmdbd adds up each hour after its end; this has it add up at once, the present hour included.
-        since = lab.on("ctl", "date +%Y-%m-%dT%H:00:00 -d '1 hour ago'")
-        before, until = (lab.on("ctl", f"date +%Y-%m-%dT%H:00:00 -d '{one}'") for one in ("4 hours ago", "1 hour"))
+        # sreport shows full hours that are over, so all that happened is moved into such hours.
+        back(lab, moved, ("submit", "eligible", "start", "end"), 2 * 3600, "time_eligible > 0")
+        back(lab, moved, ("submit", "eligible", "start"), BEGINS_EARLIER, f"id_job = {early}")
+        back(lab, moved.replace("job_table", "suspend_table"), ("start", "end"), 2 * 3600, "true")
+        back(lab, moved.replace("job_table", "event_table"), ("start",), 8 * 3600, "true")
+        before, until = (hour(lab, since - 4 * 3600), hour(lab, int(lab.on("ctl", "date +%s"))))
         lab.on("ctl", f"sacctmgr -i rollup {before} {until}")
-        yield Used(lab, since, until, early)
+        yield Used(lab, hour(lab, since), until, before, early)
+
+
+def back(lab: DeployedLab, table: str, columns: Sequence[str], seconds: int, which: str) -> None:
+    """Move times of records in slurmdbd's database back."""
+    times = ", ".join(f"time_{one} = time_{one} - {seconds}" for one in columns)
+    lab.on("ctl", f"{MYSQL} 'update {table} set {times} where {which}'")
+
+
+def hour(lab: DeployedLab, seconds: int) -> str:
+    """The begin of the hour of a time, as Slurm's commands take it."""
+    return lab.on("ctl", f"date -d @{seconds} +%Y-%m-%dT%H:00:00")
 
 
 def test_usage_agrees_with_sreport_to_the_second(used: Used) -> None:
     expected = used.sreport()
     assert set(expected) == {("physics", "ada"), ("maths", "ada"), ("maths", "bob")}
-    rows = used.usage("--by", "account,user")["rows"]
+    rows = used.usage("--by", "account,user", "--until", used.until)["rows"]
     assert {(one["account"], one["user"]): (one["cpu_seconds"], one["gpu_seconds"]) for one in rows} == expected
     # The job that began earlier counts with its part in the window alone, which is all since the window's begin.
     assert expected["physics", "ada"][1] < 2 * BEGINS_EARLIER
@@ -119,9 +138,8 @@ def test_usage_agrees_with_sreport_to_the_second(used: Used) -> None:
 
 
 def test_a_window_that_begins_before_all_jobs_agrees_as_well(used: Used) -> None:
-    since = used.lab.on("ctl", "date +%Y-%m-%dT%H:00:00 -d '4 hours ago'")
-    expected = used.sreport(since)
-    told = used.usage("--by", "account,user", since=since)
+    expected = used.sreport(used.before)
+    told = used.usage("--by", "account,user", "--until", used.until, since=used.before)
     found = {(one["account"], one["user"]): (one["cpu_seconds"], one["gpu_seconds"]) for one in told["rows"]}
     assert found == expected
     assert expected["physics", "ada"][0] > BEGINS_EARLIER
@@ -134,8 +152,8 @@ def test_usage_counts_parts_of_requeued_jobs_and_cancelled_ones_and_their_share(
     told = used.usage("--by", "partition,gpu")
     rows = {(one["partition"], one["gpu"]): one for one in told["rows"]}
     assert rows["gpu", ""]["jobs"] == 3
-    # ada's second job, bob's failed one, the cancelled one, and two parts of the requeued one.
-    assert rows["main", ""]["jobs"] == 5
+    # ada's second job and the suspended one, bob's failed one, the cancelled one, and two parts of the requeued one.
+    assert rows["main", ""]["jobs"] == 6
     (with_gpus,) = [one for (_, gpu), one in rows.items() if gpu]
     assert with_gpus["jobs"] == 1
     cpus = int(used.lab.on("ctl", "sinfo -h -p main -o %C").split("/")[-1])

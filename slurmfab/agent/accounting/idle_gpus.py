@@ -34,6 +34,10 @@ GPU_USE, CPU_TIME = "gpuutil", "cputime"
 """What tells that GPUs are idle."""
 
 
+SEEN = ("cpu", "mem", "gres/gpuutil")
+"""What of the use of steps tells something here."""
+
+
 class Evidence(NamedTuple):
     """What the steps of a job tell about its use.
 
@@ -52,7 +56,7 @@ class Evidence(NamedTuple):
         """The evidence in TRESUsageInMax and TRESUsageInTot of each step."""
         memory, peak, cpu = 0.0, -1.0, 0.0
         for most, total in steps:
-            highest, whole = amounts(most), amounts(total)
+            highest, whole = amounts(most, SEEN), amounts(total, SEEN)
             memory = max(memory, highest.get("mem", 0.0), whole.get("mem", 0.0))
             peak = max(peak, highest.get("gres/gpuutil", -1.0), whole.get("gres/gpuutil", -1.0))
             cpu += whole.get("cpu", 0.0)
@@ -72,6 +76,11 @@ def found(job: Record, cpu_used: float, gpu_peak: float, *, is_running: bool) ->
         return []
     evidence = CPU_TIME if gpu_peak < 0 else GPU_USE
     return [(job.job, job.user, job.account, job.partition, job.gpus, job.gpus * job.clipped, evidence, is_running)]
+
+
+def largest(rows: List[Tuple[Any, ...]]) -> List[Tuple[Any, ...]]:
+    """The rows of the jobs that held most."""
+    return sorted(rows, key=lambda one: (-one[IDLE_FIELDS.index("gpu_seconds")], one[0]))[:MOST_LISTED]
 
 
 def among_running(jobs: List[Record], context: Context) -> List[Tuple[Any, ...]]:

@@ -12,7 +12,7 @@ import time
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tuple
 
 from slurmfab.agent.accounting import idle_gpus
-from slurmfab.agent.accounting.idle_gpus import IDLE_FIELDS, MOST_LISTED, Evidence
+from slurmfab.agent.accounting.idle_gpus import MOST_LISTED, Evidence
 from slurmfab.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
@@ -96,7 +96,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `accounting`: whether Slurm keeps records; without, only the times are there as well. `since`, `until`: seconds
         since 1970, and as texts with the host's zone in `since_text` and `until_text`. `capacity`: the cluster's TRES
         times seconds. `tracked`: the TRES that are accounted. `groups`: user, account, partition, types of GPUs, and
-        `SUMS`. `points`: begin, CPU and GPU seconds of each hour or day. `waits`: `WAIT_FIELDS`. `idle`: `IDLE_FIELDS`.
+        `SUMS`. `points`: begin, CPU and GPU seconds of each hour or day. `waits`: `WAIT_FIELDS`. `idle`: as in
+        `idle_gpus`.
 
     Raises:
         ResourceFailed: slurmdbd does not answer, or the window is empty.
@@ -155,7 +156,7 @@ def ask(context: Context, command: commands.Command, deadline: float) -> Iterato
         ResourceFailed: it fails, or takes longer than the deadline.
     """
     shown = context.must(command, seconds=max(deadline - time.monotonic(), 1), env=commands.IN_SECONDS)
-    return (line.split("|") for line in shown.split("\n") if line)
+    return (match[0].split("|") for match in re.finditer("[^\n]+", shown))
 
 
 def clipped_seconds(context: Context, since: int, until: int, deadline: float) -> Dict[Tuple[str, str], int]:
@@ -267,6 +268,8 @@ class Added:
         if one.gpus and one.whole >= self.idle_seconds:
             if one.end:
                 self.idle += idle_gpus.found(one, one.cpu_used, one.gpu_peak, is_running=False)
+                if len(self.idle) > 2 * MOST_LISTED:
+                    self.idle = idle_gpus.largest(self.idle)
             else:
                 self.running.append(one)
 
@@ -311,12 +314,11 @@ class Added:
 
     def as_json(self) -> Dict[str, Any]:
         """What `read` returns of it."""
-        most = sorted(self.idle, key=lambda one: (-one[IDLE_FIELDS.index("gpu_seconds")], one[0]))[:MOST_LISTED]
         return {
             "groups": [[*key, list(sums.values())] for key, sums in sorted(self.groups.items()) if any(sums.values())],
             "points": [[low, *map(round, self.points[low])] for low in self.begins[-MOST_POINTS:]],
             "waits": [list(one) for one in longest(self.waits)],
-            "idle": [list(one) for one in most],
+            "idle": [list(one) for one in idle_gpus.largest(self.idle)],
         }
 
 

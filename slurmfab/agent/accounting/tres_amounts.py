@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Mapping
+from typing import Container, Dict, Mapping
 
 UNITS: Dict[str, float] = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
 """MiB by unit."""
@@ -11,11 +11,18 @@ UNITS: Dict[str, float] = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2
 MEMORY = ("mem", "gres/gpumem", "vmem")
 
 
-def amounts(text: str) -> Dict[str, float]:
-    """The amounts in `cpu=4,mem=50M,gres/gpu:a100=2`, memory in MiB and CPU time in seconds."""
+def amounts(text: str, only: Container[str] = ()) -> Dict[str, float]:
+    """The amounts in `cpu=4,mem=50M,gres/gpu:a100=2`, memory in MiB and CPU time in seconds.
+
+    Args:
+        text: as Slurm prints it.
+        only: names to look for, as there are very many texts; all when left out.
+    """
     found: Dict[str, float] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
+        if only and name not in only:
+            continue
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", value)
         if match and name in MEMORY:
             # Without a unit, memory in use is in bytes (sacct(1)).
