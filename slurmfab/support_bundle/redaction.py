@@ -118,8 +118,12 @@ class Filter:
         """A run of characters in which the part with pieces of secrets is replaced."""
         run = found[0]
         known = [first for first in range(len(run) - PIECE + 1) if run[first : first + PIECE] in self.pieces]
-        # What is left of the secret before the first and after the last piece has less than STEP characters.
-        return run[: max(0, known[0] - STEP)] + HIDDEN + run[known[-1] + PIECE + STEP :] if known else run
+        if not known:
+            return run
+        # What is left of the secret before the first and after the last piece has less than STEP characters, and no `=`
+        # before other digits.
+        first = max(0, known[0] - STEP, run.rfind("=", 0, known[0]) + 1)
+        return run[:first] + HIDDEN + run[known[-1] + PIECE + STEP :]
 
     def without_dump(self, found: re.Match[str]) -> str:
         """A dump of hexadecimal digits, replaced if it has a piece of a secret."""

@@ -140,7 +140,14 @@ def test_a_bundle_of_a_cluster_with_every_secret_has_none_of_them(site: Site) ->
 
 def test_a_bundle_has_what_helpers_ask_for(site: Site) -> None:
     said, texts = site.bundle("--hosts", "ctl,n1")
-    for name in ("slurm/slurm.conf", "slurm/cgroup.conf", "logs/slurmctld.log", "system/units.txt", "facts.json"):
+    for name in (
+        "slurm/slurm.conf",
+        "slurm/cgroup.conf",
+        "logs/slurmctld.log",
+        "system/units.txt",
+        "kept/os-release.txt",
+        "facts.json",
+    ):
         assert f"hosts/ctl/{name}" in texts, sorted(texts)
     assert "StoragePass=(not-shown)" in texts["hosts/ctl/slurm/slurmdbd.conf"]
     assert "NodeName=n1" in texts["hosts/ctl/state/nodes.txt"]

@@ -68,7 +68,7 @@ KEPT = {
     "gpu-checks.jsonl": "/var/lib/slurmfab/gpu-checks/history.jsonl",
     "acceptance.jsonl": "/var/lib/slurmfab/acceptance/history.jsonl",
     "drift.json": "/var/lib/slurmfab/drift.json",
-    "os-release.txt": "/etc/os-release",
+    "os-release.txt": "/usr/lib/os-release",
 }
 """Files of which the end is taken, by the name that they get."""
 

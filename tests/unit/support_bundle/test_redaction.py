@@ -64,6 +64,10 @@ def test_a_known_key_that_is_cut_or_wrapped_leaves_no_long_piece() -> None:
     assert [word for word in shown.replace(HIDDEN, " ").split() if len(word) > 15] == []
 
 
+def test_the_name_of_a_setting_stays_before_a_long_value() -> None:
+    assert Filter([HEX.encode()]).text(f"StoragePass={HEX} DbdPort=6819") == f"StoragePass={HIDDEN} DbdPort=6819"
+
+
 def test_a_public_key_stays_although_its_private_key_repeats_it() -> None:
     public = base64.b64encode(os.urandom(60)).decode()
     clean = Filter([f"{BODY[:60]}{public}{BODY[60:]}".encode()], [f"ssh-ed25519 {public} slurm@n1"])
