@@ -75,7 +75,7 @@ def statements(sources: Sources) -> list[Statement]:
     if not isinstance(sources.plan, Missing):
         differing = {step.host for step in sources.plan.steps if step.differs}
         words = f"{fold(differing)} {verb(len(differing), 'differs', 'differ')} from the cluster file"
-        found.append(Statement("watch", words) if differing else Statement("good", "no host has drifted"))
+        found.append(Statement("watch", words) if differing else Statement("good", "no drift found"))
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from slurmfab.agent.client import commands
 from slurmfab.agent.nodes.awake import SLEEPS
 from slurmfab.agent.nodes.states import parse_reason
 from slurmfab.facts import Gpu, Hardware, HostFacts
@@ -181,8 +182,13 @@ def view(
         facts=facts,
         lock=lock,
         address=cluster.addresses.get(host, "") or next(iter(addresses), ""),
-        partitions=(node.partitions if node else ()) or partitions.get(host, ()),
+        partitions=own_partitions(node) or partitions.get(host, ()),
     )
+
+
+def own_partitions(node: Node | None) -> tuple[str, ...]:
+    """The partitions of a node that are the site's own, not slurmfab's hidden one; empty while Slurm is unknown."""
+    return tuple(name for name in (node.partitions if node else ()) if name != commands.PARTITION)
 
 
 def look_of(node: Node | None) -> Look:

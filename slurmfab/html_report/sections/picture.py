@@ -116,8 +116,8 @@ def about(nodes: Iterable[NodeView]) -> str:
     words = [f"{len(members)} node{'' if len(members) == 1 else 's'}"]
     cpus = {view.hardware.CPUs for view in members if view.hardware}
     words += [f"{min(cpus)} CPUs" if len(cpus) == 1 else f"{min(cpus)} to {max(cpus)} CPUs"] if cpus else []
-    gpus = {view.gpu_words for view in members if view.gpu_words}
-    words += [gpus.pop() if len(gpus) == 1 else "GPUs of several kinds"] if gpus else []
+    gpus = {view.gpu_words for view in members}
+    words += ["different GPUs" if len(gpus) > 1 else gpus.pop()] if gpus != {""} else []
     return ", ".join(words)
 
 
