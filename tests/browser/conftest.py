@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from made_pages import sources
+from report_data import with_charts
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
@@ -40,7 +41,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page about 24 nodes."""
     path = tmp_path_factory.mktemp("pages") / "small.html"
-    path.write_text(page(sources()))
+    path.write_text(page(with_charts(sources())))
     return path
 
 
@@ -48,5 +49,5 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page about 1,000 nodes."""
     path = tmp_path_factory.mktemp("pages") / "large.html"
-    path.write_text(page(sources(200, 800)))
+    path.write_text(page(with_charts(sources(200, 800), 1000, 50)))
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -181,10 +182,11 @@ def test_page_when_narrow_then_it_does_not_scroll_sideways(browser: Chrome) -> N
 
 
 def test_page_when_printed_then_it_is_light_and_nothing_is_folded_away(browser: Chrome) -> None:
+    opened = script(browser, "document.querySelectorAll('details[open]').length")
     script(browser, "dispatchEvent(new Event('beforeprint'))")
     assert script(browser, "document.querySelectorAll('details:not([open])').length") == 0
     script(browser, "dispatchEvent(new Event('afterprint'))")
-    assert script(browser, "document.querySelectorAll('details[open]').length") == 0
+    assert script(browser, "document.querySelectorAll('details[open]').length") == opened
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert not one(browser, "nav").is_displayed()
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen"})
@@ -203,3 +205,36 @@ def test_page_when_about_1000_nodes_then_it_opens_within_two_seconds(browser: Ch
     )
     assert shown_hosts(browser) == ["gpu199"]
     assert filtering < 1000
+
+
+def test_runs_when_the_next_one_is_opened_by_key_then_its_chart_is_shown_and_fits(browser: Chrome) -> None:
+    charts = browser.find_elements(By.CSS_SELECTOR, "#runs svg.gantt")
+    assert [chart.is_displayed() for chart in charts] == [True, False, False, False, False]
+    browser.find_elements(By.CSS_SELECTOR, "#runs details.run > summary")[1].send_keys(Keys.ENTER)
+    assert charts[1].is_displayed()
+    assert script(browser, "arguments[0].getBoundingClientRect().right <= innerWidth", charts[1])
+
+
+def test_charts_when_drawn_then_each_has_words_and_each_bar_a_title(browser: Chrome) -> None:
+    charts = "Array.from(document.querySelectorAll('svg[role=img]'))"
+    assert script(browser, f"{charts}.length") > 20
+    assert script(browser, f"{charts}.every(one => one.getAttribute('aria-label').trim().length > 5)")
+    assert script(
+        browser,
+        "Array.from(document.querySelectorAll('svg.gantt rect')).every(one => one.closest('g').querySelector('title'))",
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_when_light_or_dark_then_texts_in_bars_can_be_read(browser: Chrome, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    pairs = script(
+        browser,
+        "Array.from(document.querySelectorAll('#runs .legend svg')).filter(one => one.querySelector('text')).map("
+        "one => ['rect', 'text'].map(tag => getComputedStyle(one.querySelector(tag)).fill))",
+    )
+    assert pairs
+    for pair in pairs:
+        below, above = sorted(luminance(tuple(map(float, re.findall(r"\d+", colour)[:3]))) for colour in pair)
+        assert (above + 0.05) / (below + 0.05) >= 4.5, pair

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from slurmfab.agent.core.resource import Outcome
+from slurmfab.agent.core.resource import Change, Outcome
 from slurmfab.engine.record import Record
-from slurmfab.engine.report import Step
+from slurmfab.engine.report import Report, Step
+from slurmfab.html_report.sources import Sources
+from slurmfab.status import limits_in_use
 from slurmfab.usage.figures import Group, IdleGpus, Point, Sums, Usage, Wait
 
 BEGUN = datetime(2026, 11, 22, 14, 3, tzinfo=timezone.utc)
@@ -116,3 +119,28 @@ def usage(days: int = 3, **more: Any) -> Usage:
         **more,
     }
     return Usage("lab", begin, begin + days * day, "2026-11-23T00:00:00+0000", "2026-11-26T00:00:00+0000", **about)
+
+
+def with_charts(plain: Sources, hosts: int = 30, accounts: int = 3) -> Sources:
+    """The sources of a page with everything that charts are made of.
+
+    Args:
+        plain: the sources without.
+        hosts: how many hosts the recorded runs had, and half as many nodes with GPUs.
+        accounts: how many accounts there are besides root.
+    """
+    checks = (
+        measured(check, f"gpu{number:03}", 230.0 - number % 7) for check in range(10) for number in range(hosts // 2)
+    )
+    start, end = (ASSOCIATIONS.index(words) for words in ("ClusterName=lab Account=physics", "\nQOS Records"))
+    block = ASSOCIATIONS[start:end]
+    more = "".join(block.replace("physics", f"account{number}") for number in range(accounts))
+    limits = limits_in_use.parse(ASSOCIATIONS[:start] + more + ASSOCIATIONS[end:].replace("normal", HOSTILE))
+    diff = Change("content", "", "", f"-a\n+{HOSTILE}")
+    changed = Outcome("file:/etc/slurm/slurm.conf", "would change", (diff,), drift="changed file")
+    return replace(
+        plain, usage=usage(30), limits=limits,
+        records=(record([step("n1", HOSTILE, 1, 5)], by=HOSTILE), *(big_record(hosts),) * 5),
+        gpu_checks=(*checks, measured(9, "gpu999", 90.0, "falls short", why=HOSTILE)),
+        plan=Report("report", "alpine", ("ctl1",), (Step("slurm.conf", "ctl1", (changed,)),), {}, 1.0),
+    )  # fmt: skip
