@@ -52,6 +52,16 @@ OCI_PROGRAM = f"{PROGRAMS}/oci"
 SBUNDLE = "/usr/local/bin/sbundle"
 """The command of users that makes bundles for containers."""
 
+METRICS_UNIT = "slurmfab-metrics"
+METRICS_PROGRAM = f"{PROGRAMS}/metrics"
+METRICS_SETTINGS = "/etc/slurmfab-metrics.json"
+METRICS_DIRECTORY = "/var/lib/slurmfab/node-exporter"
+METRICS_FILE = f"{METRICS_DIRECTORY}/slurmfab.prom"
+"""Slurm's figures, which the exporter of the controller tells Prometheus."""
+
+DRIFT_RESULT = "/var/lib/slurmfab/drift.json"
+"""What the last comparison of the hosts with the cluster file found, for METRICS_PROGRAM."""
+
 POWER_UNIT = "slurmfab-power"
 POWER_PROGRAM = f"{PROGRAMS}/power"
 SUSPEND_PROGRAM, RESUME_PROGRAM = f"{PROGRAMS}/suspend", f"{PROGRAMS}/resume"

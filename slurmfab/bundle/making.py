@@ -34,9 +34,11 @@ from slurmfab.slurm.software import (
     CERTIFICATES,
     MAILER,
     NFS_SERVER,
+    NODE_EXPORTER,
     OCI,
     OPENSSL,
     PODMAN,
+    PROMETHEUS,
     QUOTA,
     REGISTRY_SERVER,
     RPCBIND,
@@ -113,6 +115,8 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= {QUOTA} if cluster.quota else set()
     names |= of_containers(cluster, codename)
     names |= {REGISTRY_SERVER, OPENSSL} if cluster.registry else set()
+    names |= {NODE_EXPORTER} if cluster.monitoring else set()
+    names |= {PROMETHEUS} if cluster.monitoring and cluster.monitoring.prometheus else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
     names |= {cluster.modules.system} if cluster.modules else set()
     names |= set(ALL_OF_MPI) if cluster.mpi else set()

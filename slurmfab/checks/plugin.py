@@ -28,6 +28,9 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     module_host         a host on which people or jobs work, if the cluster file has `modules`
     docker_host         such a host, if the cluster file has `containers` with docker
     image_host          such a host, if the cluster file has `registry`
+    monitored           any host, if the cluster file has `monitoring`
+    collector           a host where figures are collected, if it has that
+    prometheus_host     the host with Prometheus, if it names one
     mpi_host            such a host, if the cluster file has `mpi`
     open_mpi_host       such a host, if the cluster file has `mpi.packages`
     pyxis_host          such a host, if the cluster file has containers by enroot
@@ -326,6 +329,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "gpu_checker": primary if cluster.gpu_checks else (),
         "enforcer": primary if cluster.has_accounts else (),
         **image_places(cluster, hosts),
+        **monitoring_places(cluster, hosts),
         "mailer": primary if sends_mail(cluster, lock) else (),
         "scratch_node": tuple(node for node in nodes if cluster.scratch and cluster.scratch.of_node(node)),
         **software_places(inventory, hosts, nodes),
@@ -364,6 +368,18 @@ def storage_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[st
         "exporting": tuple(host for host in cluster.servers if host in hosts),
         "limiting": tuple(host for host in places(cluster) if host in hosts),
         "mounting": tuple(host for host in hosts if mounts_of(cluster, host)),
+    }
+
+
+def monitoring_places(cluster: Cluster, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The hosts with exporters, those where figures of Slurm and of backups are collected, and that of Prometheus."""
+    monitoring = cluster.monitoring
+    prometheus = monitoring.prometheus if monitoring else None
+    collecting = {*cluster.controllers, *cluster.backup_hosts} if monitoring else set()
+    return {
+        "monitored": tuple(hosts) if monitoring else (),
+        "collector": tuple(host for host in hosts if host in collecting),
+        "prometheus_host": tuple(host for host in hosts if prometheus and host == prometheus.host),
     }
 
 

@@ -64,6 +64,7 @@ ORDER = (
     "podman",
     "containers",
     "backups",
+    "monitoring",
     "performance",
     "afterwards",
 )

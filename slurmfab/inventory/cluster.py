@@ -28,6 +28,7 @@ from slurmfab.inventory.job_environment import JobEnvironmentOrNot
 from slurmfab.inventory.logins import LoginLimitsOrNot, Motd, NodeLogins, PrivateData, UserSsh
 from slurmfab.inventory.mail import MailOrNot
 from slurmfab.inventory.modules import ModulesOrNot
+from slurmfab.inventory.monitoring import MonitoringOrNot
 from slurmfab.inventory.mounts import Mounts
 from slurmfab.inventory.mpi import MpiOrNot
 from slurmfab.inventory.power import PowerOrNot
@@ -209,6 +210,7 @@ class Cluster(Model):
         mpi: how srun starts MPI programs; `None` for Slurm's own default.
         containers: the ways in which users run containers; `None` for none.
         registry: the host with container images for the others; `None` for none.
+        monitoring: figures of hosts and of Slurm for Prometheus; `None` for none.
         gpu_checks: scheduled measurements of all GPUs; `None` for none.
         acceptance: jobs that `fab accept` runs and judges, by name.
         drift: plans by a timer on the deployer, which tell what differs on hosts; `None` for none.
@@ -297,6 +299,7 @@ class Cluster(Model):
     mpi: MpiOrNot = None
     containers: ContainersOrNot = None
     registry: RegistryOrNot = None
+    monitoring: MonitoringOrNot = None
     gpu_checks: GpuChecksOrNot = None
     acceptance: Acceptance = {}
     drift: DriftOrNot = None

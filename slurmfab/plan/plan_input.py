@@ -378,6 +378,7 @@ class PlanInput:
             x11=self.cluster.x11,
             private_data=self.cluster.private_data,
             local_groups=self.cluster.containers is not None and "docker" in self.cluster.containers.use,
+            openmetrics=self.cluster.monitoring is not None and self.cluster.monitoring.openmetrics,
         )
 
     def mail_programs(self, controllers: Iterable[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from slurmfab.slurm.node_lines import node_lines, node_settings
 from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.power_saving import PowerSaving
 from slurmfab.slurm.preemption import Preemption, partition_settings, preemption
-from slurmfab.slurm.versions import SlurmVersion, pid_files
+from slurmfab.slurm.versions import SlurmVersion, pid_files, tells_figures
 
 _TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")
 """The directories of the templates in an installed package, and in a checkout."""
@@ -116,6 +116,7 @@ class SlurmConf:
         x11: whether jobs can open windows on users' screens.
         private_data: what users see only their own of (PrivateData).
         local_groups: whether nodes look up the groups of a job's user, instead of slurmctld.
+        openmetrics: whether slurmctld tells figures itself, where its version can.
     """
 
     cluster_name: str
@@ -147,6 +148,7 @@ class SlurmConf:
     x11: bool = False
     private_data: tuple[str, ...] = ()
     local_groups: bool = False
+    openmetrics: bool = False
 
     @property
     def mail_program(self) -> str:
@@ -195,6 +197,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "gres_lines": gres_lines(conf.nodes),
         "x11": ",X11" if conf.x11 else "",
         "private_data": ",".join(conf.private_data),
+        "openmetrics": conf.openmetrics and tells_figures(version),
         "slurm": slurm.line,
         "serving": slurm.line_with if conf.configless else None,
         "ipv6": slurm.line_with if conf.ipv6 else None,

@@ -50,6 +50,9 @@ PYXIS = "nvslurm-plugin-pyxis"
 REGISTRY_SERVER, OPENSSL = "docker-registry", "openssl"
 """The server of the key `registry`, and what makes its certificate."""
 
+NODE_EXPORTER, PROMETHEUS = "prometheus-node-exporter", "prometheus"
+"""The packages of the key `monitoring`; their units have the same names."""
+
 DOCKER = "docker.io"
 """Docker's daemon; it has a group of its own, docker, with a number of the host's own."""
 
@@ -82,6 +85,8 @@ ASKED = (
     DOCKER_CLIENT,
     REGISTRY_SERVER,
     OPENSSL,
+    NODE_EXPORTER,
+    PROMETHEUS,
     NFS_SERVER,
     RPCBIND,
     QUOTA,

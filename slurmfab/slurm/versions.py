@@ -115,6 +115,11 @@ DATABASE_SERVER = ("mariadb-client", "mariadb-server")
 """The packages of the database server and of its client."""
 
 
+def tells_figures(version: SlurmVersion) -> bool:
+    """Whether slurmctld of this version can tell Prometheus its figures itself (MetricsType)."""
+    return (version.major, version.minor) >= SLURM_CONF["metricstype"].since
+
+
 def pid_files(version: SlurmVersion) -> Mapping[str, str]:
     """The pid file that the unit of each daemon expects, by daemon: `slurmctld`, `slurmd` and `slurmdbd`.
 

@@ -72,6 +72,7 @@ CASES: Mapping[str, SlurmConf] = {
         ),
     ),
     "software": replace(PLAIN, mail_programs=(MAIL_PROGRAM,), mail_domain="example.org", mpi="pmix"),
+    "openmetrics": replace(PLAIN, openmetrics=True),
     "two-controllers": replace(
         PLAIN,
         controllers=(("mn01", "10.0.0.1"), ("mn02", "10.0.0.2")),

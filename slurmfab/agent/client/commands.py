@@ -42,7 +42,7 @@ SHOW_SLURMD: Command = ("scontrol", "show", "slurmd")
 """Succeeds if the host's own slurmd answers (scontrol(1))."""
 
 DIAGNOSTICS: Command = ("sdiag",)
-"""Shows what slurmctld's scheduler and its remote procedure calls do."""
+"""Shows what slurmctld's scheduler and its remote procedure calls do, as `Name: number`, in sections."""
 
 OUT_OF_SERVICE: Command = ("sinfo", "--all", "--list-reasons", "--long")
 """Shows nodes that are down or drained, since when, by whom and why."""
@@ -53,6 +53,10 @@ QUEUE_WITHOUT_TEXTS: Command = ("squeue", "--all", "--format=%i|%P|%u|%T|%r|%M|%
 NODE_VERSION: Command = ("slurmd", "-V")
 NODE_HARDWARE: Command = ("slurmd", "-C")
 """Prints the hardware as slurmd sees it, as a line of slurm.conf."""
+
+SHARES: Command = ("sshare", "--noheader", "--parsable2", "--users=root",
+                   "--format=Account,User,NormShares,EffectvUsage,LevelFS")  # fmt: skip
+"""Prints the shares of all accounts, and of root among the users; separated by `|`, accounts indented by level."""
 
 VERSION: Command = ("scontrol", "--version")
 """Prints `slurm` and the version, without asking a daemon."""

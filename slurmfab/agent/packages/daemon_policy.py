@@ -26,6 +26,7 @@ SCRIPT = (
 for word in "$@"; do
     case "${word%.service}" in
         munge|slurmctld|slurmd|slurmdbd|slurmrestd|sackd|mariadb|mysql|docker-registry) exit 101 ;;
+        prometheus|prometheus-node-exporter) exit 101 ;;
     esac
 done
 if [ -x SAVED ]; then exec SAVED "$@"; fi

@@ -13,6 +13,7 @@ from slurmfab.plan.phases import (
     logins,
     mail,
     modules,
+    monitoring,
     mounts,
     mpi,
     people,
@@ -57,7 +58,11 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
         *rpcbind.packages(plan_input, host),
     }
     names |= {BUS} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
-    names |= {name for part in (mail, modules, mpi, containers, registry) for name in part.packages(plan_input, host)}
+    names |= {
+        name
+        for part in (mail, modules, mpi, containers, registry, monitoring)
+        for name in part.packages(plan_input, host)
+    }
     return names | {one.name for one in own(plan_input, host)}
 
 

@@ -11,7 +11,7 @@ from slurmfab.agent.files.owned_files import OwnedFile
 from slurmfab.agent.files.registry_certificate import RegistryCertificate
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.services.units_loaded import UnitsLoaded
-from slurmfab.ip_addresses import IPV4, IPV6, NO_ADDRESS, family, in_url
+from slurmfab.ip_addresses import in_url
 from slurmfab.paths import (
     IMAGE_POLICY,
     IMAGE_REGISTRIES,
@@ -21,6 +21,7 @@ from slurmfab.paths import (
     REGISTRY_USERS,
     UNIT_FILES,
 )
+from slurmfab.plan.own_address import own_address
 from slurmfab.plan.phases.owned import owned
 from slurmfab.slurm.render import fill
 from slurmfab.slurm.software import OPENSSL, REGISTRY_SERVER
@@ -140,12 +141,7 @@ def settings(plan_input: PlanInput, registry: Registry, port: int, *, may_write:
 
 def address(plan_input: PlanInput, registry: Registry) -> str:
     """The one address on which the server listens: by default that of the cluster file, or the host's first own."""
-    named = registry.address or plan_input.address(registry.host)
-    if family(named) != NO_ADDRESS:
-        return named
-    known = plan_input.facts.get(registry.host)
-    own = known.addresses if known else plan_input.host(registry.host).addresses
-    return next((one for one in own if family(one) in (IPV4, IPV6)), named)
+    return own_address(plan_input, registry.host, registry.address or "")
 
 
 def certified(plan_input: PlanInput, registry: Registry) -> tuple[str, ...]:

@@ -1,0 +1,22 @@
+"""The address of a host on which its daemons listen for the others."""
+
+from __future__ import annotations
+
+from slurmfab.ip_addresses import IPV4, IPV6, NO_ADDRESS, family
+from slurmfab.plan.plan_input import PlanInput
+
+
+def own_address(plan_input: PlanInput, host: str, named: str = "") -> str:
+    """The one address on which a daemon listens: by default that of the cluster file, or the host's first own.
+
+    Args:
+        plan_input: the cluster file, the lock and the facts.
+        host: the host.
+        named: the address that the cluster file has for this daemon; empty for none.
+    """
+    wanted = named or plan_input.address(host)
+    if family(wanted) != NO_ADDRESS:
+        return wanted
+    known = plan_input.facts.get(host)
+    own = known.addresses if known else plan_input.host(host).addresses
+    return next((one for one in own if family(one) in (IPV4, IPV6)), wanted)

@@ -1,0 +1,127 @@
+"""Figures for Prometheus: a real one sees a drained node within a minute, and all of it goes with the key.
+
+One lab goes through all of it, in this order.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from lab_cluster import DeployedLab, eventually
+from stock import SUITES, Stock
+
+pytestmark = pytest.mark.lab
+
+KEY = "monitoring: {every: 10, prometheus: {host: ctl, every: 10}}\n"
+MINUTE = 60.0
+PORTS = "ss -Hltn 'sport = :9100 or sport = :9090' | awk '{print $4}' | sort"
+FIGURES = "cat /var/lib/slurmfab/node-exporter/slurmfab.prom"
+QUERY = (
+    'python3 -c "import urllib.parse as p, urllib.request as r, sys; '
+    "print(r.urlopen('http://{}:9090/api/v1/query?query=' + p.quote(sys.argv[1]), timeout=5).read().decode())\" '{}'"
+)
+STARTED = "journalctl -o cat -u prometheus -u prometheus-node-exporter | grep -i 'listening on' | grep -v 'TLS'; true"
+LEFT = (
+    "ls -d /etc/slurmfab-metrics* /usr/local/lib/slurmfab/metrics /var/lib/slurmfab/node-exporter "
+    "/var/lib/slurmfab/owned/monitoring* /etc/prometheus/slurmfab* /etc/systemd/system/prometheus*.d/slurmfab.conf "
+    "2>/dev/null; systemctl list-unit-files --no-legend 'slurmfab-metrics.*'; command -v prometheus-node-exporter; "
+    f"command -v prometheus; {PORTS}"
+)
+"""Prints what a deployment without the key must not leave."""
+
+DRAIN = "scontrol update NodeName=n2 State=DRAIN Reason='a \"loose\" cable\\'"
+
+
+@dataclass
+class Watched:
+    """A cluster of two nodes whose controller has Prometheus."""
+
+    lab: DeployedLab
+    without: str
+
+    def write(self, key: str) -> None:
+        """Write the cluster file with this key."""
+        self.lab.inventory_path.write_text(self.without + key)
+
+    def ask(self, query: str) -> list[dict[str, Any]]:
+        """The series that Prometheus has for a query now."""
+        address = self.lab.lab.host("ctl").address
+        found = json.loads(self.lab.on("ctl", QUERY.format(address, query), check=False) or '{"data": {"result": []}}')
+        result: list[dict[str, Any]] = found["data"]["result"]
+        return result
+
+    def value(self, query: str) -> float | None:
+        """The value of a query with one series; `None` for none."""
+        found = self.ask(query)
+        return float(found[0]["value"][1]) if found else None
+
+    def check(self) -> dict[str, str]:
+        """The outcomes of the group's checks by name and host, with the causes of failures."""
+        done = self.lab.slurmfab("check-cluster", "--json", "-", "--only", "monitoring")
+        rows = json.loads(done.stdout)["checks"]
+        return {f"{one['check']}/{one['host']}": one["outcome"] + one.get("cause", "") for one in rows}
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def watched(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Watched]:
+    with stock.copy(request.param, nodes=2) as hosts:
+        found = Watched(hosts, hosts.inventory_path.read_text())
+        found.write(KEY)
+        hosts.deploy()
+        yield found
+
+
+def test_daemons_when_deployed_then_they_listen_where_the_file_says_and_never_elsewhere(watched: Watched) -> None:
+    for host, ports in (("ctl", ["9090", "9100"]), ("n1", ["9100"]), ("n2", ["9100"])):
+        address = watched.lab.lab.host(host).address
+        assert watched.lab.on(host, PORTS).split() == [f"{address}:{port}" for port in ports]
+        # Debian's packages would have started them on all addresses when they were installed.
+        assert "[::]" not in watched.lab.on(host, STARTED)
+    again = watched.lab.deploy()["steps"]
+    assert again == [], again
+
+
+def test_prometheus_when_a_node_is_drained_then_it_shows_that_within_a_minute(watched: Watched) -> None:
+    eventually(lambda: watched.value("slurm_up") == 1, lambda: watched.lab.on("ctl", FIGURES), MINUTE)
+    assert watched.value('slurm_nodes{state="drained"}') == 0
+    watched.lab.on("ctl", DRAIN)
+    since = time.monotonic()
+    query = 'slurm_node_out_of_service{node="n2",state="drained"}'
+    eventually(lambda: watched.value(query) == 1, lambda: watched.lab.on("ctl", FIGURES), MINUTE)
+    assert time.monotonic() - since < MINUTE
+    (told,) = watched.ask("slurm_nodes_out_of_service")
+    assert told["metric"]["reason"] == 'a "loose" cable\\'
+    assert (told["metric"]["instance"], told["metric"]["cluster"]) == ("ctl", watched.lab.lab.spec.name)
+    watched.lab.on("ctl", "scontrol update NodeName=n2 State=RESUME")
+
+
+def test_prometheus_when_it_has_asked_all_then_every_host_answers_and_the_checks_pass(watched: Watched) -> None:
+    eventually(lambda: watched.value('count(up{job="node"} == 1)') == len(("ctl", "n1", "n2")), "all targets", MINUTE)
+    found = watched.check()
+    assert set(found.values()) == {"passed"}, found
+    watched.lab.on("n1", "systemctl stop prometheus-node-exporter")
+    found = watched.check()
+    assert "nothing listens on port 9100" in found["exporter_answers_where_it_should/n1"], found
+    assert watched.lab.deploy()["hosts"]
+
+
+def test_figures_when_slurmctld_is_silent_then_they_say_so(watched: Watched) -> None:
+    watched.lab.on("ctl", "systemctl stop slurmctld; systemctl start slurmfab-metrics")
+    text = watched.lab.on("ctl", FIGURES)
+    watched.lab.on("ctl", "systemctl start slurmctld")
+    assert "\nslurm_up 0\n" in text
+    assert "slurm_nodes{" not in text
+
+
+def test_monitoring_when_the_file_no_longer_has_it_then_all_of_it_goes(watched: Watched) -> None:
+    watched.write("")
+    watched.lab.deploy()
+    for host in ("ctl", "n1", "n2"):
+        assert watched.lab.on(host, LEFT, check=False) == ""
+    again = watched.lab.deploy()["steps"]
+    assert again == [], again
