@@ -75,6 +75,7 @@ def test_the_wheel_when_looked_into_then_holds_templates_agent_sources_and_check
     names = set(zipfile.ZipFile(wheel).namelist())
     for folder, packed, pattern in (
         ("templates", "slurmfab/templates", "*.j2"),
+        ("templates/report", "slurmfab/templates/report", "*.*"),
         ("slurmfab/agent", "slurmfab/agent", "*.py"),
         ("slurmfab/checks", "slurmfab/checks", "*.py"),
     ):
