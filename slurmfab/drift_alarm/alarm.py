@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -13,7 +14,7 @@ from typing import Any
 
 from slurmfab import atomic_file
 from slurmfab.drift_alarm import memory
-from slurmfab.drift_alarm.findings import MOST_LINES, Findings, findings_of
+from slurmfab.drift_alarm.findings import KINDS, MOST_LINES, Findings, findings_of
 from slurmfab.drift_alarm.mailing import mailer
 from slurmfab.drift_alarm.memory import News, Problem
 from slurmfab.drift_alarm.metrics import exposition
@@ -21,18 +22,19 @@ from slurmfab.engine import commands
 from slurmfab.engine.run import RunOptions
 from slurmfab.engine.session import Output, start
 from slurmfab.engine.summary import command_for
-from slurmfab.errors import SlurmfabError
+from slurmfab.errors import HostError, HostFailed, SlurmfabError
 from slurmfab.folding import fold_lines
 from slurmfab.inventory import loading
 from slurmfab.inventory.drift import Drift
 from slurmfab.inventory.loading import Inventory
-from slurmfab.terminal import write
+from slurmfab.paths import DRIFT_RESULT
+from slurmfab.terminal import in_one_line, write
 
 VERSION = 1
 """Version of the JSON format."""
 
-Words = tuple[str, str]
-"""Subject and text of a mail."""
+LEAVE = f"umask 022 && cat >{DRIFT_RESULT}.new && mv {DRIFT_RESULT}.new {DRIFT_RESULT}"
+"""The command by which the controller takes the numbers from standard input."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,43 @@ def run(cluster: str, output: Output) -> int:
     is_sent = alarm.tell(findings, report.seconds)
     if is_sent:
         write(f"Mail to {', '.join(settings.mail)}: something else differs than at the last mail.", output.stream)
+    if known.cluster.monitoring is not None:
+        tell_controller(known, findings, output)
     write_json(as_json(findings, is_sent=is_sent), output)
     return findings.exit_code
+
+
+def tell_controller(known: Inventory, findings: Findings, output: Output) -> None:
+    """Leave the numbers on the controller, from where Prometheus has Slurm's figures, too.
+
+    Args:
+        known: the cluster.
+        findings: of a comparison.
+        output: options that all tasks share.
+
+    Raises:
+        HostError: the controller did not take them.
+    """
+    from slurmfab.checks.runner import opener_with
+    from slurmfab.checks.shell import SshShell
+
+    controller = known.cluster.controller
+    kinds = Counter(one.kind for one in findings.differing)
+    values = {
+        "version": VERSION,
+        "time": round(time.time(), 3),
+        "hosts": findings.hosts_by_state(),
+        "resources": {kind: kinds[kind] for kind in KINDS},
+    }
+    ask = output.asker()
+    with opener_with(ask, ask() if ask and output.ask_password else "")(known, (controller,)) as shells:
+        shell = shells[controller]
+        if isinstance(shell, HostError):
+            raise shell
+        assert isinstance(shell, SshShell), "opener_with opens no others"
+        done = shell.run(LEAVE, json.dumps(values) + "\n")
+    if done.code != 0:
+        raise HostFailed(controller, f"{DRIFT_RESULT} could not be written: {in_one_line(done.output.decode())}")
 
 
 def letter(news: News, cause: str, command: str) -> str:

@@ -14,6 +14,7 @@ from slurmfab.tasks import (
     history,
     lab,
     logs,
+    monitoring,
     munge,
     nodes,
     people,
@@ -32,7 +33,7 @@ GROUPS: tuple[help.Group, ...] = (
         (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle),
     ),
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
-    ("What the cluster looks like", (report.report, drift.drift, logs.logs)),
+    ("What the cluster looks like", (report.report, drift.drift, logs.logs, monitoring.monitoring_files)),
     (
         "Nodes",
         (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),

@@ -29,6 +29,7 @@ from slurmfab.paths import (
     PROGRAMS,
     UNIT_FILES,
 )
+from slurmfab.plan.alert_rules import alert_rules
 from slurmfab.plan.own_address import own_address
 from slurmfab.plan.phases import programs
 from slurmfab.plan.phases.owned import owned
@@ -223,7 +224,7 @@ def server_files(plan_input: PlanInput, monitoring: Monitoring, prometheus: Prom
     }  # fmt: skip
     yield OwnedFile(SERVER_CONF, fill("prometheus", {"address": own, "retention": prometheus.retention}))
     yield OwnedFile(SCRAPES, fill("prometheus.yml", values))
-    yield OwnedFile(ALERTS, fill("slurmfab-alerts.yml", {}))
+    yield OwnedFile(ALERTS, alert_rules(cluster))
     yield OwnedFile(SERVER_DROP_IN, fill("prometheus-unit.conf", {}))
 
 
