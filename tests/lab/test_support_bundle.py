@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -91,7 +91,7 @@ def forms(value: bytes) -> set[str]:
     return whole - long | {form[at : at + 30] for form in long for at in (0, len(form) // 2, len(form) - 30)}
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("support_bundle"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=2, database=True) as lab:
         beside = lab.inventory_path.parent

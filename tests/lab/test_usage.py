@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -76,7 +76,7 @@ def submit(lab: DeployedLab, user: str, options: str, script: str) -> str:
     return lab.on("ctl", SUBMIT.format(user, options, script))
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("usage"))
 def used(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Used]:
     """Jobs with and without GPUs: an array, cancelled, requeued and suspended ones, one that began before."""
     with stock.copy(request.param, database=True, nodes=2, gpus=("n1:2",)) as lab:
