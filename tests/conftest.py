@@ -61,6 +61,14 @@ LONGEST = {
             "people",
             "backup",
             "second_controller",
+            "around_slurm",
+            "power",
+            "kill",
+            "monitoring",
+            "oci",
+            "site_containers",
+            "support_bundle",
+            "usage",
             "scale",
         )
     )

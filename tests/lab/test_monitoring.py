@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab, eventually
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -67,7 +67,7 @@ class Watched:
         return {f"{one['check']}/{one['host']}": one["outcome"] + one.get("cause", "") for one in rows}
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("monitoring"))
 def watched(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Watched]:
     with stock.copy(request.param, nodes=2) as hosts:
         found = Watched(hosts, hosts.inventory_path.read_text())
