@@ -63,6 +63,12 @@ FACT_SELECTION = {
 }
 """The users, packages and services that a plan depends on."""
 
+LATE_SSHD = 30.0
+"""Seconds that sshd may need until it listens, on a host whose slurmd has answered since the boot."""
+
+POLL_SECONDS = 1.0
+"""Time between two questions to a host that is booting."""
+
 CLOCK_MARGIN = 1.0
 """Seconds by which the clocks of two hosts may differ when they measure the same period."""
 
@@ -213,10 +219,29 @@ def without_sleepers(
 
     asleep = sleeping.find(run, facts, silent)
     woken = sleeping.wake(run, asleep, apply_step) if may_wake else ()
-    again = collect_facts(run, begin_asking(run, woken)) if woken else CollectedFacts({}, {}, {})
+    again = ask_woken(run, woken, LATE_SSHD if woken and not run.steps[-1].has_failed else 0.0)
     errors = {**silent, **asleep, **again.without_python, **again.silent}
     exclude_all(run, {host: error for host, error in errors.items() if host not in again.facts})
     return again.facts
+
+
+def ask_woken(run: Run, hosts: tuple[str, ...], seconds: float) -> CollectedFacts:
+    """Ask hosts that have just booted for their facts; Slurm may have met slurmd there before sshd listens.
+
+    Args:
+        run: the run.
+        hosts: the hosts.
+        seconds: how long the silent ones are asked again.
+    """
+    deadline = time.monotonic() + seconds
+    facts, without_python, silent = collect_facts(run, begin_asking(run, hosts) if hosts else ())
+    while silent and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        later = collect_facts(run, begin_asking(run, tuple(silent)))
+        facts.update(later.facts)
+        without_python.update(later.without_python)
+        silent = later.silent
+    return CollectedFacts(facts, without_python, silent)
 
 
 def exclude_all(run: Run, errors: Mapping[str, HostError]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support import FakeHosts, cluster, facts_of, lost_words, prepared, run_over
 
+from slurmfab.engine import requests
 from slurmfab.engine.requests import gather
 from slurmfab.engine.run import Run
 from slurmfab.errors import Asleep, Unreachable
@@ -28,7 +29,12 @@ PING = "Slurmctld(primary) at c1 is UP\n"
 
 
 class Sleepers(FakeHosts):
-    """Hosts of which some are silent, and a slurmctld that has a state of each node; waking gives a node its facts."""
+    """Hosts of which some are silent, and a slurmctld that has a state of each node; waking gives a node its facts.
+
+    A node that has woken up refuses as many connections as `refusals` says.
+    """
+
+    refusals = 0
 
     def __init__(self, known: Cluster, states: Mapping[str, str], conf: str = CONF) -> None:
         everybody = facts_of(known, prepared)
@@ -45,6 +51,9 @@ class Sleepers(FakeHosts):
         if request["op"] == "slurm":
             shown = "".join(f"NodeName={name} State={state}\n" for name, state in self.states.items())
             return ({"slurm": {"ping": PING, "nodes": shown}},)
+        if host in self.states and host in self.facts and self.refusals > 0:
+            self.refusals -= 1
+            raise Unreachable(host, "nothing listens at port 22.")
         return super().call(host, request, heard)
 
 
@@ -87,6 +96,25 @@ def test_sleeping_nodes_when_the_run_wakes_them_then_they_take_part() -> None:
     run, there = asked(hosts, known, wakes=True)
     assert (there, dict(run.failed_hosts)) == ({"c1", "n1", "n2"}, {})
     assert [step.phase for step in run.steps] == ["wake"]
+
+
+def test_a_woken_node_when_its_sshd_is_later_than_slurmd_then_it_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "POLL_SECONDS", 0.0)
+    known = cluster(HOSTS + POWER)
+    hosts = Sleepers(known, {"n1": "IDLE+POWERED_DOWN"})
+    hosts.refusals = 3
+    run, there = asked(hosts, known, wakes=True)
+    assert (there, dict(run.failed_hosts), hosts.refusals) == ({"c1", "n1", "n2"}, {}, 0)
+
+
+def test_a_woken_node_when_its_sshd_never_listens_then_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "LATE_SSHD", 0.01)
+    monkeypatch.setattr(requests, "POLL_SECONDS", 0.0)
+    known = cluster(HOSTS + POWER)
+    hosts = Sleepers(known, {"n1": "IDLE+POWERED_DOWN"})
+    hosts.refusals = 1_000_000
+    run, there = asked(hosts, known, wakes=True)
+    assert (there, type(run.failed_hosts["n1"])) == ({"c1", "n2"}, Unreachable)
 
 
 def test_a_node_when_it_may_no_longer_sleep_then_it_is_woken() -> None:
