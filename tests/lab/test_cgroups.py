@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -53,7 +53,7 @@ class Mixed:
         return {(one["check"], one["host"]): one for one in json.loads(done.stdout)["checks"]}
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("cgroups"))
 def mixed(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Mixed]:
     with stock.installed(request.param, nodes=2, gpus=("n1:2",), unified=("n2",)) as lab:
         lab.deploy()

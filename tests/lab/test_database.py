@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 from slurmfab.slurm.accounting import buffer_pool, redo_log
 
@@ -67,7 +67,7 @@ class Joined:
         return self.lab.on("ctl", script)
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("database"))
 def joined(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Joined]:
     with stock.copy(request.param, nodes=1) as lab:
         lab.deploy()

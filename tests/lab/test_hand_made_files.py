@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -30,7 +30,7 @@ CONFS = 'cd /etc/slurm && for file in *.conf; do echo "== $file"; cat $file; don
 DAEMONS = "systemctl show -P MainPID slurmctld slurmd"
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("hand_made_files"))
 def by_hand(stock: Stock, request: pytest.FixtureRequest) -> Iterator[DeployedLab]:
     """A cluster whose files an admin has rewritten; slurmctld and slurmd have read them."""
     with stock.copy(request.param, nodes=2, gpus=("n1:2:L4",)) as made:

@@ -16,7 +16,7 @@ import pytest
 from fingerprints import CLUSTER, KEY, PACKAGE_KEY, at_rest, looks, now, seen, watch
 from lab_cluster import DeployedLab
 from lab_user import Person, words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -48,7 +48,7 @@ class Undisturbed:
     seconds: float
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("kill"))
 def suite(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -57,7 +57,7 @@ class Site:
         return self.lab.on("n1", f"{command} /bin/sh -c '{script}' 2>&1", check=check).splitlines()
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("oci"))
 def site(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Site]:
     with stock.copy(request.param, nodes=1, gpus=("n1:2",)) as lab:
         site = Site(lab, lab.inventory_path.read_text() + KEYS)

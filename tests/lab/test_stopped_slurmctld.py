@@ -8,7 +8,7 @@ import pytest
 from fingerprints import at_rest
 from lab_cluster import DeployedLab
 from lab_user import Person, words_of
-from stock import SUITES, Stock
+from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
@@ -31,7 +31,7 @@ systemctl restart slurmctld; head -c 1M /dev/zero >/etc/slurm/full 2>/dev/null |
 """
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=in_turn("stopped_slurmctld"))
 def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]:
     """A cluster in use."""
     with stock.copy(request.param, nodes=2) as made:
