@@ -427,12 +427,14 @@ def make_itself(path: str) -> Folder:
     return folder
 
 
-def read_end(path: str, size: int) -> Optional[bytes]:
-    """The last bytes of a regular file, such as a log; `None` if there is no such file.
+def open_file(path: str) -> Optional[Tuple[int, str]]:
+    """Open a regular file for reading: its descriptor, and who else than root may change its directory (`others`).
 
     Args:
         path: absolute path.
-        size: how many bytes at most.
+
+    Returns:
+        `None` if there is no such file.
 
     Raises:
         ResourceFailed, OSError: as for `Folder.open` and `open_folder`.
@@ -443,10 +445,24 @@ def read_end(path: str, size: int) -> Optional[bytes]:
         return None
     with folder:
         descriptor = folder.open(name)
-    if descriptor is None:
+    return None if descriptor is None else (descriptor, folder.others)
+
+
+def read_end(path: str, size: int) -> Optional[bytes]:
+    """The last bytes of a regular file, such as a log; `None` if there is no such file.
+
+    Args:
+        path: absolute path.
+        size: how many bytes at most.
+
+    Raises:
+        ResourceFailed, OSError: as for `open_file`.
+    """
+    opened = open_file(path)
+    if opened is None:
         return None
-    with open(descriptor, "rb") as file:
-        file.seek(max(0, os.fstat(descriptor).st_size - size))
+    with open(opened[0], "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - size))
         return file.read(size)
 
 

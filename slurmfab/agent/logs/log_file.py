@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import BinaryIO, List, NamedTuple, Optional, Tuple
 
-from slurmfab.agent.core.safe_paths import UnsafePath, open_parent
+from slurmfab.agent.core.safe_paths import UnsafePath, open_file
 from slurmfab.agent.logs import line_times
 
 PART_BYTES = 16 << 20
@@ -46,17 +46,13 @@ def read_part(path: str, since: float, until: float, most: int = PART_BYTES) -> 
             somebody else than root can change.
         OSError: it cannot be read.
     """
-    try:
-        folder, name = open_parent(path)
-    except FileNotFoundError:
+    opened = open_file(path)
+    if opened is None:
         return None
-    with folder:
-        descriptor = folder.open(name)
-    if descriptor is None:
-        return None
+    descriptor, others = opened
     with open(descriptor, "rb") as file:
-        if folder.others and os.fstat(descriptor).st_nlink > 1:
-            raise UnsafePath("%s has another name, which %s may have made; it is not read" % (path, folder.others))
+        if others and os.fstat(descriptor).st_nlink > 1:
+            raise UnsafePath("%s has another name, which %s may have made; it is not read" % (path, others))
         size = file.seek(0, 2)
         first, last = search(file, size, since)[0], min(size, search(file, size, until)[1] + LOOK_BYTES)
         start = max(first, last - most)
