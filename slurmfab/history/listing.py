@@ -170,10 +170,10 @@ def changes_text(one: Record) -> str:
             counts[kind] = counts.get(kind, 0) + 1
         else:
             entries.update(accounts_of(outcome))
-    files_on: dict[str, list[str]] = {}
+    files_on: dict[frozenset[str], list[str]] = {}
     for file, hosts in hosts_of.items():
-        files_on.setdefault(fold(hosts), []).append(file)
-    parts = [f"{', '.join(files)} on {hosts}" for hosts, files in files_on.items()]
+        files_on.setdefault(frozenset(hosts), []).append(file)
+    parts = [f"{', '.join(files)} on {fold(hosts)}" for hosts, files in files_on.items()]
     parts += [f"{count} {COUNTED_KINDS[kind][count != 1]}" for kind, count in counts.items()]
     parts += [f"{word}: {fold(names)}" for word, names in acts.items()]
     parts += [f"accounting: {', '.join(entries)}"] if entries else []
