@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from slurmfab import atomic_file
 from slurmfab.acceptance import history
 from slurmfab.acceptance.history import Entry, middle_of
 from slurmfab.acceptance.results import BAD, VERSION, number, shortened, signed
@@ -78,14 +74,10 @@ def show(cluster: str, only: str, hosts: str, output: session.Output) -> int:
         entries = history.read(CheckedHost(controller, shell))
     chosen = [one for one in entries if (not names or one.job in names) and (not nodes or nodes & places(one))]
     shown = last_runs(chosen)
-    stream = sys.stderr if output.json == "-" else sys.stdout
+    stream = output.stream
     lines = table((HEADER, *(one.cells() for one in shown)), columns(stream)) if shown else ()
     write("\n".join(lines) if shown else f"No acceptance job has run yet: {FAB} accept.", stream)
-    text = json.dumps({"version": VERSION, "cluster": known.cluster.name, "entries": as_json(shown)}, indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    elif output.json:
-        atomic_file.write(Path(output.json), text)
+    output.write_json({"version": VERSION, "cluster": known.cluster.name, "entries": as_json(shown)})
     return 0
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -102,18 +100,14 @@ def accept(cluster: str, options: AcceptOptions, junit: str, output: session.Out
     if junit:
         atomic_file.require_writable(Path(junit), "--junit")
     known = loading.load_named(cluster)
-    stream = sys.stderr if output.json == "-" else sys.stdout
+    stream = output.stream
     ask = output.asker()
     opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
     verdict = Acceptance(known, options, opener, lambda text: write(text, stream)).run()
     write(verdict.headline, stream)
     if junit:
         atomic_file.write(Path(junit), verdict.as_junit())
-    text = json.dumps(verdict.as_json(), indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    elif output.json:
-        atomic_file.write(Path(output.json), text)
+    output.write_json(verdict.as_json())
     return verdict.exit_code
 
 

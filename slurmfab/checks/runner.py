@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import sys
 import time
@@ -117,7 +116,7 @@ def check(
     if not (hosts or groups or with_failover):
         keep(known, run)
     when_done(known, run)
-    write_json(run.verdict, output)
+    output.write_json(run.verdict.as_json())
     return run.verdict.exit_code
 
 
@@ -145,7 +144,7 @@ def shown(
     Raises:
         InputError: a word of `only` matches no check, or the cluster has never been deployed.
     """
-    display = Display(sys.stderr if output.json == "-" else sys.stdout, verbose=output.verbose)
+    display = Display(output.stream, verbose=output.verbose)
     begun = datetime.now(timezone.utc)
     display.begin()
     try:
@@ -181,15 +180,6 @@ def opener_with(ask: Callable[[], str] | None, password: str) -> Opener:
         return open_shells(inventory, hosts, policies, ask, password)
 
     return opener
-
-
-def write_json(verdict: Verdict, output: session.Output) -> None:
-    """Write the results as JSON if the options of the output request it."""
-    text = json.dumps(verdict.as_json(), indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    elif output.json:
-        atomic_file.write(Path(output.json), text)
 
 
 def verify(

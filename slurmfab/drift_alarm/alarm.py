@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -137,7 +136,7 @@ def run(cluster: str, output: Output) -> int:
         write(f"Mail to {', '.join(settings.mail)}: something else differs than at the last mail.", output.stream)
     if known.cluster.monitoring is not None:
         tell_controller(known, findings, output)
-    write_json(as_json(findings, is_sent=is_sent), output)
+    output.write_json(as_json(findings, is_sent=is_sent))
     return findings.exit_code
 
 
@@ -220,12 +219,3 @@ def as_json(findings: Findings, *, is_sent: bool) -> dict[str, Any]:
         "asleep": list(findings.asleep),
         "mail_sent": is_sent,
     }
-
-
-def write_json(values: dict[str, Any], output: Output) -> None:
-    """Write JSON values where `--json` asks for them."""
-    text = json.dumps(values, indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    elif output.json:
-        atomic_file.write(Path(output.json), text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from slurmfab.engine import requests, retry
 from slurmfab.engine.report import DONE
 from slurmfab.engine.run import Run, RunOptions
-from slurmfab.engine.session import Output, perform, print_failures, start, write_json
+from slurmfab.engine.session import Output, perform, print_failures, start
 from slurmfab.engine.summary import after_plan, command_for
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.impact.approvals import DeployOptions
@@ -157,7 +157,7 @@ def show_plan(run: Run, output: Output) -> Report:
     """
     report = dry_run(run)
     report = replace(report, finds_work=any(step.differs for step in report.steps))
-    write_json(report, output)
+    output.write_json(report.as_json())
     from slurmfab.engine.plan_text import plan_text
 
     write(plan_text(report, report.steps), output.stream)

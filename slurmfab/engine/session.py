@@ -55,6 +55,16 @@ class Output:
         """The stream for results as text: standard output, or standard error where standard output gets JSON."""
         return sys.stderr if self.json == "-" else sys.stdout
 
+    def write_json(self, values: object) -> None:
+        """Write values as JSON, where `--json` asks for it."""
+        if not self.json:
+            return
+        text = json.dumps(values, indent=2) + "\n"
+        if self.json == "-":
+            sys.stdout.write(text)
+        else:
+            atomic_file.write(Path(self.json), text)
+
     def asker(self, stdin: TextIO | None = None) -> Callable[[], str] | None:
         """A function that asks for the sudo password; `None` where no user can answer.
 
@@ -197,14 +207,5 @@ def finish(run: Run, output: Output, error: str = "") -> Report:
     """
     record.finish(run, error)
     report = run.report()
-    write_json(report, output)
+    output.write_json(report.as_json())
     return report
-
-
-def write_json(report: Report, output: Output) -> None:
-    """Write a report as JSON, where `--json` asks for it."""
-    text = json.dumps(report.as_json(), indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    elif output.json:
-        atomic_file.write(Path(output.json), text)

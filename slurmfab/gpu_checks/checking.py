@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from slurmfab import atomic_file
 from slurmfab.agent.core import json_objects
 from slurmfab.checks.runner import opener_with
 from slurmfab.checks.shell import SshShell
@@ -61,7 +57,7 @@ def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *,
     names = compute_nodes(known, hosts) if hosts else ()
     minutes = WAIT if wait is None else wait
     arguments = ["--now", "--json", f"--wait={minutes}", *(["--hosts=" + ",".join(names)] if names else [])]
-    stream = sys.stderr if output.json == "-" else sys.stdout
+    stream = output.stream
     checks = known.cluster.gpu_checks
     assert checks is not None, "loaded() refuses that"
     seconds = 60.0 * (minutes + 4 * checks.minutes + BESIDES_WAITING)
@@ -95,7 +91,7 @@ def show_history(cluster: str, hosts: str, output: session.Output) -> int:
     known = loaded(cluster)
     names = set(expand(hosts)) if hosts else set()
     chosen = [entry for entry in earlier(known, output) if not names or names & set(entry["nodes"])]
-    stream = sys.stderr if output.json == "-" else sys.stdout
+    stream = output.stream
     for entry in chosen:
         print(f"{entry.get('time', '')[:16].replace('T', ' ')}  {format_entry(entry)}", file=stream)
     if not chosen:
@@ -238,8 +234,4 @@ def write_json(known: Inventory, entries: Sequence[Entry], code: int, output: se
     """
     measurements = [entry for entry in entries if entry["nodes"]]
     whole = {"version": VERSION, "cluster": known.cluster.name, "exit_code": code, "measurements": measurements}
-    text = json.dumps(whole, indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    elif output.json:
-        atomic_file.write(Path(output.json), text)
+    output.write_json(whole)

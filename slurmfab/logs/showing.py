@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, TextIO
 
-from slurmfab import atomic_file, terminal
+from slurmfab import terminal
 from slurmfab.engine import session
 from slurmfab.engine.run import RunOptions
 from slurmfab.folding import fold_lines
@@ -51,12 +49,8 @@ def show(cluster: str, target: str, asked: Asked, output: session.Output, *, eve
         answers = ask(known, run.transport, target, asked, every_line=every_line)
     finally:
         run.transport.close()
-    text = json.dumps(as_json(known.cluster.name, answers), indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    else:
-        if output.json:
-            atomic_file.write(Path(output.json), text)
+    output.write_json(as_json(known.cluster.name, answers))
+    if output.json != "-":
         write(answers, sys.stdout)
     return answers.exit_code
 

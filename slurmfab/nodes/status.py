@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurmfab import atomic_file
 from slurmfab.engine import session
 from slurmfab.engine.run import RunOptions
 from slurmfab.errors import HostError
@@ -57,11 +54,7 @@ def show(cluster: str, user: str, output: session.Output) -> int:
         status = ask_controllers(known.cluster, run.transport, user)
     finally:
         run.transport.close()
-    json_text = json.dumps(status.as_json(user), indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(json_text)
-    else:
-        if output.json:
-            atomic_file.write(Path(output.json), json_text)
+    output.write_json(status.as_json(user))
+    if output.json != "-":
         text.write(status, user, sys.stdout)
     return status.exit_code

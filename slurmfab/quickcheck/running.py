@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
-from slurmfab import atomic_file
 from slurmfab.checks import runner
 from slurmfab.checks.hosts import CheckedHost, Shells
 from slurmfab.checks.plugin import explained
@@ -125,7 +121,7 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
         SlurmfabError: slurmctld does not answer.
     """
     known = loading.load_named(cluster)
-    out = sys.stderr if output.json == "-" else sys.stdout
+    out = output.stream
     ask = output.asker()
     opener = runner.opener_with(ask, ask() if ask and output.ask_password else "")
 
@@ -136,11 +132,7 @@ def check(cluster: str, options: QuickcheckOptions, output: session.Output) -> i
     summary = quickcheck(known, options, opener=opener, heard=heard)
     left = [line.check for line in summary.lines if line.words == STOPPED]
     write("\n".join([*([f"not run  {', '.join(left)}: {STOPPED}"] if left else []), summary.headline]), out)
-    text = json.dumps(summary.as_json(), indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    elif output.json:
-        atomic_file.write(Path(output.json), text)
+    output.write_json(summary.as_json())
     return summary.exit_code
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import getpass
-import json
 import socket
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slurmfab import atomic_file
 from slurmfab.archive import format_size
 from slurmfab.engine import record, session
 from slurmfab.engine.run import Run, RunOptions
@@ -126,13 +123,8 @@ def tell(path: Path, size: int, files: Mapping[str, str], gathered: Gathered, ou
     lines += [f"{left} files are not there or not whole; missing.txt says why."] if left else []
     lines += [f"{path}: {format_size(size)}, readable by you alone. No secrets are in it as far as {FAB} knows them."]
     write("\n".join(lines), output.stream)
-    if output.json:
-        values = {"version": VERSION, "file": str(path), "bytes": size, "files": sorted(files)}
-        text = json.dumps({**values, "missing": gathered.missing}, indent=2) + "\n"
-        if output.json == "-":
-            sys.stdout.write(text)
-        else:
-            atomic_file.write(Path(output.json), text)
+    values = {"version": VERSION, "file": str(path), "bytes": size, "files": sorted(files)}
+    output.write_json({**values, "missing": gathered.missing})
 
 
 def part_of(name: str) -> str:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from slurmfab import atomic_file
 from slurmfab.engine.report import DONE, LEFT_OUT
 from slurmfab.engine.session import Output
 from slurmfab.errors import InputError
@@ -60,7 +56,7 @@ def import_cluster(cluster: str, hosts: str, connection: ConnectionOptions, outp
     lost = [name for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED]
     code = LEFT_OUT if lost else DONE
     write(text(known, asked, takeover, told, output), output.stream)
-    write_json(as_json(known, asked, takeover, told, code), output)
+    output.write_json(as_json(known, asked, takeover, told, code))
     return code
 
 
@@ -141,12 +137,3 @@ def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str,
         ],
         "exit_code": code,
     }
-
-
-def write_json(values: dict[str, Any], output: Output) -> None:
-    """Write values as JSON, where `--json` asks for it."""
-    text = json.dumps(values, indent=2) + "\n"
-    if output.json == "-":
-        sys.stdout.write(text)
-    elif output.json:
-        atomic_file.write(Path(output.json), text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -103,15 +102,15 @@ def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
     if usage is None and found is None:
         raise HostFailed(known.cluster.controller, NO_ACCOUNTING)
     told = as_json(usage, options.by) if usage else {"version": VERSION, "cluster": known.cluster.name}
-    write_file(output.json, json.dumps({**told, "directories": found and found.as_json()}, indent=2) + "\n")
-    write_file(options.csv, as_csv(usage, options.by) if usage else "")
+    output.write_json({**told, "directories": found and found.as_json()})
+    write_csv(options.csv, as_csv(usage, options.by) if usage else "")
     if "-" not in (output.json, options.csv):
         write(usage, options.by, sys.stdout, found)
     return 0 if usage else 1
 
 
-def write_file(path: str, text: str) -> None:
-    """Write a text to a file, to standard output for `-`, or nowhere for an empty path."""
+def write_csv(path: str, text: str) -> None:
+    """Write the table to a file, to standard output for `-`, or nowhere for an empty path."""
     if path == "-":
         sys.stdout.write(text)
     elif path:

@@ -60,10 +60,10 @@ def test_without_a_terminal_the_sudo_password_is_read_from_standard_input_if_ask
 
 
 def test_json_goes_to_the_file_or_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    session.write_json(REPORT, Output(json=str(tmp_path / "report.json")))
+    Output(json=str(tmp_path / "report.json")).write_json(REPORT.as_json())
     assert json.loads((tmp_path / "report.json").read_text()) == REPORT.as_json()
     assert capsys.readouterr().out == ""
-    session.write_json(REPORT, Output(json="-"))
+    Output(json="-").write_json(REPORT.as_json())
     assert json.loads(capsys.readouterr().out) == REPORT.as_json()
 
 
