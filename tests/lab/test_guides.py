@@ -42,7 +42,7 @@ SUBSTITUTES = {"ansible-playbook": "fab deploy"}
 LAPTOP = "laptop"
 """The admin's machine in the guides; the admin is ann."""
 
-QUERIES = ("sinfo", "squeue", "sacct", "scontrol show")
+QUERIES = ("sinfo", "squeue", "sacct", "scontrol show", "cat")
 """Commands whose answer may need some time: they are asked again until it is the one that the guide shows."""
 
 PATIENCE = 3.0 if REGENERATE else 60.0
