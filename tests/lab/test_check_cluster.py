@@ -263,7 +263,9 @@ def test_a_key_that_is_stolen_from_a_node_then_is_refused_from_everywhere_else(d
         for goal in ("ctl", deployed_lab.lab.host("ctl").address):
             told = deployed_lab.on("n2", LOGIN.format("-F none -i /tmp/stolen -o IdentitiesOnly=yes", goal))
             assert "Permission denied" in told
-        assert "Refused by key options" in deployed_lab.on("ctl", "journalctl -o cat -t sshd -t sshd-session")
+        assert "Refused by key options" in deployed_lab.on(
+            "ctl", "journalctl --sync; journalctl -o cat -t sshd -t sshd-session"
+        )
     finally:
         deployed_lab.on("n2", "rm /tmp/stolen")
 

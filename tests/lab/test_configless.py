@@ -21,7 +21,7 @@ JOB = "scontrol --oneliner show job {} | grep -oE '(JobState|StartTime)=[^ ]+' |
 OWN = "ls /etc/slurm/slurm.conf /etc/slurm/gres.conf /etc/slurm/cgroup.conf 2>/dev/null | wc -l"
 FETCHED = "cd /run/slurm/conf && sha256sum slurm.conf gres.conf cgroup.conf"
 CONTROLLERS = "cd /etc/slurm && sha256sum slurm.conf gres.conf cgroup.conf"
-LOGINS = "journalctl -u ssh -u sshd -o cat | grep -c Accepted || :"
+LOGINS = "journalctl --sync; journalctl -u ssh -u sshd -o cat | grep -c Accepted || :"
 DROP_IN = "/etc/systemd/system/slurmd.service.d/slurmfab-configless.conf"
 STATES = "sinfo -h -p main -N -o '%N %T' | grep -cE ' (idle|mixed|allocated)$' || :"
 

@@ -230,7 +230,7 @@ def test_wrong_words_when_given_change_nothing_and_say_why(
 
 def test_status_when_told_agrees_with_slurm(cluster: DeployedLab, job: str) -> None:
     cluster.slurmfab("drain", "n3", "--reason", "new disks")
-    logins = "journalctl --unit=ssh --output=cat | grep -c 'Accepted publickey' || true"
+    logins = "journalctl --sync; journalctl --unit=ssh --output=cat | grep -c 'Accepted publickey' || true"
     before = {host: int(cluster.on(host, logins)) for host in ("ctl", "n1", "n2", "n3")}
     done = cluster.slurmfab("status", "--json", "-")
     assert done.returncode == 0

@@ -104,7 +104,7 @@ def test_the_timers_service_when_all_nodes_are_well_then_it_ends_well_and_the_hi
     bench: Bench,
 ) -> None:
     bench.hosts.on("ctl", "systemctl start slurmfab-gpu-check")
-    journal = bench.hosts.on("ctl", "journalctl --no-pager -o cat -u slurmfab-gpu-check")
+    journal = bench.hosts.on("ctl", "journalctl --sync; journalctl --no-pager -o cat -u slurmfab-gpu-check")
     assert "n1-n2 [" in journal
     assert "Checked: 3 passed" in journal
     history = bench.hosts.slurmfab("check-gpus", "--history", "--hosts", "n1")

@@ -148,7 +148,7 @@ def test_a_prolog_that_fails_drains_the_node_requeues_the_job_and_is_named_there
     ward.until(f"squeue -h -j {job} -o %T", "PENDING")
     assert ward.on("n1", "ls /tmp/before 2>/dev/null || true") == ""
     words = f"prolog of job {job}: /etc/slurm/prolog.d/10-a failed with exit code 3"
-    assert words in ward.on("n1", "journalctl --no-pager -t slurmfab")
+    assert words in ward.on("n1", "journalctl --sync; journalctl --no-pager -t slurmfab")
     ward.script("prolog.d/10-a", "#!/bin/sh\ntrue\n")
     ward.on("ctl", f"scancel {job}")
     resumed = ward.lab.slurmfab("resume", "--hosts", "n1")

@@ -42,7 +42,10 @@ def test_the_logs_of_a_job_that_was_killed_for_its_memory_show_it(deployed_lab: 
 
 def test_the_logs_of_a_node_whose_daemon_was_killed_show_it(deployed_lab: DeployedLab) -> None:
     lab = deployed_lab
-    lab.on("n3", "systemctl kill --signal=KILL slurmd; until systemctl is-failed --quiet slurmd; do :; done")
+    lab.on(
+        "n3",
+        "systemctl kill --signal=KILL slurmd; until systemctl is-failed --quiet slurmd; do :; done; journalctl --sync",
+    )
     told = lines(lab, "n3", "--since", "10m")
     lab.on("n3", "systemctl reset-failed slurmd; systemctl start slurmd")
     assert [line for line in told if "status=9/KILL" in line["text"] and line["log"] == "slurmd"]

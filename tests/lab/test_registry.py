@@ -121,7 +121,7 @@ def test_image_when_somebody_with_a_login_sends_it_then_others_fetch_it_with_and
     site.on("n1", "podman logout ctl:5000; podman rmi ctl:5000/tool:1")
     assert site.on("n1", RUN.format("tool:1")) == "it runs"
     site.on("n1", FETCH.format("ctl:5001/tool:1"))
-    assert "GET" in site.lab.on("ctl", "journalctl -u slurmfab-registry-pull | cat")
+    assert "GET" in site.lab.on("ctl", "journalctl --sync; journalctl -u slurmfab-registry-pull | cat")
 
 
 def test_images_of_others_when_only_the_sites_are_wanted_then_they_are_rejected_unless_users_have_a_policy(

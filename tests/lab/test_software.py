@@ -150,7 +150,7 @@ def test_mail_when_the_relay_refuses_the_login_then_is_a_finding_with_its_words(
     done = site.lab.slurmfab("check-cluster", "--only", "mail")
     assert done.returncode == 1, done.stdout
     assert "rejected the mail" in done.stdout
-    assert "who are you?" in site.lab.on("ctl", "journalctl --no-pager -t msmtp")
+    assert "who are you?" in site.lab.on("ctl", "journalctl --sync; journalctl --no-pager -t msmtp")
     assert "journalctl -t msmtp" in done.stdout
 
 

@@ -75,7 +75,8 @@ def writes(person: Person, hosts: DeployedLab, ssh: str, *, addresses: bool = Tr
 
 def logins(hosts: DeployedLab, host: str, origin: str) -> int:
     """How often somebody has logged in on a host from an address, by its own log."""
-    return int(hosts.on(host, f"journalctl -o cat | grep -c 'Accepted publickey for admin from {origin} ' || true"))
+    count = f"grep -c 'Accepted publickey for admin from {origin} ' || true"
+    return int(hosts.on(host, f"journalctl --sync; journalctl -o cat | {count}"))
 
 
 def by_key(hosts: DeployedLab, more: str = "") -> str:
