@@ -16,7 +16,7 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages browser-packages demo demo-down test test-fast test-breakages unit lint format bench clean
+.PHONY: help setup constraints lab-packages browser-packages demo demo-down test test-fast test-all test-breakages unit lint format bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,11 +53,14 @@ demo: setup lab-packages  ## one controller and two compute nodes on this machin
 demo-down:  ## remove what the demo left running
 	$(AS_ROOT) $(BIN)/fab lab-down --name demo
 
-test: setup browser-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; those on lab hosts run as root only
+test: setup browser-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests, half of those on lab hosts by the day; these as root only
 	$(BIN)/pytest -n $(WORKERS)
 
 test-fast: setup  ## the tests that need no hosts, within a minute
 	$(BIN)/pytest -n 3 -m 'not lab and not browser' --ignore tests/lab --ignore tests/browser
+
+test-all: setup browser-packages lab-packages  ## all tests on all suites, also those that `make test` plays by turns
+	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n $(WORKERS)
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
 	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n 2 tests/breakages

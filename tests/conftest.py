@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -30,10 +31,32 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 SUITES = ("bookworm", "trixie")
 LABS = ("tests/lab/", "tests/breakages/")
 TURN = "TURN"
-"""Environment variable: which rows of tests/breakages are played, and on which suite the files of `stock.in_turn` are.
+"""Environment variable: which rows of tests/breakages and which files of tests/lab are played, and on which suite the
+files of `stock.in_turn` are.
 
 `all` for all of them, or a number that selects a share.
 """
+EVERY_TIME = (
+    "add_node",
+    "bad_hosts",
+    "check_cluster",
+    "configless",
+    "cut_off",
+    "database",
+    "deploy",
+    "first_contact",
+    "guides",
+    "hand_made_files",
+    "import",
+    "kill",
+    "lab",
+    "promises",
+    "saved_plan",
+    "tutorial",
+    "wheel",
+)
+"""The files of tests/lab that are always played, without `test_`: what everything else stands on, and what could lose
+jobs. Of the others each run of all tests plays a half, so that it ends within half an hour on two processors."""
 GARBAGE_THRESHOLD = 50_000
 """How many new objects Python collects before it looks for garbage; thousands of tests live to the end anyway."""
 DAY = 86400
@@ -76,7 +99,31 @@ LONGEST = {
 """Position in the queue of the slowest tests, by file; all other files come after them."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the lab files that rest, unless files were named; skip lab tests on machines that can run no lab."""
+    if not any(".py" in word for word in config.args):
+        resting = {item for item in items if is_resting(item.path.stem, item.nodeid, os.environ[TURN])}
+        items[:] = [item for item in items if item not in resting]
+        config.hook.pytest_deselected(items=[*resting])
+    skip_without_lab(items)
+
+
+def is_resting(file: str, nodeid: str, turn: str) -> bool:
+    """Whether a test is of a lab file that another run plays.
+
+    Args:
+        file: name of the test's file, without its ending.
+        nodeid: the test's name, with its path.
+        turn: the value of `TURN`.
+    """
+    name = file.removeprefix("test_")
+    if turn == "all" or not nodeid.startswith("tests/lab/") or name in EVERY_TIME:
+        return False
+    # The last bit selects the suite; a file is played on both within four turns.
+    return (int(turn) // 2 + zlib.crc32(name.encode())) % 2 == 1
+
+
+def skip_without_lab(items: list[pytest.Item]) -> None:
     """Skip lab tests, with the reason, on machines that cannot run a lab; in CI they are not skipped and fail."""
     why_not = lab.obstacle()
     if not why_not or os.environ.get("CI"):
@@ -167,7 +214,7 @@ class Breakages:
         self.results: list[dict[str, bool]] = []
 
     def pytest_report_header(self) -> str:
-        return f"breakages: share by {TURN}={os.environ[TURN]}; all of them: make test-breakages"
+        return f"breakages and lab files: share by {TURN}={os.environ[TURN]}; all of them: make test-all"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
