@@ -16,7 +16,7 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages browser-packages demo demo-down test test-fast test-all test-breakages unit lint format bench clean
+.PHONY: help setup constraints lab-packages browser-packages demo demo-down test test-fast test-all test-breakages unit lint format docs bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ lint: setup  ## what CI checks besides the tests
 format: setup  ## put all Python code into its usual shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: setup  ## the documentation as a site in build/site: a broken link or a page without a place in it is an error
+	$(BIN)/sphinx-build -W -n --keep-going -q -c docs -d build/site-doctrees . build/site
+	@echo "build/site/index.html"
 
 bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of them: make bench BENCH="no-change-5 start"
 	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python -m benchmarks $(BENCH)
