@@ -32,6 +32,7 @@
 A message is one or more full sentences: what happened, where, why, and what to try.
 """
 
+from slurmfab.exit_codes import FAILURE, WRONG_INPUT
 from slurmfab.program_name import FAB
 from slurmfab.terminal import hang, without_middle
 
@@ -42,13 +43,13 @@ COMPLAINT_LENGTH = 500
 class SlurmfabError(Exception):
     """The root of all errors that users see; they see its text and no traceback."""
 
-    exit_code = 1
+    exit_code = FAILURE
 
 
 class InputError(SlurmfabError):
     """A mistake in the command line or in one of the user's files; nothing was changed."""
 
-    exit_code = 2
+    exit_code = WRONG_INPUT
 
 
 class ClusterFileError(InputError):

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from slurmfab.acceptance.wanted import PlannedRun, WantedFigure, WantedJob
-from slurmfab.checks.results import DONE, FAILURE, LEFT_OUT
+from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT
 from slurmfab.terminal import harmless, in_one_line, without_middle
 
 PASSED, FAILED, NO_FIGURE, TIMED_OUT, NOT_STARTED = "passed", "failed", "no figure", "timed out", "not started"

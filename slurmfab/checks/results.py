@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT
+
 Outcome = Literal["passed", "failed", "not run"]
 PASSED: Outcome = "passed"
 FAILED: Outcome = "failed"
 NOT_RUN: Outcome = "not run"
-
-DONE, FAILURE, LEFT_OUT = 0, 1, 3
-"""Exit codes: no check failed; a check failed; checks failed only because hosts are unreachable."""
 
 REPAIR = " Repair: "
 """Separates cause and repair in the message of a failed check."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slurmfab.agent.core.resource import FAILED, OK
-from slurmfab.engine.report import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO, Report
+from slurmfab.engine.report import Report
 from slurmfab.errors import Asleep
+from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.folding import fold_lines
 from slurmfab.hostlist import fold
 from slurmfab.impact.drift_kinds import CHANGED_FILE, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurmfab.engine import requests, retry
-from slurmfab.engine.report import DONE
 from slurmfab.engine.run import Run, RunOptions
 from slurmfab.engine.session import Output, perform, print_failures, start
 from slurmfab.engine.summary import after_plan, command_for
 from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.exit_codes import DONE
 from slurmfab.impact.approvals import DeployOptions
 from slurmfab.inventory import loading
 from slurmfab.inventory.connection_options import ConnectionOptions

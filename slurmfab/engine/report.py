@@ -22,15 +22,13 @@ from slurmfab.errors import (
     SlurmfabError,
     Unreachable,
 )
+from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.folding import fold_lines
 from slurmfab.impact.forecast import Forecast
 from slurmfab.terminal import hang, in_one_line
 
 if TYPE_CHECKING:
     from slurmfab.impact.job_tally import JobTally
-
-DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO = 0, 1, 3, 4
-"""Exit codes: all hosts are as wanted; something failed; done, but some hosts were skipped; a dry run found work."""
 
 LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
 """Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""

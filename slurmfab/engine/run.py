@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from slurmfab.engine.package_source import HostRepositories, PackageSource
 from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import DONE, Report, Step
+from slurmfab.engine.report import Report, Step
 from slurmfab.errors import DeployFailed, HostError, InputError, SlurmfabError
+from slurmfab.exit_codes import DONE
 from slurmfab.impact.approvals import NOTHING, Approvals
 from slurmfab.impact.forecast import Forecast
 from slurmfab.inventory.loading import Inventory

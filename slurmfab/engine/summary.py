@@ -6,7 +6,8 @@ import shlex
 from pathlib import Path
 
 from slurmfab.agent.core.resource import CHANGED, WOULD_CHANGE
-from slurmfab.engine.report import DONE, NOT_DEPLOYING, UNKNOWN, Report, failures
+from slurmfab.engine.report import NOT_DEPLOYING, UNKNOWN, Report, failures
+from slurmfab.exit_codes import DONE
 from slurmfab.hostlist import fold
 from slurmfab.impact.approvals import DeployOptions
 from slurmfab.inventory import loading

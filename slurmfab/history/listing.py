@@ -15,8 +15,9 @@ from slurmfab.agent.core.resource import CHANGED, Outcome
 from slurmfab.agent.services.process import process_start
 from slurmfab.engine import record
 from slurmfab.engine.record import Record
-from slurmfab.engine.report import FAILURE, UNKNOWN, fold_steps, step_as_json
+from slurmfab.engine.report import UNKNOWN, fold_steps, step_as_json
 from slurmfab.errors import InputError
+from slurmfab.exit_codes import FAILURE
 from slurmfab.folding import fold_lines
 from slurmfab.hostlist import fold
 from slurmfab.inventory import loading

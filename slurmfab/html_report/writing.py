@@ -11,6 +11,7 @@ from slurmfab.checks import runner
 from slurmfab.checks.kept import CheckRun
 from slurmfab.engine import session
 from slurmfab.errors import InputError
+from slurmfab.exit_codes import DONE, LEFT_OUT
 from slurmfab.hostlist import fold
 from slurmfab.html_report import gathering
 from slurmfab.html_report.page import page
@@ -18,9 +19,6 @@ from slurmfab.html_report.sources import Missing, Sources
 from slurmfab.inventory import loading
 from slurmfab.inventory.loading import Inventory
 from slurmfab.terminal import write
-
-DONE, LEFT_OUT = 0, 3
-"""Exit codes: everything is on the page; hosts or Slurm did not answer, which the page says."""
 
 MODE = 0o600
 """Permissions of a page: it names users, addresses and reasons, so its owner decides who sees it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from slurmfab.agent.client.commands import is_job_id
 from slurmfab.engine import session
 from slurmfab.errors import HostError, HostlistError, SlurmfabError
+from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT
 from slurmfab.hostlist import expand
 from slurmfab.inventory.loading import Inventory
 from slurmfab.logs.merging import HostLine, Told, is_about, merge
@@ -85,7 +86,7 @@ class Answers:
     @property
     def exit_code(self) -> int:
         """0 if all hosts answered, 1 if none did, 3 otherwise."""
-        return 0 if not self.lost else 1 if len(self.lost) == len(self.asked) else 3
+        return DONE if not self.lost else FAILURE if len(self.lost) == len(self.asked) else LEFT_OUT
 
 
 def ask(known: Inventory, transport: Transport, target: str, asked: Asked, *, every_line: bool) -> Answers:

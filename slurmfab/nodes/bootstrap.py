@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TextIO
 
 from slurmfab.engine import commands, session
-from slurmfab.engine.report import DONE, LEFT_OUT, failures
+from slurmfab.engine.report import failures
 from slurmfab.engine.run import RunOptions
 from slurmfab.engine.session import Output
 from slurmfab.engine.summary import after_new_nodes
 from slurmfab.errors import HostError, InputError, PythonMissing, SlurmfabError
+from slurmfab.exit_codes import DONE, LEFT_OUT
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import expand_endpoints, fold
 from slurmfab.impact.approvals import DeployOptions

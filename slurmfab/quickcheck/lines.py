@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slurmfab.checks.results import DONE, FAILED, FAILURE, LEFT_OUT, NOT_RUN, PASSED, Outcome
+from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Outcome
+from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT
 
 NAME_WIDTH = 11
 """Columns for the name of a check: the longest is `environment`."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from slurmfab.agent.nodes.states import parse_reason
+from slurmfab.exit_codes import DONE, FAILURE
 from slurmfab.hostlist import fold
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Job, Node, Snapshot
@@ -82,7 +83,7 @@ class Status:
     @property
     def exit_code(self) -> int:
         """The exit code: 1 if the state is unknown; nodes that are down are not a failure of the command."""
-        return 0 if self.seen.is_up and not self.seen.trouble else 1
+        return DONE if self.seen.is_up and not self.seen.trouble else FAILURE
 
     @cached_property
     def by_partition(self) -> Mapping[str, JobCount]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from slurmfab.archive import format_size
 from slurmfab.engine import record, session
 from slurmfab.engine.run import Run, RunOptions
+from slurmfab.exit_codes import DONE, LEFT_OUT
 from slurmfab.inventory import loading
 from slurmfab.program_name import FAB
 from slurmfab.support_bundle import archive, contents, gathering, known_secrets
@@ -21,9 +22,6 @@ from slurmfab.terminal import columns, table, write
 
 FIRST_UID, LAST_UID = 1000, 59_999
 """UIDs of people (login.defs(5)); others are users of the system."""
-
-SOME_MISSING = 3
-"""Exit code if a host did not answer."""
 
 VERSION = 1
 """Version of the JSON format."""
@@ -64,7 +62,7 @@ def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonym
         files = renamed(files, run, gathered)
     size = archive.write(path, folder, files, int(run.started.timestamp()))
     tell(path, size, files, gathered, output)
-    return SOME_MISSING if gathered.missing else 0
+    return LEFT_OUT if gathered.missing else DONE
 
 
 def cleaned(files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...]) -> dict[str, str]:

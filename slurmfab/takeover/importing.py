@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from slurmfab.engine.report import DONE, LEFT_OUT
 from slurmfab.engine.session import Output
 from slurmfab.errors import InputError
+from slurmfab.exit_codes import DONE, LEFT_OUT
 from slurmfab.hostlist import fold
 from slurmfab.inventory import fabfile, loading
 from slurmfab.inventory import lock as locks

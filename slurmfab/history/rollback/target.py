@@ -9,8 +9,9 @@ from pathlib import Path
 
 from slurmfab.agent.core.resource import CHANGED, FAILED
 from slurmfab.engine.record import CONVERGING, Record
-from slurmfab.engine.report import DONE, LEFT_OUT, UNKNOWN
+from slurmfab.engine.report import UNKNOWN
 from slurmfab.errors import InputError
+from slurmfab.exit_codes import DONE, LEFT_OUT
 from slurmfab.history.rollback.undo_state import UndoState
 from slurmfab.hostlist import fold, shell_word
 from slurmfab.inventory import loading

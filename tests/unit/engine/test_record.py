@@ -16,11 +16,12 @@ from support import MUNGE_KEY, THREE_HOSTS, FakeHosts, cluster, facts_of, prepar
 from slurmfab.agent.core.resource import Change, Outcome
 from slurmfab.engine import record
 from slurmfab.engine.converge import deploy
-from slurmfab.engine.report import LEFT_OUT, UNKNOWN, Step
+from slurmfab.engine.report import UNKNOWN, Step
 from slurmfab.engine.run import Run
 from slurmfab.engine.session import Output, perform
 from slurmfab.engine.summary import summary
 from slurmfab.errors import AnotherRun, DeployFailed, InputError, SlurmfabError, Unreachable
+from slurmfab.exit_codes import LEFT_OUT
 from slurmfab.history import listing
 from slurmfab.history.rollback import target
 from slurmfab.inventory import loading
