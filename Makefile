@@ -16,7 +16,7 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages browser-packages demo demo-down test test-fast test-all test-breakages unit lint format docs bench clean
+.PHONY: help setup constraints lab-packages browser-packages demo demo-down test test-fast test-all test-breakages unit lint format docs reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ docs: setup  ## the documentation as a site in build/site: a broken link or a pa
 
 bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of them: make bench BENCH="no-change-5 start"
 	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python -m benchmarks $(BENCH)
+
+reference: setup  ## write the pages of docs/reference from the code
+	$(BIN)/python -m reference
 
 clean:  ## remove the virtual environment and all that tools left behind
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -36,7 +36,8 @@ def accept(
 
     The key acceptance of the cluster file names jobs with scripts, nodes and targets; some come with slurmfab. Each
     result is kept on the controller, and compared with earlier ones. Jobs that are left over are cancelled. Exit codes:
-    0 all figures are good, 1 some are bad or missing, 2 wrong input, 3 nothing is bad, but some jobs never started.
+    0 all figures are good, 1 some are bad or missing, or slurmctld does not answer, 2 wrong input, 3 nothing is bad,
+    but some jobs never started.
 
     Examples:
         fab accept

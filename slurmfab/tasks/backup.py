@@ -19,7 +19,8 @@ def backup(common: Common, *, to: str = "", list: bool = False) -> int:
 
     The archive holds the accounting database, slurmctld's state, /etc/slurm, the munge key, the cluster file and the
     lock. Jobs, slurmctld and slurmdbd keep running. The archive is written on this machine, readable by its owner only
-    (0600); an interrupted backup leaves no archive. It is not encrypted.
+    (0600); an interrupted backup leaves no archive. It is not encrypted. Exit codes: 0 done, 1 failed, or
+    --list finds an incomplete archive, 2 wrong input.
 
     Examples:
         fab backup

@@ -24,6 +24,7 @@ def bundle(common: Common, *, from_: str = "", to: str = "", list: bool = False,
     bundle of the cluster file names that file, deployments copy packages over SSH to the hosts that lack them.
 
     The lock remembers the SHA-256 of each bundle, and deployments refuse another file in its place until you accept it.
+    Exit codes: 0 done, 1 failed, or --list finds a bundle that is missing, damaged or not accepted, 2 wrong input.
 
     Examples:
         fab bundle

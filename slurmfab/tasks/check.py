@@ -62,7 +62,8 @@ def check_gpus(
     all_reduce_perf of nccl-tests runs on each node with GPUs, as the cluster file says under gpu_checks. The jobs have
     the lowest priority and yield to users' jobs. A node that is too slow twice is drained, with the measured value in
     the reason; a node that was drained for that is resumed when it is fast enough again. Exit codes: 0 all are fast
-    enough, 1 some are too slow, 2 wrong input, 3 none is too slow, but some could not be measured.
+    enough, 1 some are too slow, or the check could not run, 2 wrong input, 3 none is too slow, but some could not be
+    measured.
 
     Examples:
         fab check-gpus

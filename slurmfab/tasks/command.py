@@ -8,7 +8,8 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,10 @@ from invoke.tasks import Task
 
 from slurmfab import atomic_file
 from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.exit_codes import INTERRUPTED, WRONG_INPUT
 from slurmfab.program_name import FAB
 from slurmfab.tasks.options import COMMON, Common
 from slurmfab.terminal import fit
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells count it: 128 and the signal's number."""
 
 GARBAGE_THRESHOLD = 50_000
 """How many more objects there have to be before Python looks for garbage; loading modules makes many, and none of it.
@@ -41,6 +40,13 @@ ALL = tuple(COMMON)
 
 class Command(Task):  # type: ignore[type-arg]
     """A task whose only short flag is `-v`; Invoke would otherwise give `-h` to the first option with that letter."""
+
+    def __init__(self, body: Callable[..., None], *, positional: Iterable[str], **options: Any) -> None:
+        words = tuple(positional)
+        self.optional_word = next((word.strip("[]") for word in words if word.startswith("[")), "")
+        required = [word for word in words if not word.startswith("[")]
+        name = body.__name__.replace("_", "-")
+        super().__init__(body, positional=words_after(name, required, self.optional_word), **options)
 
     def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
         """How one of the function's parameters becomes a flag."""
@@ -72,7 +78,7 @@ def command(
     Args:
         common: the shared options that the task has, of `COMMON`.
         help: a text for each of the function's parameters, and for shared options that mean something special here.
-        positional: parameters that are given as words, without a flag.
+        positional: parameters that are given as words, without a flag; the last may be left out: `[run]`.
         iterable: parameters that may be given several times, and become a list.
         newcomers: whether the parameter `hosts` names hosts that are no members of the cluster.
 
@@ -135,19 +141,26 @@ def with_program_name(doc: str) -> str:
     return re.sub(r"\bfab (?=[a-z])", f"{FAB} ", doc)
 
 
-def word_after(task_name: str, parameter: str) -> list[str]:
-    """The positional parameters of a task that takes one word or none: `fab history` and `fab history last`.
+def optional_word_of(task: Task[Any]) -> str:
+    """The parameter of a task that may be given as a last word; empty for none."""
+    return task.optional_word if isinstance(task, Command) else ""
 
-    Invoke has no optional positional parameters, so the parameter is positional only where a word comes right after
-    the task.
+
+def words_after(task_name: str, required: Sequence[str], optional: str = "") -> list[str]:
+    """The positional parameters of a task that takes one word more or not: `fab history` and `fab history last`.
+
+    Invoke has no optional positional parameters, so the parameter is positional only where enough words come right
+    after the task.
 
     Args:
         task_name: as on the command line.
-        parameter: the function's parameter for the word; it is a flag as well.
+        required: the function's parameters for words that have to be there.
+        optional: the one for the word that may follow; empty for none.
     """
     arguments = sys.argv[1:]
     after = arguments[arguments.index(task_name) + 1 :] if task_name in arguments else []
-    return [parameter] if after and not after[0].startswith("-") else []
+    words = list(takewhile(lambda word: not word.startswith("-"), after))
+    return [*required, optional] if optional and len(words) > len(required) else [*required]
 
 
 def refuse_core_hosts(context: Context) -> None:
@@ -157,7 +170,7 @@ def refuse_core_hosts(context: Context) -> None:
         Exit: it was used.
     """
     if type(context).__name__ == "Connection":
-        raise Exit(f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.", code=2)
+        raise Exit(f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.", code=WRONG_INPUT)
 
 
 def refuse_core_dry(context: Context) -> None:
@@ -167,7 +180,7 @@ def refuse_core_dry(context: Context) -> None:
         Exit: it was used.
     """
     if context.config.run.dry:
-        raise Exit(f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.", code=2)
+        raise Exit(f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.", code=WRONG_INPUT)
 
 
 def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:

@@ -98,7 +98,7 @@ def plan(
     """Show what deploy would do, with diffs; changes nothing.
 
     Without a cluster file, --hosts shows what a first contact would write and do; nothing is written anywhere. Exit
-    codes: 0 nothing to do, 1 failed, 2 wrong input, 4 there is something to do.
+    codes: 0 nothing to do, 1 failed, 2 wrong input, 3 some hosts could not be compared, 4 there is something to do.
 
     Examples:
         fab plan --hosts 'n[1-2]' --json -
@@ -141,7 +141,8 @@ def add_node(
 
     The new hosts are discovered and prepared before anything else is changed. Then they are added to the cluster file,
     whose comments and order stay; slurm.conf goes to all hosts, and the daemons are reconfigured or restarted, as the
-    installed Slurm needs it. A new node stays drained until a test job has run on it.
+    installed Slurm needs it. A new node stays drained until a test job has run on it. Exit codes: 0 done, 1 failed, or
+    a new node did not run the test job, 2 wrong input, 3 done, but some hosts were left out.
 
     Examples:
         fab add-node 'n[6-9]'

@@ -19,8 +19,9 @@ def drift(common: Common, *, install: bool = False, remove: bool = False) -> int
 
     It compares as plan does. With drift in the cluster file it also writes metrics for node-exporter, and sends a mail
     when something else differs than at the last mail. With monitoring, the controller keeps the numbers for Prometheus.
-    Exit codes: 0 nothing differs, 1 failed, 2 wrong input, 3 nothing differs, but some hosts could not be compared,
-    4 something differs.
+    Exit codes: 0 nothing differs, 1 the hosts, or some of their resources, could not be compared, or the alarm could
+    not be sent, 2 wrong input, 3 nothing differs, but some hosts could not be compared, 4 something differs; some hosts
+    may be missing, too.
 
     Examples:
         fab drift

@@ -15,7 +15,7 @@ from invoke.tasks import Task
 from slurmfab import terminal
 from slurmfab.errors import InputError
 from slurmfab.program_name import FAB
-from slurmfab.tasks.command import command, word_after
+from slurmfab.tasks.command import command, optional_word_of
 from slurmfab.tasks.options import Common
 from slurmfab.tasks.spelling import closest, did_you_mean
 
@@ -36,11 +36,13 @@ Group = tuple[str, tuple["Task[Any]", ...]]
 
 @command(
     common=(),
-    positional=word_after("help", "task"),
+    positional=["[task]"],
     help={"task": "the task to show the help of (default: list all tasks)"},
 )
 def help(_common: Common, *, task: str = "") -> None:
     """Show all tasks, or the help of one.
+
+    Exit codes: 0 shown, 2 there is no such task.
 
     Examples:
         fab help
@@ -70,7 +72,9 @@ def in_one_line(task: Task[Any]) -> tuple[str, str]:
 def task_help(task: Task[Any]) -> str:
     """The help of a task: how it is called, what it does, its options."""
     context = ParserContext(name_of(task), args=task.get_arguments())
-    names = [str(argument.name).upper() for argument in context.positional_args]
+    optional = optional_word_of(task)
+    names = [str(argument.name).upper() for argument in context.positional_args if argument.name != optional]
+    names += [f"[{optional.upper()}]"] if optional else []
     options = columns((flag, text or "") for flag, text in context.help_tuples())
     usage = " ".join(["Usage:", FAB, name_of(task), *names, *(["[OPTIONS]"] if options else [])])
     paragraphs = (inspect.getdoc(task) or "").split("\n\n")

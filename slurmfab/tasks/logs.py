@@ -23,7 +23,8 @@ def logs(common: Common, target: str, *, since: str = "", until: str = "", aroun
     These are errors, changes of state, and what names the node or the job, in the logs of slurmctld, slurmd, slurmdbd
     and munge, and in the kernel's: killed for memory, GPU errors, disks, links. The node is asked, and the controllers;
     equal lines are one, with all hosts and their number. Nothing is changed, and what looks like a secret is hidden.
-    Exit codes: 0 shown, 1 no host answers, or Slurm does not know the job, 2 wrong input, 3 some hosts do not answer.
+    Exit codes: 0 shown, even if no line matters, 1 no host answers, or Slurm does not know the job, 2 wrong input, 3
+    some hosts do not answer.
 
     Examples:
         fab logs n3

@@ -10,7 +10,8 @@ from slurmfab.tasks.options import Common
 def monitoring_files(common: Common, *, output: str = "") -> int:
     """Write files for a Prometheus and a Grafana elsewhere.
 
-    Targets, scrape configuration, alert rules and a dashboard of this cluster. No host is asked.
+    Targets, scrape configuration, alert rules and a dashboard of this cluster. No host is asked. Exit codes: 0 written,
+    2 wrong input, or no host has been deployed yet.
 
     Examples:
         fab monitoring-files --output /etc/prometheus/slurmfab

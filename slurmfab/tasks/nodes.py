@@ -115,7 +115,8 @@ def replace_node(
 
     Its SSH host key and its hardware are compared with the lock's; differences are shown, and refused unless you accept
     them. The node stays drained while the machine gets its users, keys, packages and files, and is resumed when a test
-    job has run on it. The task refuses a node on which jobs still run.
+    job has run on it. The task refuses a node on which jobs still run. Exit codes: 0 done, 1 failed, or the test job
+    did not run, 2 wrong input, also where differences are not accepted, 3 done, but some hosts were left out.
 
     Examples:
         fab replace-node n3 --accept-new-host-keys

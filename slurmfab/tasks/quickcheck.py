@@ -29,7 +29,7 @@ def quickcheck(
 
     One line for each test, with its time: a batch job, its environment, two nodes, GPUs of each kind, NCCL between
     them, a container. Jobs that are left over are cancelled. Exit codes: 0 nothing failed, 1 something failed, 2 wrong
-    input, 3 no job could be tried, for example because all nodes are busy.
+    input, 3 nothing failed, but nothing could be tried, for example because all nodes are busy.
 
     Examples:
         fab quickcheck

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from slurmfab.program_name import FAB
-from slurmfab.tasks.command import command, word_after
+from slurmfab.tasks.command import command
 from slurmfab.tasks.options import APPROVALS, Common
 
 
 @command(
-    positional=word_after("rollback", "run"),
+    positional=["[run]"],
     iterable=["allow"],
     help={
         "run": f"the run's id or its beginning (default: the last run that changed something); see {FAB} history",

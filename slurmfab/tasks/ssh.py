@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-
 from slurmfab.tasks.command import command
 from slurmfab.tasks.options import Common
 
 
-def words_after(task_name: str) -> list[str]:
-    """The positional parameters of `ssh`: `command` is one where a second word follows.
-
-    Invoke has no optional positional parameters.
-
-    Args:
-        task_name: as on the command line.
-    """
-    arguments = sys.argv[1:]
-    after = arguments[arguments.index(task_name) + 1 :] if task_name in arguments else []
-    has_command = len(after) > 1 and not after[0].startswith("-") and not after[1].startswith("-")
-    return ["host", "command"] if has_command else ["host"]
-
-
 @command(
     common=("cluster",),
-    positional=words_after("ssh"),
+    positional=["host", "[command]"],
     help={"host": "a member of the cluster", "command": "what runs there, as one word; a shell if left out"},
 )
 def ssh(common: Common, host: str, *, command: str = "") -> int:
     """Log in to a host, or run a command there.
 
     ssh(1) gets address, user, port, key, gateway and the pinned host keys from the cluster file and its lock, and
-    everything else from your ssh_config. The exit code is that of the command, or 255 without a connection.
+    everything else from your ssh_config. The exit code is that of the command. Exit codes: 2 wrong input, 255 ssh(1)
+    could not connect.
 
     Examples:
         fab ssh n3
@@ -48,7 +33,7 @@ def ssh_config(common: Common) -> None:
     """Print an ssh_config for all hosts.
 
     With it, clush, pdsh, rsync and the like reach the hosts as slurmfab does. The pinned host keys are written
-    to a known_hosts file beside the cluster file. No host is asked.
+    to a known_hosts file beside the cluster file. No host is asked. Exit codes: 0 printed, 2 wrong input.
 
     Examples:
         fab ssh-config > ~/.ssh/config.d/titanic

@@ -19,8 +19,8 @@ def support_bundle(common: Common, *, hosts: str = "", to: str = "", anonymous: 
 
     It has the cluster file and lock, records of runs, and from each host Slurm's files, the state of units, disks and
     clocks, and the ends of logs; from the controller the state of Slurm. Nothing is changed. Keys and password files
-    are not collected; passwords and keys that are in other files are replaced. Exit codes: 0 made, 2 wrong input, 3
-    made, but without hosts that did not answer.
+    are not collected; passwords and keys that are in other files are replaced. Exit codes: 0 made, 1 failed, 2 wrong
+    input, 3 made, but without hosts that did not answer.
 
     Examples:
         fab support-bundle

@@ -21,7 +21,7 @@ from slurmfab.engine.report import Step
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
 from slurmfab.history import listing
 from slurmfab.history.listing import changes_text, result_text
-from slurmfab.tasks.command import word_after
+from slurmfab.tasks.command import words_after
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
 PATH = Path("lab.yaml")
@@ -228,7 +228,7 @@ def test_a_word_after_the_task_may_be_left_out(
     words: str, positional: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["fab", *words.split()])
-    assert word_after("history", "run") == positional
+    assert words_after("history", [], "run") == positional
 
 
 def test_an_error_of_a_run_is_told_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

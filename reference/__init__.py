@@ -1,0 +1,19 @@
+"""The reference of docs/reference, written from the code: `python -m reference`, or `make reference`.
+
+A page is a function that returns its text. Nothing is told here that is not in the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from reference import exit_codes, tasks
+
+PLACE = Path(__file__).parents[1] / "docs" / "reference"
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "tasks.md": tasks.page,
+    "exit-codes.md": exit_codes.page,
+}
+"""The text of each file below docs/reference that is written from the code."""

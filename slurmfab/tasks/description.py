@@ -1,0 +1,170 @@
+"""What a task is, as data: from this its manual page and its part of the reference are made."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from invoke.parser.argument import Argument
+from invoke.tasks import Task
+
+from slurmfab.program_name import FAB
+from slurmfab.tasks import GROUPS
+from slurmfab.tasks.command import optional_word_of
+from slurmfab.tasks.help import name_of
+
+EXAMPLES = "Examples:"
+"""The first line of the docstring's part with examples."""
+
+VALUES = {
+    "address": "ADDRESS", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD", "by": "KEYS",
+    "cluster": "FILE", "csv": "FILE", "database": "FILE", "from": "HOST", "gateway": "HOST", "host": "HOST",
+    "hosts": "HOSTS", "html": "FILE", "idle_minutes": "MINUTES", "json": "FILE", "junit": "FILE", "key": "FILE",
+    "like": "HOST", "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH",
+    "partition": "NAMES", "plan": "FILE", "port": "PORT", "repeat": "NUMBER", "run": "RUN", "save": "FILE",
+    "since": "TIME", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
+    "user": "USER", "wait": "MINUTES",
+}  # fmt: skip
+"""What the values of options are, by the option's name; other values are texts."""
+
+VALUES_OF_TASKS = {("quickcheck", "timeout"): "SECONDS"}
+"""Where an option of a task takes another value than options of its name do."""
+
+_DEFAULT = re.compile(r" \(default: (.*)\)$")
+_CODES = re.compile(r"\s*\bExit codes: (.*)\.$")
+_CODE = re.compile(r"(\d+) (.*?)(?=, \d+ |$)")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A value that is given without a flag.
+
+    Args:
+        name: as help shows it, such as `HOSTS`.
+        help: what it is.
+        is_required: whether the task needs it; what may be left out is an option as well.
+    """
+
+    name: str
+    help: str
+    is_required: bool
+
+
+@dataclass(frozen=True)
+class Option:
+    """A flag of a task.
+
+    Args:
+        name: the name of the parameter, such as `drain_first`.
+        flags: as they are typed, the long one first: `("--verbose", "-v")`.
+        value: what follows, such as `FILE`; empty for a switch.
+        default: what holds without the option; empty where that is nothing.
+        help: what it does, without the default.
+        is_repeatable: whether it may be given several times.
+    """
+
+    name: str
+    flags: tuple[str, ...]
+    value: str
+    default: str
+    help: str
+    is_repeatable: bool
+
+
+@dataclass(frozen=True)
+class Description:
+    """A task.
+
+    Args:
+        name: as it is typed, such as `add-node`.
+        group: the heading under which `fab help` shows it.
+        summary: one sentence.
+        paragraphs: what else is to be said, without exit codes; each paragraph is one line.
+        words: the values that are given without a flag, in their order.
+        options: its flags, sorted.
+        examples: command lines, as they are typed with `fab`.
+        exit_codes: their meanings; the one after Ctrl-C, which all tasks share, is not among them.
+    """
+
+    name: str
+    group: str
+    summary: str
+    paragraphs: tuple[str, ...]
+    words: tuple[Word, ...]
+    options: tuple[Option, ...]
+    examples: tuple[str, ...]
+    exit_codes: Mapping[int, str]
+
+    @property
+    def usage(self) -> str:
+        """How it is called, such as `fab drain HOSTS [OPTIONS]`."""
+        words = (word.name if word.is_required else f"[{word.name}]" for word in self.words)
+        return " ".join([FAB, self.name, *words, *(["[OPTIONS]"] if self.options else [])])
+
+    @property
+    def has_json(self) -> bool:
+        """Whether it writes its results as JSON."""
+        return any(option.name == "json" for option in self.options)
+
+
+def all_tasks() -> tuple[Description, ...]:
+    """All tasks, in the order in which `fab help` shows them."""
+    return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)
+
+
+def described(task: Task[Any], group: str) -> Description:
+    """A task as data.
+
+    Args:
+        task: a task that `command` has made.
+        group: the heading under which it is shown.
+    """
+    text, _, examples = inspect.cleandoc(task.__doc__ or "").partition(f"\n{EXAMPLES}\n")
+    summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
+    codes = [match[1] for match in map(_CODES.search, paragraphs) if match]
+    optional = optional_word_of(task)
+    arguments = [one for one in task.get_arguments() if not (one.positional and str(one.name) != optional)]
+    return Description(
+        name_of(task),
+        group,
+        summary,
+        tuple(filter(None, (_CODES.sub("", part) for part in paragraphs))),
+        words(task),
+        tuple(sorted((option(name_of(task), one) for one in arguments), key=lambda one: one.flags)),
+        tuple(textwrap.dedent(examples).strip().splitlines()),
+        {int(match[1]): match[2] for part in codes for match in _CODE.finditer(part)},
+    )
+
+
+def words(task: Task[Any]) -> tuple[Word, ...]:
+    """The values that a task gets without a flag."""
+    optional = optional_word_of(task)
+    required = (one for one in task.get_arguments() if one.positional and str(one.name) != optional)
+    more = (one for one in task.get_arguments() if str(one.name) == optional)
+    return (
+        *(Word(str(one.name).upper(), one.help or "", is_required=True) for one in required),
+        *(Word(str(one.name).upper(), one.help or "", is_required=False) for one in more),
+    )
+
+
+def option(task_name: str, argument: Argument) -> Option:
+    """A flag of a task as data."""
+    name = str(argument.attr_name or argument.name).replace("-", "_").rstrip("_")
+    text = argument.help or ""
+    default = _DEFAULT.search(text)
+    is_list = argument.kind is list
+    value = VALUES_OF_TASKS.get((task_name, name), VALUES.get(name, "TEXT")) if argument.takes_value else ""
+    own_default = argument.default if isinstance(argument.default, str) and not is_list else ""
+    long = sorted(argument.names, key=len, reverse=True)
+    return Option(
+        name,
+        tuple(f"-{one}" if len(one) == 1 else f"--{one.replace('_', '-')}" for one in long),
+        value,
+        default[1] if default else own_default,
+        _DEFAULT.sub("", text),
+        is_list,
+    )
