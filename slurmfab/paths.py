@@ -62,6 +62,11 @@ METRICS_FILE = f"{METRICS_DIRECTORY}/slurmfab.prom"
 DRIFT_RESULT = "/var/lib/slurmfab/drift.json"
 """What the last comparison of the hosts with the cluster file found, for METRICS_PROGRAM."""
 
+USER_TOOLS_PROGRAM = f"{PROGRAMS}/user-tools"
+USER_TOOLS_SETTINGS = "/etc/slurmfab-user-tools.json"
+USER_COMMANDS = "/usr/local/bin"
+"""The directory of the commands for users, which run USER_TOOLS_PROGRAM."""
+
 POWER_UNIT = "slurmfab-power"
 POWER_PROGRAM = f"{PROGRAMS}/power"
 SUSPEND_PROGRAM, RESUME_PROGRAM = f"{PROGRAMS}/suspend", f"{PROGRAMS}/resume"

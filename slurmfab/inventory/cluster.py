@@ -230,6 +230,7 @@ class Cluster(Model):
         private_data: what users see only their own of, such as `jobs`; in slurm.conf and slurmdbd.conf.
         motd: whether login hosts have a message of the day, or a text that ends it.
         x11: whether jobs can open windows on the screens of users (srun --x11).
+        user_tools: whether login hosts and controllers have commands for users, such as sstatus.
     """
 
     name: Annotated[
@@ -321,6 +322,9 @@ class Cluster(Model):
     private_data: PrivateData = ()
     motd: Motd = False
     x11: Annotated[bool, Field(description="Whether jobs can open windows on users' screens (srun --x11).")] = False
+    user_tools: Annotated[
+        bool, Field(description="Whether login hosts and controllers have commands for users, such as sstatus.")
+    ] = False
 
     @model_validator(mode="after")
     def _homes_of_users(self) -> Cluster:

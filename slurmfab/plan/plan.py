@@ -34,6 +34,7 @@ from slurmfab.plan.phases import (
     slurm_conf,
     ssh,
     user_ssh,
+    user_tools,
     users,
 )
 from slurmfab.plan.plan_input import PlanInput
@@ -102,6 +103,7 @@ PHASES = (
     Phase("modules", modules.resources, needs=OWN, taken_back=True),
     Phase("container users", containers.of_users, needs=OWN, taken_back=True),
     Phase("containers", containers.resources, needs=OWN, taken_back=True),
+    Phase("user tools", user_tools.resources, needs=OWN, taken_back=True),
     Phase("directories", slurm_conf.directories, needs=OWN),
     Phase("slurmctld stop", daemons.stop),
     Phase("slurm.conf", slurm_conf.resources, controller_first=True, needs=(CONTROLLERS, DATABASE)),

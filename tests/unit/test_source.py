@@ -121,6 +121,8 @@ SLURM_COMMANDS = ("squeue", "sinfo", "sacct", "scontrol", "scancel", "sacctmgr")
 KNOWS_COMMANDS = {
     "agent/client/commands.py": set(SLURM_COMMANDS),
     "agent/accounting/sacctmgr.py": {"sacctmgr"},
+    "programs/user_tools/asking.py": {"scontrol"},
+    "programs/user_tools/questions.py": {"squeue", "scontrol", "sacctmgr"},
 }
 RUNS = re.compile(rf"^({'|'.join(SLURM_COMMANDS)})$|(?<!`)\b({'|'.join(SLURM_COMMANDS)}) +(?:-|[a-z]+=|"
                   r"(?:ping|show|update|create|delete|reconfigure|reboot|takeover)\b)")  # fmt: skip

@@ -56,7 +56,9 @@ def ids(resources: Iterable[Resource]) -> list[str]:
 
 def text_of(resource: Any) -> str:
     """What a resource would write."""
-    return "".join(text for _, text in resource.files) if hasattr(resource, "files") else str(resource.content)
+    if hasattr(resource, "files"):
+        return "\n".join(text for file in resource.files for text in file[:2])
+    return str(resource.content)
 
 
 def plain(value: Any) -> Any:

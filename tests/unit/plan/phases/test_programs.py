@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import slurmfab
-from slurmfab.plan.phases import backups, gpu_checks, podman, programs, scratch, scripts
+from slurmfab.plan.phases import backups, gpu_checks, podman, programs, scratch, scripts, user_tools
 
 TOP = Path(slurmfab.__file__).parents[1]
 PROGRAMS = {
@@ -18,6 +18,7 @@ PROGRAMS = {
     "gpu-check": programs.files("programs.gpu_check.main", gpu_checks.MODULES),
     "podman": programs.files("programs.containers.main", podman.MODULES),
     "scratch": programs.files("programs.scratch.main", scratch.MODULES),
+    "user-tools": programs.files("programs.user_tools.main", user_tools.MODULES),
     "health": programs.files("programs.health.main", scripts.HEALTH_MODULES),
 }
 

@@ -1,0 +1,96 @@
+"""Commands for users on login hosts and controllers, such as `sstatus`, and other files that help them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.directory import Directory
+from slurmfab.agent.files.owned_files import OwnedFile
+from slurmfab.agent.files.program import Program
+from slurmfab.paths import PROGRAMS, USER_COMMANDS, USER_TOOLS_PROGRAM, USER_TOOLS_SETTINGS
+from slurmfab.plan.phases import programs
+from slurmfab.plan.phases.owned import owned
+from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.oci import PYTHON
+
+CAPABILITY = "user-tools"
+ROLES = frozenset({"controller", "login"})
+"""The roles of the hosts that have them; controllers because a small cluster has no login host."""
+
+
+class Tool(NamedTuple):
+    """A command for users.
+
+    Args:
+        command: its name, which is that of a module in `programs/user_tools/`, too.
+        modules: further modules of that package that it needs, besides `SHARED`.
+    """
+
+    command: str
+    modules: tuple[str, ...] = ()
+
+
+TOOLS = (Tool("sstatus"),)
+"""All commands."""
+
+SHARED = ("amounts", "asking", "limits", "main", "nodes", "partitions", "questions", "settings")
+"""The modules of `programs/user_tools/` that commands share."""
+
+FILES: tuple[Callable[[PlanInput, str], Iterable[OwnedFile]], ...] = ()
+"""What returns further files of a host for users, such as a guide."""
+
+MODULES = tuple(
+    sorted(
+        {
+            *programs.NODE_STATES,
+            *(f"programs.user_tools.{name}" for name in SHARED),
+            *(f"programs.user_tools.{name}" for tool in TOOLS for name in (tool.command, *tool.modules)),
+        }
+    )
+)
+"""The modules of slurmfab that the commands need."""
+
+COMMAND = f"""\
+#!/bin/sh
+# Made by slurmfab from the cluster file, for user_tools: true; edits here are overwritten.
+exec {PYTHON} {USER_TOOLS_PROGRAM}/run.py %s "$@"
+"""
+"""The text of a command, without its name."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The commands and their program; without the key, the removal of what a host still has."""
+    if not has_them(plan_input, host):
+        is_there = host in plan_input.facts and CAPABILITY in plan_input.facts[host].programs
+        gone = (Program(USER_TOOLS_PROGRAM, ()),) if is_there else ()
+        return (*owned(plan_input, host, CAPABILITY, ()), *gone)
+    return (
+        Directory(PROGRAMS),
+        Program(USER_TOOLS_PROGRAM, programs.files("programs.user_tools.main", MODULES)),
+        *owned(plan_input, host, CAPABILITY, files(plan_input, host)),
+    )
+
+
+def has_them(plan_input: PlanInput, host: str) -> bool:
+    """Whether a host has the commands."""
+    cluster = plan_input.cluster
+    return cluster.user_tools and bool(ROLES & set(cluster.roles(host)))
+
+
+def files(plan_input: PlanInput, host: str) -> Iterable[OwnedFile]:
+    """Yield the files of a host: the commands, their settings, and what FILES has."""
+    for tool in TOOLS:
+        yield OwnedFile(f"{USER_COMMANDS}/{tool.command}", COMMAND % tool.command, mode=0o755)
+    text = json.dumps(settings(plan_input), indent=1, sort_keys=True) + "\n"
+    yield OwnedFile(USER_TOOLS_SETTINGS, text)
+    for more in FILES:
+        yield from more(plan_input, host)
+
+
+def settings(plan_input: PlanInput) -> dict[str, Any]:
+    """What the commands read of the cluster file, by name (`programs/user_tools/settings.py`); all users can see it."""
+    cluster = plan_input.cluster
+    return {"cluster": cluster.name, "controllers": list(cluster.controllers), "accounting": cluster.has_accounts}

@@ -1,0 +1,231 @@
+"""Questions to Slurm from a user: several commands at once, with one deadline, and answers of bounded length."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import time
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+SECONDS = 15.0
+"""How long Slurm has to answer all questions. slurmctld on a busy cluster takes some seconds."""
+
+PATIENCE = 1.0
+"""After so many seconds, `scontrol ping` tells whether there is anything to wait for."""
+
+LONGEST = 64 << 20
+"""The most bytes of an answer: 100,000 nodes or jobs."""
+
+CHUNK = 1 << 16
+SITE_SETTINGS = ("SQUEUE_", "SINFO_", "SACCT", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN")
+"""Beginnings of the variables with which users change what Slurm's commands print, or which jobs they mean."""
+
+NOT_FOUND = 127
+UP = r"^Slurmctld\(\w+\) at \S+ is UP"
+NO_CONTROLLER = "no slurmctld answers"
+
+
+class Silent(Exception):
+    """Slurm does not answer; the text is for the user."""
+
+
+class Question(NamedTuple):
+    """A command to ask.
+
+    Args:
+        argv: the program, which PATH finds, and its arguments.
+        env: variables besides the user's own; other users cannot see them.
+    """
+
+    argv: Tuple[str, ...]
+    env: Mapping[str, str] = {}
+
+
+PING = Question(("scontrol", "ping"))
+
+
+class Answer(NamedTuple):
+    """What a command printed.
+
+    Args:
+        code: its exit code; `NOT_FOUND` if it is not installed, and -1 if it was stopped.
+        text: what it printed.
+        trouble: the last line of its errors, or why it was stopped; empty if it succeeded.
+    """
+
+    code: int
+    text: str
+    trouble: str
+
+    @property
+    def must(self) -> str:
+        """The text of a command that has to succeed.
+
+        Raises:
+            Silent: it did not.
+        """
+        if self.code:
+            raise Silent(
+                "Slurm does not answer (%s). Running jobs go on, and pending ones keep their place. "
+                "Try again in a few minutes; if that does not help, tell your administrators." % self.trouble
+            )
+        return self.text
+
+
+class Running:
+    """A command that has been started.
+
+    Args:
+        question: what to run.
+
+    Attributes:
+        answer: once it has ended or could not be started; `None` before.
+        streams: the descriptors of its output and its errors that are still open.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self.answer: Optional[Answer] = None
+        self.parts: List[List[bytes]] = [[], []]
+        self.sizes = [0, 0]
+        self.streams: Dict[int, int] = {}
+        pipes = [os.pipe(), os.pipe()]
+        actions = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            *((os.POSIX_SPAWN_DUP2, pipe[1], place) for place, pipe in enumerate(pipes, 1)),
+        ]
+        try:
+            # Faster to start than by subprocess, which takes some milliseconds to be imported.
+            self.pid = os.posix_spawnp(
+                question.argv[0], question.argv, environment(question.env), file_actions=actions,
+                setsigdef=(signal.SIGPIPE,),
+            )  # fmt: skip
+            self.streams = {pipe[0]: place for place, pipe in enumerate(pipes)}
+        except OSError as error:
+            is_missing = isinstance(error, FileNotFoundError)
+            why = "is not installed" if is_missing else "cannot be run: %s" % error.strerror
+            self.answer = Answer(NOT_FOUND, "", "%s %s" % (question.argv[0], why))
+            for pipe in pipes:
+                os.close(pipe[0])
+        finally:
+            for pipe in pipes:
+                os.close(pipe[1])
+
+    def read(self, stream: int) -> None:
+        """Take what is there from one of the streams."""
+        place, part = self.streams[stream], os.read(stream, CHUNK)
+        self.parts[place].append(part)
+        self.sizes[place] += len(part)
+        if self.sizes[place] > LONGEST:
+            self.stop("it printed more than %d bytes" % LONGEST)
+        elif not part:
+            os.close(stream)
+            del self.streams[stream]
+            if not self.streams:
+                self.end()
+
+    def end(self) -> None:
+        """Take the exit code of a command whose streams have ended."""
+        status = os.waitpid(self.pid, 0)[1]
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
+        text, errors = (b"".join(part).decode("utf-8", "replace") for part in self.parts)
+        lines = errors.strip().splitlines()
+        self.answer = Answer(code, text, (lines[-1] if lines else "exit code %d" % code) if code else "")
+
+    def stop(self, why: str) -> None:
+        """End a command that is still running.
+
+        Args:
+            why: it is stopped.
+        """
+        if self.answer is not None:
+            return
+        os.kill(self.pid, signal.SIGKILL)
+        for stream in self.streams:
+            os.close(stream)
+        self.streams = {}
+        os.waitpid(self.pid, 0)
+        self.answer = Answer(-1, "", why)
+
+
+class Started:
+    """Commands that run side by side while the program does something else.
+
+    Args:
+        questions: by name.
+    """
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        self.running = {name: Running(question) for name, question in questions.items()}
+
+    def answers(self, seconds: float = SECONDS, patience: float = PATIENCE) -> Dict[str, Answer]:
+        """Wait for all answers.
+
+        Args:
+            seconds: after which commands are stopped that have not ended.
+            patience: after which `scontrol ping` is asked; all are stopped if no slurmctld answers it.
+        """
+        began = time.monotonic()
+        ping: Optional[Running] = None
+        while any(one.answer is None for one in self.running.values()):
+            passed = time.monotonic() - began
+            if passed >= seconds:
+                self.stop("no answer within %g s" % seconds)
+            elif ping is None and passed >= patience:
+                ping = Running(PING)
+            elif ping is not None and ping.answer and not re.search(UP, ping.answer.text, re.MULTILINE):
+                self.stop(NO_CONTROLLER)
+            else:
+                self.read((seconds if ping else min(patience, seconds)) - passed, ping)
+        if ping is not None:
+            ping.stop("it is not needed any more")
+        return {name: one.answer for name, one in self.running.items() if one.answer is not None}
+
+    def read(self, seconds: float, ping: Optional[Running]) -> None:
+        """Read what comes within some seconds, and return with the first.
+
+        Args:
+            seconds: at most.
+            ping: a further command; `None` for none.
+        """
+        poll, of = select.poll(), {}
+        for one in (*self.running.values(), *((ping,) if ping else ())):
+            for stream in one.streams:
+                poll.register(stream, select.POLLIN)
+                of[stream] = one
+        for stream, _ in poll.poll(max(1, int(seconds * 1000))):
+            if stream in of[stream].streams:
+                of[stream].read(stream)
+
+    def stop(self, why: str) -> None:
+        """End the commands that are still running.
+
+        Args:
+            why: they are stopped.
+        """
+        for one in self.running.values():
+            one.stop(why)
+
+
+def ask(questions: Mapping[str, Question], seconds: float = SECONDS) -> Dict[str, Answer]:
+    """Ask several questions at once.
+
+    Args:
+        questions: by name.
+        seconds: after which commands are stopped that have not ended.
+
+    Returns:
+        The answers by the same names.
+    """
+    return Started(questions).answers(seconds)
+
+
+def environment(more: Mapping[str, str]) -> Dict[str, str]:
+    """The user's environment without what changes the answers of Slurm's commands.
+
+    Args:
+        more: variables besides it.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(SITE_SETTINGS)}
+    return {**inherited, "LC_ALL": "C.UTF-8", **more}
