@@ -21,7 +21,7 @@ from slurmfab.engine.run import Run, RunOptions
 from slurmfab.engine.session import Output
 from slurmfab.errors import HostError, InputError, SlurmfabError
 from slurmfab.hostlist import fold
-from slurmfab.inventory import fabfile, loading
+from slurmfab.inventory import fabfile, loading, schema_file
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
@@ -258,7 +258,10 @@ def put_own_files(run: Run, backup: Backup) -> None:
     """Write the cluster file and the lock on this machine if missing; print a note if the backup's file differs."""
     path = run.inventory.path
     if not path.exists():
-        file_writing.write(run, cluster_text(backup))
+        text = cluster_text(backup)
+        file_writing.write(run, text)
+        if text.startswith(schema_file.modeline(path)):
+            schema_file.provide(path, run.inventory.lock)
         run.progress.line(f"Wrote {path}, from the backup.")
         written = fabfile.provide(path)
         if written:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from slurmfab.engine import changed_files, requests
 from slurmfab.engine.run import Run
 from slurmfab.inventory import lock as locks
-from slurmfab.inventory import shared_files
+from slurmfab.inventory import schema_file, shared_files
 from slurmfab.inventory.edits import writing
 from slurmfab.inventory.lock import Lock
 from slurmfab.inventory.shared_files import FilesRead
@@ -47,6 +47,7 @@ def write(run: Run, text: str, lock: Lock | None = None) -> None:
 def put(run: Run, text: str | None, lock: Lock) -> None:
     """Write the lock, and the cluster file unless its text is `None`; see `write`."""
     path = run.inventory.path
+    schema_file.renew(path, lock)
     before = run.inventory.files or shared_files.read(path)
     wanted = FilesRead(before.cluster if text is None else text.encode(), locks.text_of(lock).encode())
     if (wanted.cluster, wanted.lock) == (before.cluster, before.lock):

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab.inventory.job_environment import Variables
 from slurmfab.inventory.shipped_jobs import SHIPPED, ShippedJob
-from slurmfab.inventory.values import HostNames, Model
+from slurmfab.inventory.values import HostNames, Model, written_as
 
 LONGEST_PATTERN = 200
 """Characters of a pattern."""
@@ -33,6 +33,7 @@ _LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\\@+-]*")
 _A_WEEK = 7 * 24 * 60
 
 
+@written_as(_NAME)
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f'"{name[:60]}" is not a valid name: use at most 40 letters, digits, -, _ and .')
@@ -52,6 +53,7 @@ def _check_pattern(pattern: str) -> str:
     return pattern
 
 
+@written_as(_PERCENT)
 def _percent(value: Any) -> Any:
     """A percentage as a number."""
     found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
@@ -66,12 +68,14 @@ def _check_target(target: float) -> float:
     return target
 
 
+@written_as(_UNIT)
 def _check_unit(unit: str) -> str:
     if not _UNIT.fullmatch(unit):
         raise ValueError(f'"{unit[:30]}" is not a unit of at most 16 characters, such as GB/s')
     return unit
 
 
+@written_as(_LOGIN)
 def _check_user(user: str) -> str:
     if not _LOGIN.fullmatch(user):
         raise ValueError(f'"{user[:60]}" is not a login name')

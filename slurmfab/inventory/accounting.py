@@ -14,7 +14,7 @@ from slurmfab import hostlist
 from slurmfab.errors import HostlistError
 from slurmfab.inventory.quota import UserQuotaOrNot
 from slurmfab.inventory.slurm_settings import Setting
-from slurmfab.inventory.values import Model
+from slurmfab.inventory.values import Model, written_as
 
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,39}")
 _LOGIN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
@@ -30,6 +30,7 @@ ROOT = "root"
 AssociationSettings = dict[str, Setting]
 
 
+@written_as(_NAME)
 def _check_name(name: str) -> str:
     """Check a name for slurmdbd, which converts all names to lower case."""
     if not _NAME.fullmatch(name):
@@ -39,6 +40,7 @@ def _check_name(name: str) -> str:
     return name
 
 
+@written_as(_LOGIN)
 def _check_login(name: str) -> str:
     if not _LOGIN.fullmatch(name):
         raise ValueError(f'"{name}" is not a login name: use at most 32 lower-case letters, digits, _ and -')

@@ -47,7 +47,16 @@ from slurmfab.inventory.slurm_settings import (
 )
 from slurmfab.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins
 from slurmfab.inventory.topology import Switch
-from slurmfab.inventory.values import Bundles, HostNames, Licenses, Model, check_amount, check_directory, host_names
+from slurmfab.inventory.values import (
+    Bundles,
+    HostNames,
+    Licenses,
+    Model,
+    check_amount,
+    check_directory,
+    host_names,
+    written_as,
+)
 from slurmfab.ip_addresses import canonical
 from slurmfab.slurm.job_submit_script import explains_refusals
 from slurmfab.slurm.site_files import OCI, TOPOLOGY
@@ -62,18 +71,21 @@ def _nodes_of_partition(value: Any) -> tuple[str, ...] | Literal["ALL"]:
     return "ALL" if isinstance(value, str) and value.upper() == "ALL" else host_names(value)
 
 
+@written_as(_CLUSTER_NAME)
 def _check_cluster_name(name: str) -> str:
     if not _CLUSTER_NAME.fullmatch(name):
         raise ValueError(f'"{name}" is not a valid cluster name: use at most 40 lower-case letters, digits, - and _')
     return name
 
 
+@written_as(_PARTITION_NAME)
 def _check_partition_name(name: str) -> str:
     if not _PARTITION_NAME.fullmatch(name) or name.upper() == "DEFAULT":
         raise ValueError(f'"{name}" is not a valid partition name: use letters, digits, -, _ and ., but not DEFAULT')
     return name
 
 
+@written_as(_USER)
 def _check_user(user: str | None) -> str | None:
     if user is not None and not _USER.fullmatch(user):
         raise ValueError(f'"{user}" is not a login name')

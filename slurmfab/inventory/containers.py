@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.inventory.accounting import Login
-from slurmfab.inventory.values import Model, Schedule, check_directory
+from slurmfab.inventory.values import Model, Schedule, check_directory, written_as
 
 Way = Literal["podman", "oci", "apptainer", "enroot", "docker"]
 """A way of running containers. A new one needs a word here, a field of the same name for its options in `Containers`,
@@ -35,6 +35,7 @@ _DAYS = re.compile(r"([1-9]\d{0,3})d")
 _PERCENT = re.compile(r"([1-9]\d)%")
 
 
+@written_as(_DAYS)
 def _days(value: Any) -> Any:
     """A number of days."""
     found = _DAYS.fullmatch(value) if isinstance(value, str) else None
@@ -43,6 +44,7 @@ def _days(value: Any) -> Any:
     return int(found[1])
 
 
+@written_as(_PERCENT)
 def _percent(value: Any) -> Any:
     """A percentage of a disk."""
     found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
@@ -68,7 +70,10 @@ class Prune(Model):
     unused_for: Annotated[
         int,
         BeforeValidator(_days, json_schema_input_type=str),
-        Field(description="Time after which an image goes that nobody has used, such as 30d."),
+        Field(
+            description="Time after which an image goes that nobody has used, such as 30d.",
+            json_schema_extra={"default": "30d"},
+        ),
     ] = 30
     above: Annotated[
         int | None,

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab import bounded_file
 from slurmfab.errors import BrokenFile, InputError
-from slurmfab.inventory.values import HostNames, Model
+from slurmfab.inventory.values import HostNames, Model, written_as
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -37,6 +37,7 @@ _ACCOUNT = re.compile(r"[a-z_][a-z0-9_-]{0,31}\$?")
 _UNIT = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 
 
+@written_as(_PATH)
 def _check_path(path: str) -> str:
     if not _PATH.fullmatch(path):
         raise ValueError(f'"{path}" is not an absolute path of letters, digits and _ . + @ : -, such as /etc/motd')
@@ -48,12 +49,14 @@ def _mode(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+@written_as(_MODE)
 def _check_mode(text: str) -> str:
     if not _MODE.fullmatch(text):
         raise ValueError(f'"{text}" is not a mode such as 0644; a file that runs with the rights of its owner is none')
     return text
 
 
+@written_as(_ACCOUNT)
 def _check_account(name: str) -> str:
     if not _ACCOUNT.fullmatch(name):
         raise ValueError(f'"{name}" is not the name of a user or group')

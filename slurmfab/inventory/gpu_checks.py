@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.inventory.values import Model, check_schedule, period, systemd_calendar
+from slurmfab.inventory.values import Model, check_schedule, period, systemd_calendar, written_as
 
 NEVER = "never"
 _HOUR = 3600
@@ -20,6 +20,7 @@ _A_WEEK = 7 * 24 * 60
 _A_DAY = 24 * 60
 
 
+@written_as(_PROGRAM)
 def _check_program(program: str) -> str:
     if not _PROGRAM.fullmatch(program):
         raise ValueError(
@@ -28,6 +29,7 @@ def _check_program(program: str) -> str:
     return program
 
 
+@written_as(_ARGUMENTS)
 def _check_arguments(arguments: str) -> str:
     if not _ARGUMENTS.fullmatch(arguments):
         raise ValueError(f'"{arguments}" has characters that are not allowed; write words such as -b 512M -e 8G -f 2')

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab import hostlist
 from slurmfab.errors import HostlistError
-from slurmfab.inventory.values import Model, check_amount, check_directory
+from slurmfab.inventory.values import Model, check_amount, check_directory, written_as
 from slurmfab.paths import SLURM_SPOOL
 
 _below_root = check_directory("/home")
@@ -25,6 +25,7 @@ def _check_path(path: str) -> str:
     return path if path == "/" else _below_root(path)
 
 
+@written_as(_UNIT)
 def _check_unit(unit: str) -> str:
     if not _UNIT.fullmatch(unit):
         raise ValueError(f'"{unit}" is not the name of a systemd unit such as ssh')

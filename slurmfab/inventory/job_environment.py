@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.inventory.values import HostNames, Model
+from slurmfab.inventory.values import HostNames, Model, written_as
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _VALUE = re.compile(r"[ -~]{0,1024}")
@@ -18,6 +18,7 @@ MOST_VARIABLES = 128
 """The most variables of one list."""
 
 
+@written_as(_NAME)
 def check_variable(name: str) -> str:
     """Return the name of a variable that slurmfab may set.
 

@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slurmfab import bounded_file
 from slurmfab.errors import BrokenFile, InputError
@@ -130,10 +130,3 @@ def named_path(cluster: str) -> Path:
 def default_path() -> Path:
     """The default path of the cluster file: from SLURMFAB_CLUSTER, else configs/cluster.yaml."""
     return Path(os.environ.get(PATH_VARIABLE) or DEFAULT_PATH)
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of a cluster file, for editors that complete and check keys."""
-    from slurmfab.inventory import json_schema
-
-    return json_schema.schema()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from slurmfab.inventory.values import Model, is_address
+from slurmfab.inventory.values import Model, is_address, written_as
 
 _RELAY = re.compile(r"(\[(?P<bare>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\s]+))(:(?P<port>\d{1,5}))?")
 _MAILBOX = re.compile(r"[A-Za-z0-9._%+=-]{1,64}@(?P<domain>[A-Za-z0-9.-]{1,255})")
@@ -19,6 +19,7 @@ PORTS: dict[str, int] = {"on": 465, "starttls": 587, "off": 25}
 """The usual port of a relay by its kind of encryption."""
 
 
+@written_as(_RELAY)
 def _check_relay(relay: str) -> str:
     found = _RELAY.fullmatch(relay)
     if not found or not is_address(found["bare"] or found["name"]):
@@ -28,6 +29,7 @@ def _check_relay(relay: str) -> str:
     return relay
 
 
+@written_as(_MAILBOX)
 def check_mailbox(address: str) -> str:
     """Return a mail address such as `slurm@example.org`.
 
@@ -40,6 +42,7 @@ def check_mailbox(address: str) -> str:
     return address
 
 
+@written_as(_USER)
 def _check_user(user: str | None) -> str | None:
     if user is not None and not _USER.fullmatch(user):
         raise ValueError("it must be one word of ASCII characters")

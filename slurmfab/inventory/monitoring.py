@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab import hostlist
 from slurmfab.errors import HostlistError
 from slurmfab.hostlist import HIGHEST_PORT
-from slurmfab.inventory.values import Model
+from slurmfab.inventory.values import Model, written_as
 
 CLUSTER = "cluster"
 """As an address: the host's own one by which the other hosts reach it."""
@@ -55,6 +55,7 @@ def _of_host(value: Any) -> Any:
     return {"host": value} if isinstance(value, str) else value
 
 
+@written_as(_RETENTION)
 def _check_retention(text: str) -> str:
     if not _RETENTION.fullmatch(text):
         raise ValueError(f'"{text}" is not a time such as 48h, 30d, 8w or 1y')
@@ -125,7 +126,7 @@ def _of_true(value: Any) -> Any:
 
 MonitoringOrNot = Annotated[
     Monitoring | None,
-    BeforeValidator(_of_true, json_schema_input_type=Literal[True] | Monitoring | None),
+    BeforeValidator(_of_true, json_schema_input_type=bool | Monitoring | None),
     Field(description="Figures of hosts and of Slurm for Prometheus: true, or a mapping."),
 ]
 """The key `monitoring`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slurmfab.inventory.values import HostNames, Model, check_directory
+from slurmfab.inventory.values import HostNames, Model, check_directory, written_as
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -53,6 +53,7 @@ _SECRETS = ("password", "password2", "pass", "passwd", "secret")
 _OF_FSTAB = "x-systemd."
 
 
+@written_as(_TYPE)
 def _check_type(name: str) -> str:
     name = _OTHER_NAMES.get(name, name)
     if not _TYPE.fullmatch(name):
@@ -60,6 +61,7 @@ def _check_type(name: str) -> str:
     return name
 
 
+@written_as(_SOURCE)
 def _check_source(source: str) -> str:
     if not _SOURCE.fullmatch(source):
         raise ValueError("a source is a text without spaces, quotes, $ and backslashes, such as server:/export/home")
@@ -71,6 +73,7 @@ def split_options(value: Any) -> Any:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
+@written_as(_OPTION)
 def _check_option(option: str) -> str:
     name = option.partition("=")[0].lower()
     if name in _SECRETS:

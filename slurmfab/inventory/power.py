@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab import hostlist
 from slurmfab.errors import HostlistError
-from slurmfab.inventory.values import HostNames, Model, check_directory, host_names, is_address
+from slurmfab.inventory.values import HostNames, Model, check_directory, host_names, is_address, written_as
 
 NODE = "{node}"
 """What stands for a node's name in the pattern of addresses."""
@@ -41,6 +41,7 @@ def seconds(text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
+@written_as(_TIME)
 def _time(value: Any) -> Any:
     return seconds(value) if isinstance(value, str) else value
 
@@ -63,6 +64,7 @@ def _check_mac(mac: str) -> str:
     return text
 
 
+@written_as(_USER)
 def _check_user(user: str) -> str:
     if not _USER.fullmatch(user) or user.startswith("-"):
         raise ValueError(f'"{user}" is not the name of a user of IPMI')

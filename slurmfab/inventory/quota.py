@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.inventory.mounts import BIND, Path, covering, mounts_of
-from slurmfab.inventory.values import Model
+from slurmfab.inventory.values import Model, written_as
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -17,6 +17,7 @@ _SIZE = re.compile(r"(\d{1,9})([KMGT])")
 _KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 
 
+@written_as(_SIZE)
 def _check_size(size: str) -> str:
     if not _SIZE.fullmatch(size) or not kib(size):
         raise ValueError(f'"{size}" is not an amount such as 50G')

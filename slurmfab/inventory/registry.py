@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.hostlist import HIGHEST_PORT
-from slurmfab.inventory.values import Model, check_directory
+from slurmfab.inventory.values import Model, check_directory, written_as
 
 PORT, PULL_PORT = 5000, 5001
 DIRECTORY = "/var/lib/docker-registry"
@@ -31,6 +31,7 @@ def _check_address(address: str | None) -> str | None:
     return None
 
 
+@written_as(_SCOPE)
 def _check_scope(scope: str) -> str:
     if not _SCOPE.fullmatch(scope) or not ({".", ":"} & set(scope.partition("/")[0])):
         raise ValueError(

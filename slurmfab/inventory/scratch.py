@@ -9,12 +9,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slurmfab.inventory.job_environment import check_variable
-from slurmfab.inventory.values import HostNames, Model, check_directory
+from slurmfab.inventory.values import HostNames, Model, check_directory, written_as
 
 _SIZE = re.compile(r"(\d{1,7})([GT])")
 _UNITS = {"G": 1, "T": 1024}
 
 
+@written_as(_SIZE)
 def _gigabytes(value: Any) -> Any:
     """A size in gigabytes, which is what jobs count in: powers of 1024, as everywhere in Slurm."""
     if not isinstance(value, str):

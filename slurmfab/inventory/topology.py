@@ -7,11 +7,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from slurmfab.inventory.values import HostNames, Model
+from slurmfab.inventory.values import HostNames, Model, written_as
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
+@written_as(_NAME)
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f'"{name}" is not a valid name of a switch: use letters, digits, _ . and -')

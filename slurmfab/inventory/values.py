@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -21,6 +21,26 @@ _MOST_LICENSES = 2**31 - 1
 _CLOCK = re.compile(r"((?P<day>Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(?P<time>([01]\d|2[0-3]):[0-5]\d)")
 _HOUR, _DAY = 3600, 24 * 3600
 _EVERY = {"hourly": _HOUR, "daily": _DAY, "weekly": 7 * _DAY}
+
+
+PATTERNS: dict[Callable[..., Any], str] = {}
+"""By validator, how a text is written that it takes; editors get these regular expressions with the JSON schema."""
+
+_Validator = TypeVar("_Validator", bound=Callable[..., Any])
+
+
+def written_as(pattern: re.Pattern[str]) -> Callable[[_Validator], _Validator]:
+    """Make a decorator for a validator, which tells editors how the texts look that it takes.
+
+    Args:
+        pattern: matches each such text as a whole, and perhaps some more.
+    """
+
+    def remember(validator: _Validator) -> _Validator:
+        PATTERNS[validator] = pattern.pattern
+        return validator
+
+    return remember
 
 
 class Model(BaseModel):
@@ -73,6 +93,7 @@ def check_directory(example: str) -> Callable[[str], str]:
         A function that returns a valid path, and raises ValueError for another one.
     """
 
+    @written_as(_DIRECTORY)
     def checked(path: str) -> str:
         if not _DIRECTORY.fullmatch(path):
             raise ValueError(f'"{path}" is not an absolute path of letters, digits and _ . + -, such as {example}')
@@ -91,6 +112,7 @@ def check_amount(example: str) -> Callable[[str], str]:
         A function that returns a valid amount, and raises ValueError for another text.
     """
 
+    @written_as(_AMOUNT)
     def checked(text: str) -> str:
         if not _AMOUNT.fullmatch(text):
             raise ValueError(f'"{text}" is neither a percentage such as 3% nor an amount such as {example}')
@@ -113,6 +135,7 @@ def is_address(text: str) -> bool:
     return True
 
 
+@written_as(re.compile("|".join([*_EVERY, _CLOCK.pattern])))
 def check_schedule(when: str) -> str:
     """Return a schedule: `hourly`, `daily`, `weekly`, a time of the day, or a day of the week with a time.
 
@@ -148,6 +171,7 @@ def period(when: str) -> int:
     return (_EVERY["weekly"] if clock["day"] else _DAY) if clock else _EVERY[when]
 
 
+@written_as(_LICENSE)
 def _check_license_name(name: str) -> str:
     """Check a licence's name; `@` is for licences that slurmdbd shares between clusters (slurm.conf(5), Licenses)."""
     if not _LICENSE.fullmatch(name):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.hostlist import expand_endpoints, fold
-from slurmfab.inventory import loading, people_ids, shared_files
+from slurmfab.inventory import loading, people_ids, schema_file, shared_files
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.edits import writing
 from slurmfab.inventory.loading import Inventory
@@ -82,13 +82,14 @@ def new_cluster(
         compute = [controller, *compute]
     endpoints = {discovered.name: discovered.endpoint for discovered in discovered_hosts if discovered.endpoint}
     addresses = {discovered.name: discovered.address for discovered in discovered_hosts}
-    text = writing.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
+    text = schema_file.modeline(path)
+    text += writing.new_text(name, ssh.model_copy(update={"endpoints": endpoints}), addresses, controller, compute)
     lock = with_newcomers(locks.load(loading.lock_path(path)), discovered_hosts)
     return Inventory(loading.parse(text, str(path)), lock, path), text
 
 
 def write_new_cluster(known: Inventory, text: str) -> Inventory:
-    """Write the cluster file and the lock of a new cluster.
+    """Write the cluster file of a new cluster, with its lock and its schema.
 
     Args:
         known: the cluster.
@@ -105,6 +106,7 @@ def write_new_cluster(known: Inventory, text: str) -> Inventory:
         if path.exists():
             raise InputError(f"{path}: somebody else has made this file meanwhile, so nothing was written or changed.")
         locks.save(known.lock, loading.lock_path(path))
+        schema_file.provide(path, known.lock)
         writing.write(path, text)
     return loading.load(path)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from slurmfab.errors import ClusterFileError, InputError, SlurmfabError
-from slurmfab.inventory import loading, shared_files
+from slurmfab.inventory import loading, schema_file, shared_files
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
@@ -35,7 +35,7 @@ def refuse_existing(path: Path) -> None:
 
 
 def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) -> Inventory:
-    """Write the cluster file, its lock and the files beside it, after all of them were read back and found right.
+    """Write the cluster file, lock, schema and the files beside them, after all were read back and found right.
 
     Args:
         path: path of the cluster file.
@@ -50,7 +50,7 @@ def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) 
     """
     target = Path(os.path.realpath(path))
     with shared_files.exclusively(path), staging(target.parent) as directory:
-        contents = {target.name: takeover.text.encode(), **takeover.files}
+        contents = {target.name: (schema_file.modeline(target) + takeover.text).encode(), **takeover.files}
         for name, content in contents.items():
             put(directory / safe(name), content, EXECUTABLE if name in takeover.programs else PLAIN)
         known = read_back(directory / target.name, path)
@@ -59,7 +59,9 @@ def write(path: Path, takeover: Takeover, lock_of: Callable[[Inventory], Lock]) 
         put(directory / names[-1], text.encode(), PLAIN)
         loading.load(directory / target.name)
         move_all(directory, target.parent, names)
-    return loading.load(path)
+        known = loading.load(path)
+        schema_file.provide(path, known.lock)
+    return known
 
 
 class staging:
@@ -174,4 +176,4 @@ def new_folders(path: Path, top: Path) -> list[Path]:
 
 def file_names(path: Path, files: Mapping[str, bytes]) -> list[Path]:
     """The paths of all files of an import, the cluster file first."""
-    return [path, loading.lock_path(path), *(path.parent / name for name in files)]
+    return [path, loading.lock_path(path), schema_file.schema_path(path), *(path.parent / name for name in files)]

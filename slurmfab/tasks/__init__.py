@@ -8,6 +8,7 @@ from slurmfab.tasks import (
     backup,
     bundle,
     check,
+    cluster_file,
     deploy,
     drift,
     help,
@@ -30,7 +31,7 @@ from slurmfab.tasks import (
 GROUPS: tuple[help.Group, ...] = (
     (
         "First contact and deployment",
-        (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle),
+        (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle, cluster_file.schema),
     ),
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
     ("What the cluster looks like", (report.report, drift.drift, logs.logs, monitoring.monitoring_files)),

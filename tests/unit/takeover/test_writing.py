@@ -30,6 +30,7 @@ def test_an_import_when_written_then_has_cluster_file_lock_and_the_files_beside_
     known = write(tmp_path / "configs/cluster.yaml", TAKEOVER, lock_of)
     assert sorted(tree(tmp_path)) == [
         "configs/cluster.lock.json",
+        "configs/cluster.schema.json",
         "configs/cluster.yaml",
         "configs/slurm_files/prolog.sh",
         "configs/slurm_files/topology.conf",
