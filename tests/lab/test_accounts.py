@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def accounts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Accounts]
     with stock.copy(request.param, database=True, nodes=1, gpus=("n1:2",)) as cluster:
         for host in ("ctl", "n1"):
             cluster.on(host, "useradd -u 3001 ada; useradd -u 3002 bob")
-        head = cluster.inventory_path.read_text().partition("partitions:")[0]
+        head = cluster.inventory_path.read_text().partition("partitions:")[0] + "user_tools: true\n"
         tree = Accounts(cluster, head)
         tree.write()
         cluster.deploy()
@@ -106,6 +107,38 @@ def test_slurm_holds_users_to_it_and_slurmfab_may_still_run_jobs(accounts: Accou
     accounts.lab.until("ctl", f"squeue -h -j {job} -o '%T %a %q'", "RUNNING theory high")
     accounts.on(f"scancel {job}")
     assert accounts.on("runuser -u slurm -- srun -n1 -t 1 --mem=50 hostname") == "n1"
+
+
+MISTAKES = r"""#!/bin/bash
+#SBATCH --partition=mian --account=physix --time=2h
+#SBATCH --gres=gpu:3 --cpus-per-task=200
+#SBATCH --qos=high --mem=9999G --output=/nowhere/%j.out
+hostname
+#SBATCH --nodes=2
+"""
+
+
+def test_slint_tells_a_user_what_is_wrong_in_a_script_and_sbatch_agrees(accounts: Accounts) -> None:
+    accounts.on(f"cat >/tmp/wrong.sh <<'END'\n{MISTAKES}END")
+    done = accounts.lab.on("ctl", "cd /tmp && runuser -u ada -- slint --json wrong.sh; echo $?", check=False)
+    told, _, code = done.rpartition("\n")
+    script = json.loads(told)["files"][0]
+    found = {(one["line"], one["rule"]): one["instead"] for one in script["findings"] if one["severity"] == "error"}
+    assert found == {
+        (2, "partition"): "#SBATCH --partition=main",
+        (2, "account"): "#SBATCH --account=physics",
+        (2, "time"): "#SBATCH --time=02:00:00",
+        (4, "path"): "mkdir -p /nowhere, or a directory that exists",
+        (6, "late"): "the same line above line 5",
+    }
+    assert (code, script["sbatch"]["accepted"]) == ("1", False)
+    accounts.on("sed -i 's/mian/main/; s/physix/theory/; s/2h/60/; s/nowhere/tmp/; /nodes/d' /tmp/wrong.sh")
+    shown = accounts.lab.on("ctl", "runuser -u ada -- slint /tmp/wrong.sh", check=False)
+    for words in ("gives more than", "has more than 2 GPUs", "sbatch --test-only refuses it", "would wait for ever"):
+        assert words in shown
+    accounts.on("sed -i 's/:3/:1/; s/200/1/; s/9999G/50/; ' /tmp/wrong.sh")
+    shown = accounts.on("runuser -u ada -- slint /tmp/wrong.sh")
+    assert "sbatch --test-only takes it: submitted now" in shown
 
 
 def test_what_somebody_changed_by_hand_is_shown_and_put_right(accounts: Accounts) -> None:

@@ -33,7 +33,11 @@ class Tool(NamedTuple):
     modules: tuple[str, ...] = ()
 
 
-TOOLS = (Tool("sstatus"),)
+LINT = ("findings", "job_script", "lint_cluster", "lint_paths", "lint_text", "sbatch_options", "sbatch_words",
+        "submit_script", "wanted")  # fmt: skip
+"""The modules of what reads and writes submit scripts."""
+
+TOOLS = (Tool("sstatus"), Tool("slint", LINT))
 """All commands."""
 
 SHARED = ("amounts", "asking", "limits", "main", "nodes", "partitions", "questions", "settings")

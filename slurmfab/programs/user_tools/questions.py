@@ -1,4 +1,4 @@
-"""What users' commands ask Slurm: only what is meant for the user, so never with `--all`."""
+"""What users' commands ask Slurm: what is meant for the user, and so seldom with `--all`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,18 @@ NODES = Question(("scontrol", "--details", "--oneliner", "show", "node"))
 
 PARTITIONS = Question(("scontrol", "--oneliner", "show", "partition"))
 """The partitions that are not hidden from the user, one a line; `partitions.read` reads them."""
+
+ALL_PARTITIONS = Question(("scontrol", "--all", "--oneliner", "show", "partition"))
+"""Also those that the user may not use, for a script may name one of them; `partitions.read` reads them."""
+
+SBATCH_HELP = Question(("sbatch", "--help"))
+"""The options of sbatch, also those of plugins."""
+
+TEST_ONLY = Question(("sbatch", "--test-only"))
+"""Whether sbatch takes the script on its standard input, and when it would start; submits nothing (sbatch(1))."""
+
+MODULES = Question(("bash", "-lc", "module -t avail 2>&1"))
+"""The modules that the user's login shell finds, one a line."""
 
 CONFIG = Question(("scontrol", "show", "config"))
 QOS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=" + ",".join(QOS_FIELDS)))
