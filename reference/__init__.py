@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from reference import exit_codes, tasks
+from slurmfab.inventory import schema_file
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "tasks.md": tasks.page,
     "exit-codes.md": exit_codes.page,
+    "../../configs/cluster.schema.json": lambda: schema_file.text(None),
 }
-"""The text of each file below docs/reference that is written from the code."""
+"""The text of each file that is written from the code, by its path from docs/reference on."""

@@ -223,6 +223,7 @@ user_ssh: own
 login_limits: {memory: 20%, tasks: 512, cpus: 4}
 private_data: [jobs, usage]
 motd: Maintenance on Friday.
+user_tools: true
 x11: true
 power:
   nodes: cn[01-16]
@@ -279,6 +280,10 @@ def add(top: dict[str, Any], definitions: Mapping[str, Any]) -> None:
     """
     for document in DOCUMENTS:
         _add(top, plain(compose(document, "an example")), definitions)
+    for part in (top, *definitions.values()):
+        for one in part["properties"].values():
+            if one.get("type") == "boolean" and "examples" not in one:
+                one["examples"] = [not one.get("default", False)]
 
 
 def _add(schema: dict[str, Any], value: Any, definitions: Mapping[str, Any]) -> None:

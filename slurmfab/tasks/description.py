@@ -26,8 +26,8 @@ VALUES = {
     "hosts": "HOSTS", "html": "FILE", "idle_minutes": "MINUTES", "json": "FILE", "junit": "FILE", "key": "FILE",
     "like": "HOST", "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH",
     "partition": "NAMES", "plan": "FILE", "port": "PORT", "repeat": "NUMBER", "run": "RUN", "save": "FILE",
-    "since": "TIME", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
-    "user": "USER", "wait": "MINUTES",
+    "since": "TIME", "slurm": "VERSION", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER",
+    "until": "TIME", "user": "USER", "wait": "MINUTES",
 }  # fmt: skip
 """What the values of options are, by the option's name; other values are texts."""
 
