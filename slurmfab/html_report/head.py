@@ -7,9 +7,9 @@ from typing import NamedTuple
 from slurmfab import __version__
 from slurmfab.checks.results import FAILED, PASSED
 from slurmfab.hostlist import fold
-from slurmfab.html_report.markup import Markup, fill
 from slurmfab.html_report.section import Tone
 from slurmfab.html_report.sources import Missing, Sources
+from slurmfab.markup import Markup, fill
 from slurmfab.status import cluster_state
 from slurmfab.status.cluster_state import Status
 

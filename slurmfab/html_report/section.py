@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from slurmfab.html_report.markup import Markup
+from slurmfab.markup import Markup
 
 Tone = Literal["good", "watch", "bad", "plain"]
 """How a section is marked in the table of contents; each has a sign of its own besides the colour."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slurmfab.html_report.markup import Markup, fill
 from slurmfab.html_report.scales import amount
 from slurmfab.html_report.section import Section, Tone
 from slurmfab.html_report.sources import Missing, Sources
+from slurmfab.markup import Markup, fill
 from slurmfab.status.limits_in_use import Limit, LimitedUse
 
 ID, TITLE = "accounts", "Accounts and limits"

@@ -9,11 +9,11 @@ from slurmfab.engine.record import Record
 from slurmfab.folding import fold_lines
 from slurmfab.history.listing import at, changes_text, result_text
 from slurmfab.hostlist import fold
-from slurmfab.html_report.markup import fill
 from slurmfab.html_report.scales import duration
 from slurmfab.html_report.section import Section, Tone
 from slurmfab.html_report.sections.runs import tone_of
 from slurmfab.html_report.sources import Missing, Sources
+from slurmfab.markup import fill
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, by_check
 from slurmfab.folding import fold_texts
 from slurmfab.hostlist import fold
-from slurmfab.html_report.markup import Markup, fill
 from slurmfab.html_report.section import Section
 from slurmfab.html_report.sources import Missing, Sources
+from slurmfab.markup import Markup, fill
 
 MOST_SINGLE = 40
 """Up to this number of hosts, each has a column; of more, those with the same results share one."""

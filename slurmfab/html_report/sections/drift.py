@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from slurmfab.agent.core.resource import FAILED, OK, Outcome
 from slurmfab.engine.report import Report, Step, describe
 from slurmfab.hostlist import fold
-from slurmfab.html_report.markup import Markup, fill
 from slurmfab.html_report.section import Section, Tone
 from slurmfab.html_report.sources import Missing, Sources
 from slurmfab.impact.drift_kinds import CHANGED_FILE, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
+from slurmfab.markup import Markup, fill
 from slurmfab.program_name import FAB
 
 ID, TITLE = "drift", "Drift"

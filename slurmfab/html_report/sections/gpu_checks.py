@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slurmfab.html_report.gpu_history import PAIR, History, histories
-from slurmfab.html_report.markup import Markup, fill
 from slurmfab.html_report.scales import amount
 from slurmfab.html_report.section import Section, Tone
 from slurmfab.html_report.sources import Missing, Sources
 from slurmfab.html_report.sparklines import scale_of, sparkline, told, type_plot, words_of
+from slurmfab.markup import Markup, fill
 from slurmfab.program_name import FAB
 from slurmfab.programs.gpu_check.check import NOT_MEASURED
 

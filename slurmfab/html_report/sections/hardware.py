@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from slurmfab.facts import Gpu, Hardware
 from slurmfab.hostlist import fold
-from slurmfab.html_report.markup import fill
 from slurmfab.html_report.node_views import gib, gpu_words, views
 from slurmfab.html_report.section import Section
 from slurmfab.html_report.sources import Sources
+from slurmfab.markup import fill
 
 
 class Kind(NamedTuple):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slurmfab.html_report.markup import fill
 from slurmfab.html_report.node_views import LOOKS, counted, gib, views
 from slurmfab.html_report.section import Section
 from slurmfab.html_report.sources import Missing, Sources
+from slurmfab.markup import fill
 
 
 def section(sources: Sources) -> Section | None:

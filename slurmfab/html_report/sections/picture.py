@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from slurmfab.hostlist import fold
-from slurmfab.html_report.markup import fill
 from slurmfab.html_report.node_views import IDLE, LOOKS, NodeView, counted, views
 from slurmfab.html_report.section import Section
 from slurmfab.html_report.sources import Missing, Sources
+from slurmfab.markup import fill
 from slurmfab.status import cluster_state
 from slurmfab.status.cluster_state import Usage
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from slurmfab.engine.record import Record
 from slurmfab.history.listing import at, result_text
 from slurmfab.html_report.gantt import Gantt, gantt
-from slurmfab.html_report.markup import fill
 from slurmfab.html_report.section import Section, Tone
 from slurmfab.html_report.sources import Missing, Sources
 from slurmfab.html_report.timeline import timeline
+from slurmfab.markup import fill
 from slurmfab.program_name import FAB
 
 MOST_RUNS = 5

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slurmfab.html_report.columns import DAY, HOUR, Columns, columns, is_by_hours
-from slurmfab.html_report.markup import Markup, fill
 from slurmfab.html_report.scales import amount, duration
 from slurmfab.html_report.section import Section, Tone
 from slurmfab.html_report.sources import Missing, Sources
+from slurmfab.markup import Markup, fill
 from slurmfab.program_name import FAB
 from slurmfab.usage.figures import Sums, Usage
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from report_data import HOSTILE, big_record, record, step
 
 from slurmfab.html_report.gantt import LEFT, WIDTH, gantt
-from slurmfab.html_report.markup import fill
 from slurmfab.html_report.timeline import timeline
+from slurmfab.markup import fill
 
 GOLDEN = Path(__file__).with_name("gantt.svg")
 STEPS = (
