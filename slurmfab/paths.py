@@ -67,6 +67,16 @@ USER_TOOLS_SETTINGS = "/etc/slurmfab-user-tools.json"
 USER_COMMANDS = "/usr/local/bin"
 """The directory of the commands for users, which run USER_TOOLS_PROGRAM."""
 
+
+def user_guides(cluster: str) -> str:
+    """The directory of the guide for users.
+
+    Args:
+        cluster: the cluster's name.
+    """
+    return f"/usr/share/doc/{cluster}-users"
+
+
 POWER_UNIT = "slurmfab-power"
 POWER_PROGRAM = f"{PROGRAMS}/power"
 SUSPEND_PROGRAM, RESUME_PROGRAM = f"{PROGRAMS}/suspend", f"{PROGRAMS}/resume"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from slurmfab.paths import user_guides
+
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
 
 COMMANDS = "Jobs: sbatch, srun, salloc, squeue, scancel. Nodes: sinfo."
+GUIDE = "What is free, and why jobs wait: sstatus. Guide: {0}/guide.md, with pages for a browser beside it."
 CLOSED = "Compute nodes let you in by SSH while you have a job there."
 """What users should know where `node_logins` is `with_job`."""
 
@@ -22,6 +25,7 @@ def message(cluster: Cluster) -> str:
         *partition_table(cluster),
         "",
         COMMANDS,
+        *((GUIDE.format(user_guides(cluster.name)),) if cluster.user_tools else ()),
         *((limits_line(cluster),) if cluster.login_limits else ()),
         *((CLOSED,) if cluster.node_logins == "with_job" else ()),
         *(("", *own.splitlines()) if own else ()),

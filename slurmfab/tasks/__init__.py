@@ -26,6 +26,7 @@ from slurmfab.tasks import (
     support,
     takeover,
     usage,
+    user_guide,
 )
 
 GROUPS: tuple[help.Group, ...] = (
@@ -34,7 +35,10 @@ GROUPS: tuple[help.Group, ...] = (
         (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle, cluster_file.schema),
     ),
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
-    ("What the cluster looks like", (report.report, drift.drift, logs.logs, monitoring.monitoring_files)),
+    (
+        "What the cluster looks like",
+        (report.report, drift.drift, logs.logs, monitoring.monitoring_files, user_guide.user_guide),
+    ),
     (
         "Nodes",
         (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),

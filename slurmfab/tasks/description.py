@@ -31,7 +31,7 @@ VALUES = {
 }  # fmt: skip
 """What the values of options are, by the option's name; other values are texts."""
 
-VALUES_OF_TASKS = {("quickcheck", "timeout"): "SECONDS"}
+VALUES_OF_TASKS = {("quickcheck", "timeout"): "SECONDS", ("user-guide", "output"): "DIRECTORY"}
 """Where an option of a task takes another value than options of its name do."""
 
 _DEFAULT = re.compile(r" \(default: (.*)\)$")

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from made_pages import sources
+from offered_clusters import form_cluster, known
 from report_data import with_charts
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from slurmfab.html_report.page import page
+from slurmfab.user_guide import writing
 
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 OPTIONS = (
@@ -51,3 +53,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pages") / "large.html"
     path.write_text(page(with_charts(sources(200, 800), 1000, 50)))
     return path
+
+
+@pytest.fixture(scope="session")
+def users_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory with the pages for the users of a cluster."""
+    folder = tmp_path_factory.mktemp("users")
+    for name, text in writing.files(form_cluster(), known(form_cluster())).items():
+        (folder / name).write_text(text)
+    return folder

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from browsing import (
+    choose_scheme,
+    colour,
+    contrast,
+    luminance,
+    one,
+    open_page,
+    press,
+    requests_of,
+    script,
+    width_on_a_phone,
+)
 from made_pages import HOSTILE
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
 
 pytestmark = pytest.mark.browser
 
@@ -26,41 +35,16 @@ LOADS = 10
 @pytest.fixture(autouse=True)
 def opened(browser: Chrome, small: Path) -> Iterator[None]:
     """The small page, opened anew; at the end, its console has no message and it has asked for nothing."""
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    choose_scheme(browser, "")
     open_page(browser, small)
     yield
     assert browser.get_log("browser") == []
     assert requests_of(browser) == []
 
 
-def open_page(browser: Chrome, path: Path) -> None:
-    browser.get("about:blank")
-    browser.get_log("browser"), browser.get_log("performance")
-    browser.get(path.as_uri())
-
-
-def requests_of(browser: Chrome) -> list[str]:
-    """What the browser has asked for, besides the page itself."""
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
-    return [url for url in urls if not url.startswith("file:///") or not url.partition("#")[0].endswith(".html")]
-
-
-def one(browser: Chrome, selector: str) -> WebElement:
-    return browser.find_element(By.CSS_SELECTOR, selector)
-
-
-def script(browser: Chrome, text: str, *values: Any) -> Any:
-    return browser.execute_script(f"return {text}", *values)
-
-
 def shown_hosts(browser: Chrome) -> list[str]:
     rows = "Array.from(document.querySelectorAll('#nodes-table tbody tr:not([hidden]) th'), one => one.textContent)"
     return list(script(browser, rows))
-
-
-def press(browser: Chrome, *keys: str) -> None:
-    browser.switch_to.active_element.send_keys(*keys)
 
 
 def test_page_when_a_reason_is_a_script_then_it_is_shown_and_not_run(browser: Chrome) -> None:
@@ -136,8 +120,7 @@ def test_checks_when_only_failures_are_asked_for_then_the_others_are_hidden(brow
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_when_light_or_dark_then_all_texts_have_contrast(browser: Chrome, scheme: str) -> None:
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    choose_scheme(browser, scheme)
     ink, back = (colour(browser, f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
     assert (sum(ink) < sum(back)) is (scheme == "light")
     for selector in ("h1", ".about", "nav a", ".badge.bad", ".badge.watch", ".tile.idle", ".tile.full", ".tile.drained",
@@ -145,40 +128,8 @@ def test_page_when_light_or_dark_then_all_texts_have_contrast(browser: Chrome, s
         assert contrast(browser, selector) >= 4.5, (selector, scheme)
 
 
-def colour(browser: Chrome, expression: str) -> tuple[float, ...]:
-    """A colour as red, green and blue, from 0 to 255: what a canvas makes of it."""
-    text = (
-        "(() => {const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true});"
-        f"c.fillStyle = {expression}; c.fillRect(0, 0, 1, 1); return Array.from(c.getImageData(0, 0, 1, 1).data)}})()"
-    )
-    return tuple(script(browser, text)[:3])
-
-
-def contrast(browser: Chrome, selector: str) -> float:
-    """The contrast ratio of an element's text to what is behind it (WCAG 2.2)."""
-    element = f"document.querySelector('{selector}')"
-    behind = (
-        f"(() => {{let e = {element}; while (/, 0\\)$|transparent/.test(getComputedStyle(e).backgroundColor)) "
-        "e = e.parentElement; return getComputedStyle(e).backgroundColor})()"
-    )
-    lights = sorted(map(luminance, (colour(browser, f"getComputedStyle({element}).color"), colour(browser, behind))))
-    return (lights[1] + 0.05) / (lights[0] + 0.05)
-
-
-def luminance(channels: tuple[float, ...]) -> float:
-    parts = (value / 255 for value in channels)
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def test_page_when_narrow_then_it_does_not_scroll_sideways(browser: Chrome) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-    )
-    try:
-        assert script(browser, "document.documentElement.scrollWidth") <= 360
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert width_on_a_phone(browser, 360) <= 360
 
 
 def test_page_when_printed_then_it_is_light_and_nothing_is_folded_away(browser: Chrome) -> None:
@@ -227,8 +178,7 @@ def test_charts_when_drawn_then_each_has_words_and_each_bar_a_title(browser: Chr
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_when_light_or_dark_then_texts_in_bars_can_be_read(browser: Chrome, scheme: str) -> None:
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    choose_scheme(browser, scheme)
     pairs = script(
         browser,
         "Array.from(document.querySelectorAll('#runs .legend svg')).filter(one => one.querySelector('text')).map("

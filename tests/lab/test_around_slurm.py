@@ -83,7 +83,7 @@ LEFT = """\
 findmnt -n -t fuse.glusterfs
 ls -d /scratch /var/lib/slurmfab/owned/* /etc/profile.d/site.sh /etc/security/limits.d/90-site.conf 2>/dev/null
 grep -rl slurmfab /etc/pam.d /etc/security /etc/profile.d /etc/systemd/system /etc/ssh/sshd_config.d 2>/dev/null
-ls /etc/motd.d/slurmfab 2>/dev/null
+ls -d /etc/motd.d/slurmfab /usr/share/doc/*-users 2>/dev/null
 dpkg-query -W -f '${db:Status-Status} ${Package}\\n' lmod openmpi-bin xauth tree nano libpam-slurm-adopt 2>/dev/null |
     grep ^installed
 true
@@ -158,6 +158,11 @@ def test_a_user_logs_in_and_gets_to_a_node_with_a_job_alone_and_within_its_limit
     greeting = log_in(site.lab, "ann", site.key, "n3", typed="exit\n")[1]
     assert "batch*" in greeting, greeting
     assert "Help: https://wiki.example.org/lab" in greeting
+    guides = f"/usr/share/doc/{site.whole['cluster']}-users"
+    assert f"{guides}/guide.md" in greeting
+    guide = site.ann(f"cat {guides}/guide.md")[1]
+    assert {"## Partitions", "## Software"} <= set(guide.splitlines()), guide
+    assert site.ann(f"grep -c '^<!doctype html>' {guides}/guide.html {guides}/job.html")[0] == 0
     assert site.ann("bash -lc 'module load tool && echo $TOOL'") == (0, "/software/tool\n")
     for said in (site.ann("ssh -o BatchMode=yes n1 id -un")[1], site.ann("id -un", "n1")[1]):
         assert "ann" not in said.split(), said

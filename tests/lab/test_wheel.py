@@ -76,6 +76,7 @@ def test_the_wheel_when_looked_into_then_holds_templates_agent_sources_and_check
     for folder, packed, pattern in (
         ("templates", "slurmfab/templates", "*.j2"),
         ("templates/report", "slurmfab/templates/report", "*.*"),
+        ("templates/guide", "slurmfab/templates/guide", "*.*"),
         ("slurmfab/agent", "slurmfab/agent", "*.py"),
         ("slurmfab/checks", "slurmfab/checks", "*.py"),
     ):

@@ -23,9 +23,10 @@ def test_every_package_is_listed() -> None:
 
 def test_the_templates_are_package_data() -> None:
     assert setup_cfg()["options"]["package_dir"].strip() == "slurmfab.templates = templates"
-    assert setup_cfg()["options.package_data"]["slurmfab.templates"] == "*.j2, report/*"
+    assert setup_cfg()["options.package_data"]["slurmfab.templates"] == "*.j2, report/*, guide/*"
     assert {path.suffix for path in (TOP / "templates").iterdir() if path.is_file()} == {".j2"}
-    assert {path.suffix for path in (TOP / "templates/report").iterdir()} <= {".j2", ".css", ".js"}
+    for pages in ("report", "guide"):
+        assert {path.suffix for path in (TOP / "templates" / pages).iterdir()} <= {".j2", ".css", ".js"}
 
 
 def test_every_template_says_where_it_goes_and_who_watches_it() -> None:

@@ -11,7 +11,7 @@ from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.owned_files import OwnedFile
 from slurmfab.agent.files.program import Program
 from slurmfab.paths import PROGRAMS, USER_COMMANDS, USER_TOOLS_PROGRAM, USER_TOOLS_SETTINGS
-from slurmfab.plan.phases import programs
+from slurmfab.plan.phases import programs, user_guide
 from slurmfab.plan.phases.owned import owned
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.oci import PYTHON
@@ -43,7 +43,7 @@ TOOLS = (Tool("sstatus"), Tool("slint", LINT))
 SHARED = ("amounts", "asking", "limits", "main", "nodes", "partitions", "questions", "settings")
 """The modules of `programs/user_tools/` that commands share."""
 
-FILES: tuple[Callable[[PlanInput, str], Iterable[OwnedFile]], ...] = ()
+FILES: tuple[Callable[[PlanInput, str], Iterable[OwnedFile]], ...] = (user_guide.files,)
 """What returns further files of a host for users, such as a guide."""
 
 MODULES = tuple(

@@ -134,6 +134,11 @@ def test_the_message_has_partitions_limits_and_the_sites_words() -> None:
     ]
 
 
+def test_the_message_names_the_guide_where_there_is_one() -> None:
+    message = texts_by_path(closing("motd: true\nuser_tools: true\n", WITH_LOGIN), "l1")[logins.MESSAGE]
+    assert "sstatus. Guide: /usr/share/doc/lab-users/guide.md" in message
+
+
 def test_x11_joins_the_flags_and_brings_xauth_to_both_sides() -> None:
     plan = closing("x11: true\n", WITH_LOGIN)
     assert plan.conf_wanted.settings["prologflags"] == "Alloc,Contain,X11"

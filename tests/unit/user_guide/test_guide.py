@@ -1,0 +1,91 @@
+"""The guide for users, as text and as a page.
+
+`SLURMFAB_REGENERATE=1 pytest tests/unit/user_guide/test_guide.py` writes the texts anew; look at what changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from offered_clusters import example, known
+
+from slurmfab.inventory import loading
+from slurmfab.inventory.lock import Lock
+from slurmfab.user_guide import guide
+
+GUIDES = Path(__file__).parent / "guides"
+CASES = {"small": False, "around-slurm": True, "accounting": True}
+"""Examples of cluster files, and whether their nodes are known."""
+
+NOTHING = "cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
+
+
+def text_of(cluster_file: str) -> str:
+    cluster = loading.parse(cluster_file, "cluster.yaml")
+    return guide.markdown_text(cluster, known(cluster))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_guide_is_the_text_that_was_read_over(name: str) -> None:
+    cluster = example(name)
+    text = guide.markdown_text(cluster, known(cluster) if CASES[name] else Lock())
+    path = GUIDES / f"{name}.md"
+    if os.environ.get("SLURMFAB_REGENERATE"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("containers: [podman]", "sdocker run"),
+        ("containers: [oci]", "sbundle"),
+        (
+            "containers: [enroot]\npackages: {all: [enroot, nvslurm-plugin-pyxis]}",
+            "--container-image=docker.io#library",
+        ),
+        ("containers: {use: [docker], docker: {users: [ann]}}\nusers: [{name: ann}]", "docker run --rm --init"),
+        ("modules: lmod", "module avail"),
+        ("mpi: pmix", "srun ./program"),
+        ("scratch: {path: /scratch, size: 400G, variable: LOCAL}", '"$LOCAL"'),
+        ("private_tmp: true", "`/tmp` and `/dev/shm` of a job are its own"),
+        ("licenses: {matlab: 1}", "`--licenses=matlab:1` (there is 1)"),
+        ("mail: {relay: smtp.example.org, from: slurm@example.org}", "## Mail about jobs"),
+        ("database: c1", "sacct -j"),
+        ("x11: true", "srun --x11"),
+        ("user_ssh: hostbased", "needs no key and no password"),
+        ("registry: c1\ncontainers: [podman]", "`c1:5000/NAME:TAG`"),
+    ],
+)
+def test_a_guide_when_the_cluster_has_something_then_tells_of_it_and_otherwise_not(key: str, words: str) -> None:
+    assert words in text_of(f"{NOTHING}{key}\n")
+    assert words not in text_of(NOTHING)
+
+
+def test_a_guide_when_there_are_no_commands_for_users_then_names_none() -> None:
+    assert not re.search("sstatus|slint|sjob", text_of(NOTHING))
+    assert "`sstatus`" in text_of(f"{NOTHING}user_tools: true\n")
+
+
+def test_a_guide_when_a_text_of_the_site_holds_markup_then_it_is_text() -> None:
+    cluster = loading.parse(
+        NOTHING + "login: [l1]\nmotd: '<script>x</script> *Help*: https://wiki.example/lab'\n", "cluster.yaml"
+    )
+    page = guide.page(cluster, guide.markdown_text(cluster, Lock()))
+    assert "&lt;script&gt;x&lt;/script&gt; *Help*:" in page
+    assert '<a href="https://wiki.example/lab">' in page
+
+
+def test_a_page_when_read_then_loads_nothing_runs_nothing_and_its_links_lead_somewhere() -> None:
+    cluster = example("accounting")
+    page = guide.page(cluster, guide.markdown_text(cluster, known(cluster)))
+    assert not re.search(r"<script|<img|<link| src=| style=| on[a-z]+=", page)
+    assert "default-src &#39;none&#39;" in page
+    links = re.findall(r'href="#([^"]+)"', page)
+    assert "what-to-avoid" in links
+    assert [name for name in links if f'id="{name}"' not in page] == []
+    assert len(set(re.findall(r'<h2 id="([^"]+)"', page))) == page.count("<h2")
