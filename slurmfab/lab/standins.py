@@ -7,8 +7,16 @@ from collections.abc import Iterable
 NVIDIA_SMI = r"""#!/bin/sh
 # STAND-IN for nvidia-smi in a lab: there is no GPU and no driver, only device files.
 # It answers what is asked to discover GPUs: -L, -q, and --query-gpu=FIELDS --format=csv[,noheader][,nounits], of the
-# GPUs whose device files are there. Their models are in /etc/lab-gpus, a line for each: MINOR MODEL.
-minors=$(ls /dev/nvidia[0-9]* 2>/dev/null | sed 's/.*nvidia//' | sort -n)
+# GPUs whose device files are there and may be opened, as the driver does in a job. Their models are in /etc/lab-gpus, a
+# line for each: MINOR MODEL.
+minors=
+for minor in $(ls /dev/nvidia[0-9]* 2>/dev/null | sed 's/.*nvidia//' | sort -n); do
+    # Without a driver an open fails as well, but for another reason than a control group's.
+    case $( (exec 3<"/dev/nvidia$minor") 2>&1 ) in
+        *"not permitted"*|*"denied"*) ;;
+        *) minors="$minors $minor" ;;
+    esac
+done
 count=$(echo $minors | wc -w)
 uuid() { printf 'GPU-00000000-0000-4000-8000-%012d' "$1"; }
 bus() { printf '00000000:%02X:00.0' $(($1 + 1)); }

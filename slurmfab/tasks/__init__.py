@@ -48,7 +48,10 @@ GROUPS: tuple[help.Group, ...] = (
     ("History and undo", (history.history, rollback.rollback)),
     ("Asking for help", (support.support_bundle,)),
     ("Backups", (backup.backup, backup.restore)),
-    ("Lab: hosts on this machine, to try slurmfab", (lab.lab_up, lab.lab_down, lab.lab_status)),
+    (
+        "Lab: hosts on this machine, to try slurmfab",
+        (lab.lab_up, lab.lab_down, lab.lab_off, lab.lab_on, lab.lab_status),
+    ),
     ("Help", (help.help,)),
 )
 """All tasks, in the order in which they are shown."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         "offline": "hosts that reach no package mirror",
         "ipv6": "hosts with an IPv6 address and no IPv4 address",
         "dual": "hosts with an IPv4 and an IPv6 address",
+        "shared": "directories that all hosts share, as a file server would give them: /home,/data",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
 )
@@ -50,6 +51,7 @@ def lab_up(
     offline: str = "",
     ipv6: str = "",
     dual: str = "",
+    shared: str = "",
     output: str = "",
 ) -> None:
     """Start real systemd hosts on this machine.
@@ -63,15 +65,10 @@ def lab_up(
     from slurmfab import lab
 
     named = {"no_python": no_python, "down": down, "hanging": hanging, "unified": unified, "offline": offline}
-    hosts: dict[str, Any] = {option: _hosts(text) for option, text in (named | {"ipv6": ipv6, "dual": dual}).items()}
+    given: dict[str, Any] = {option: _hosts(text) for option, text in (named | {"ipv6": ipv6, "dual": dual}).items()}
+    given |= {"gpus": _gpus(gpus), "shared": tuple(filter(None, shared.split(",")))}
     spec = lab.LabSpec(
-        name=name,
-        suite=suite,
-        nodes=_number(nodes),
-        gpus=_gpus(gpus),
-        ssh_user=user,
-        sudo_password=sudo_password,
-        **hosts,
+        name=name, suite=suite, nodes=_number(nodes), ssh_user=user, sudo_password=sudo_password, **given
     )
     _report(lab.up(spec, output=_path(output), progress=lambda line: _say(f"lab {name}: {line}")))
 
@@ -104,6 +101,43 @@ def lab_down(_common: Common, *, name: str = "lab", all: bool = False, cache: bo
     if cache:
         lab.remove_cache()
         _say("base trees that no lab uses: removed")
+
+
+@command(common=(), positional=["hosts"], help={"hosts": "hostlist of the lab's hosts", "name": "name of the lab"})
+def lab_off(_common: Common, hosts: str, *, name: str = "lab") -> None:
+    """Cut the power of hosts of a lab.
+
+    The hosts end at once, without a shutdown, and keep their disks: so does a machine whose power fails. Exit codes: 0
+    off, 1 the machine cannot do that, 2 there is no such lab or host.
+
+    Examples:
+        fab lab-off n2
+        fab lab-off 'n[1-2]' --name rough
+    """
+    from slurmfab import lab
+
+    made = lab.load(name)
+    for host in _hosts_of(made, hosts):
+        lab.kill_host(made, host)
+        _say(f"{host}: off")
+
+
+@command(common=(), positional=["hosts"], help={"hosts": "hostlist of the lab's hosts", "name": "name of the lab"})
+def lab_on(_common: Common, hosts: str, *, name: str = "lab") -> None:
+    """Switch on hosts of a lab that are off.
+
+    Hosts boot with the disks that they had, and the task ends when they answer. Exit codes: 0 on, 1 a host does not
+    start, 2 there is no such lab or host.
+
+    Examples:
+        fab lab-on n2
+    """
+    from slurmfab import lab
+
+    made = lab.load(name)
+    for host in _hosts_of(made, hosts):
+        lab.start_host(made, host)
+        _say(f"{host}: on")
 
 
 @command(common=())
@@ -152,6 +186,11 @@ def _hosts(text: str) -> tuple[str, ...]:
     from slurmfab.hostlist import expand
 
     return expand(text) if text else ()
+
+
+def _hosts_of(made: Lab, text: str) -> tuple[str, ...]:
+    """Hosts of a lab from a hostlist; all of them exist, or none is returned."""
+    return tuple(made.host(name).name for name in _hosts(text))
 
 
 def _gpus(text: str) -> tuple[str, ...]:
