@@ -4,7 +4,8 @@ A guide is Markdown. What is played of it, in its order:
 
 - the comment `<!-- lab: {suite: trixie, nodes: 3} -->`: arguments of `LabSpec`, once, before everything else. With
   `installed: no` the hosts lack Slurm's packages; `installed: {ctl: [slurmdbd]}` names further ones, to save time;
-  with `hand_made: accounts` they are a cluster of this kind of `hand_made.KINDS`, which says the other arguments;
+  with `hand_made: accounts` they are a cluster of this kind of `hand_made.KINDS`, which says the other arguments; with
+  `up: tour` there are no hosts, until a command of the guide starts the lab of this name;
 - the comments `<!-- lab: {start: n3} -->` and `<!-- lab: {stop: n3} -->`: a host is switched on or off;
 - a fenced block after a line that ends with "write `FILE`:" or "set in `FILE`:": the file gets this text, or each
   top-level key of the block replaces the one of this name in the file;
@@ -38,13 +39,13 @@ KEY = r"^{}:.*\n(?:(?:[ \t#-].*)?\n)*?(?=^[A-Za-z]|\Z)"
 ANYTHING = "…"
 VARYING = (
     (r"\d{4}-\d\d-\d\d[T ]?(\d\d:\d\d(:\d\d)?)?( ?[+-]\d{4})?", "DATE"),
-    (r"\d{8}T\d{6}Z?(-\w+)?", "DATE"),
+    (r"\d{8}T\d{6}(\.\d+)?Z?(-\w+)?", "DATE"),
     (r"\d+(\.\d+)?( to \d+(\.\d+)?)? (s|min)\b", "TIME"),
     (r"\b\d+:\d\d(:\d\d)?\b", "TIME"),
     (r"(\d+\.){3}(\d+|\[[\d,-]+\])", "ADDRESS"),
     (r"\bjob \d+", "JOB"),
     (r"\b\d+ (changes?|changed|checks? passed)\b", "COUNT"),
-    (r"SHA256:[\w+/]+", "KEY"),
+    (r"SHA256:[\w+/]+|\bAAAA[\w+/=]+", "KEY"),
     (r"[\d.]+( of [\d.]+)? ?(MiB|GiB|kB|MB|GB|TiB)(/s)?", "SIZE"),
     (r"\b(CPUs|RealMemory|DefMemPerCPU|Sockets|CoresPerSocket|SocketsPerBoard)(=|: )\d+( -> \d+)?", "HAS"),
     (r"\b\d+ (CPUs?|cores)\b|CPU usage: .*", "HAS"),
@@ -166,6 +167,21 @@ def not_there(shown: str, real: str) -> list[str]:
     there = plain(real).splitlines()
     lines = [line for line in shown.splitlines() if plain(line) != ANYTHING]
     return [line for line in lines if not any(re.fullmatch(pattern(plain(line)), one) for one in ("", *there))]
+
+
+def refreshed(shown: str, real: str) -> str:
+    """What a guide shows of a command's output, with the lines of this run; all of it if they do not agree."""
+    if not agree(shown, real):
+        return real
+    rest = iter(real.splitlines())
+    lines = []
+    for line in shown.splitlines():
+        if plain(line) in ("", ANYTHING):
+            lines.append(line)
+        else:
+            found = next(one for one in rest if re.fullmatch(pattern(plain(line)), plain(one)))
+            lines.append(line if ANYTHING in line else found)
+    return "\n".join(lines)
 
 
 def pattern(line: str) -> str:
