@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 WRITTEN = "This page is written from the code by `make reference`."
 
 _SPECIAL = re.compile(r"[\\`*<>]|(?<!\w)_|_(?!\w)")
-_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
 def plain(text: str) -> str:

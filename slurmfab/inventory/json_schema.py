@@ -142,7 +142,7 @@ def versions_of(key: Key) -> Iterator[str]:
     if key.since > (22, 5):
         yield f"From Slurm {SlurmVersion(*key.since)} on."
     if min(key.until, key.ignored_from) < (99, 0):
-        yield f"Up to, not including, Slurm {SlurmVersion(*min(key.until, key.ignored_from))}."
+        yield f"Before Slurm {SlurmVersion(*min(key.until, key.ignored_from))}."
 
 
 def _of_gres_conf() -> dict[str, Schema]:

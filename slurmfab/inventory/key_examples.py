@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from yaml.nodes import MappingNode, Node, ScalarNode
@@ -332,3 +333,18 @@ def plain(node: Node) -> Any:
     if node.style or not _NUMBER.fullmatch(node.value):
         return str(node.value)
     return float(node.value) if "." in node.value else int(node.value)
+
+
+def text_of(key: str) -> str:
+    """The lines of a key at the top of the file, with its value, from the first example that has it.
+
+    Args:
+        key: such as `power`.
+    """
+    for document in DOCUMENTS:
+        lines = document.splitlines()
+        starts = [number for number, line in enumerate(lines) if not line.startswith(" ")] + [len(lines)]
+        for start, end in pairwise(starts):
+            if lines[start].startswith(f"{key}:"):
+                return "\n".join(lines[start:end])
+    return ""
