@@ -80,6 +80,9 @@ docs: setup  ## the documentation as a site in build/site: a broken link or a pa
 	$(BIN)/sphinx-build -W -n --keep-going -q -c docs -d build/site-doctrees . build/site
 	@echo "build/site/index.html"
 
+pictures: setup lab-packages browser-packages  ## record anew what the documentation shows of slurmfab's output, on a lab
+	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python docs/recordings/record.py
+
 bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of them: make bench BENCH="no-change-5 start"
 	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python -m benchmarks $(BENCH)
 
