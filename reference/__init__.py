@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from reference import cluster_file, exit_codes, tasks
+from reference import cluster_file, exit_codes, json_outputs, tasks
 from slurmfab.inventory import schema_file
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference"
@@ -18,5 +18,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "exit-codes.md": exit_codes.page,
     "cluster-file.md": cluster_file.page,
     "../../configs/cluster.schema.json": lambda: schema_file.text(None),
+    "json.md": json_outputs.page,
+    **json_outputs.schemas(),
 }
 """The text of each file that is written from the code, by its path from docs/reference on."""

@@ -20,6 +20,11 @@ def plain(text: str) -> str:
     return _FLAG.sub(r"`\g<0>`", _SPECIAL.sub(r"\\\g<0>", text))
 
 
+def marked(text: str) -> str:
+    """A text in which backticks mark code, and nothing else means anything."""
+    return "`".join(part if place % 2 else plain(part) for place, part in enumerate(text.split("`")))
+
+
 def code(text: str) -> str:
     """A text as code, within backticks."""
     return f"`{text}`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Annotated, Any, TypedDict
 
 from slurmfab.acceptance import history
 from slurmfab.acceptance.history import Entry, middle_of
@@ -21,6 +22,30 @@ LAST = 5
 """How many runs of a figure at a place are shown."""
 
 HEADER = ("WHEN", "JOB", "NODES", "FIGURE", "TARGET", "CHANGE", "VERDICT")
+
+
+class ChangeJson(TypedDict):
+    """What is told of an entry beside what the history has.
+
+    Args:
+        change: percent by which it is above or below the median of the runs before it; null without these.
+    """
+
+    change: float | None
+
+
+class AcceptanceHistoryJson(TypedDict):
+    """The last runs of each acceptance job at each place: `fab accept --history`.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        entries: the figures, oldest first.
+    """
+
+    version: int
+    cluster: str
+    entries: list[Annotated[dict[str, Any], Entry, ChangeJson]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +102,7 @@ def show(cluster: str, only: str, hosts: str, output: session.Output) -> int:
     stream = output.stream
     lines = table((HEADER, *(one.cells() for one in shown)), columns(stream)) if shown else ()
     write("\n".join(lines) if shown else f"No acceptance job has run yet: {FAB} accept.", stream)
-    output.write_json({"version": VERSION, "cluster": known.cluster.name, "entries": as_json(shown)})
+    output.write_json(as_json(known.cluster.name, shown))
     return 0
 
 
@@ -111,6 +136,10 @@ def change(entry: Entry, before: Sequence[Entry]) -> float | None:
     return None if entry.value is None or not middle else (entry.value - middle) / middle * 100
 
 
-def as_json(shown: Iterable[Shown]) -> list[dict[str, object]]:
+def as_json(cluster: str, shown: Iterable[Shown]) -> AcceptanceHistoryJson:
     """The entries as JSON values."""
-    return [{**asdict(one.entry), "change": one.change} for one in shown]
+    return {
+        "version": VERSION,
+        "cluster": cluster,
+        "entries": [asdict(one.entry) | {"change": one.change} for one in shown],
+    }

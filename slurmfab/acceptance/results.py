@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 from xml.etree import ElementTree as ET
 
 from slurmfab.acceptance.wanted import PlannedRun, WantedFigure, WantedJob
@@ -24,6 +24,70 @@ WIDEST_PLACE = 24
 
 LONGEST_WORDS = 300
 """Characters of a reason, which may come from a job."""
+
+
+class FigureJson(TypedDict):
+    """A figure of a run with its verdict; or why a run has no figures.
+
+    Args:
+        job: name of the job.
+        figure: name of the figure; empty if the job has one only.
+        place: where it was meant to run: a hostlist, or a number of nodes, as `2 nodes`.
+        nodes: where it ran, as a hostlist; empty if it did not run.
+        job_id: Slurm's number of the job; empty if it was not submitted.
+        user: who ran it.
+        verdict: such as `passed`.
+        words: why the verdict is not `passed`; for people.
+        value: the figure; null if there is none.
+        unit: of the figure.
+        target: what was expected; null for nothing.
+        tolerance: percent by which it may miss its target.
+        difference: percent by which it is above or below its target.
+        earlier_median: of earlier runs at this place; null if there are none.
+        earlier_runs: how many these are.
+        change: percent by which it is above or below that median.
+        has_fallen: whether it is worse than in earlier runs, by more than its tolerance.
+        seconds: from the job's submission to its end.
+    """
+
+    job: str
+    figure: str
+    place: str
+    nodes: str
+    job_id: str
+    user: str
+    verdict: str
+    words: str
+    value: float | None
+    unit: str
+    target: float | None
+    tolerance: float | None
+    difference: float | None
+    earlier_median: float | None
+    earlier_runs: int
+    change: float | None
+    has_fallen: bool
+    seconds: float
+
+
+class AcceptanceJson(TypedDict):
+    """The results of `fab accept`.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        sender: the host from which jobs were submitted.
+        exit_code: of the task.
+        seconds: how long it took.
+        results: the figures.
+    """
+
+    version: int
+    cluster: str
+    sender: str
+    exit_code: int
+    seconds: float
+    results: list[FigureJson]
 
 
 @dataclass(frozen=True)
@@ -187,8 +251,8 @@ class Verdict:
         worse = f"; {fallen} worse than before" if fallen else ""
         return f"{self.cluster}: {counted or 'nothing was run'}{worse}, in {self.seconds:.0f} s from {self.sender}."
 
-    def as_json(self) -> dict[str, Any]:
-        """The results as JSON values; docs/acceptance.md documents the shape."""
+    def as_json(self) -> AcceptanceJson:
+        """The results as JSON values."""
         return {
             "version": VERSION,
             "cluster": self.cluster,
@@ -209,7 +273,7 @@ class Verdict:
         return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: Result) -> FigureJson:
     """A result as JSON values."""
     figure = result.figure
     return {

@@ -101,9 +101,12 @@ def keep(cluster_file: Path, run: CheckRun) -> None:
         InputError: the file cannot be written.
     """
     about = {"slurmfab": __version__, "by": run.by, "begun": run.begun.isoformat()}
-    values = run.verdict.as_json()
-    for stored, result in zip(values["checks"], run.verdict.results, strict=True):
-        stored["is_unreachable"] = result.is_unreachable
+    told = run.verdict.as_json()
+    checks = [
+        {**one, "is_unreachable": result.is_unreachable}
+        for one, result in zip(told["checks"], run.verdict.results, strict=True)
+    ]
+    values = {**told, "checks": checks}
     path = directory(cluster_file) / f"{run.begun.astimezone(timezone.utc).strftime(_NAME)}.json"
     mode = cluster_file.stat().st_mode & 0o666 if cluster_file.exists() else NEW_MODE
     atomic_file.write(path, json.dumps({**about, **values}, indent=1) + "\n", mode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT
 
@@ -15,6 +15,56 @@ NOT_RUN: Outcome = "not run"
 
 REPAIR = " Repair: "
 """Separates cause and repair in the message of a failed check."""
+
+
+class ResultJson(TypedDict):
+    """The result of a check on a host.
+
+    Args:
+        group: the group of checks, such as `munge`; stable.
+        check: the check's name, such as `key_is_the_controllers`; stable.
+        title: a sentence for people, which may be reworded.
+        host: the host that was checked.
+        outcome: `passed`, `failed` or `not run`.
+        cause: why it failed or was not run, for people; empty if it passed.
+        repair: what to do, for people; empty unless it failed.
+        drift: the kind of drift, such as `changed file`; empty if it is none.
+        seconds: how long it took.
+    """
+
+    group: str
+    check: str
+    title: str
+    host: str
+    outcome: Outcome
+    cause: str
+    repair: str
+    drift: str
+    seconds: float
+
+
+class ChecksJson(TypedDict):
+    """The results of `fab check-cluster`.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        exit_code: of the task.
+        passed: how many checks passed; a check on three hosts counts as three.
+        failed: how many failed.
+        not_run: how many were not run.
+        seconds: how long it took.
+        checks: the results.
+    """
+
+    version: int
+    cluster: str
+    exit_code: int
+    passed: int
+    failed: int
+    not_run: int
+    seconds: float
+    checks: list[ResultJson]
 
 
 @dataclass(frozen=True)
@@ -81,8 +131,8 @@ class Verdict:
         parts += [f"{left} not run"] if left else []
         return f"{', '.join(parts)} in {self.seconds:.1f} s"
 
-    def as_json(self) -> dict[str, Any]:
-        """The results as JSON values; docs/checks.md documents their format."""
+    def as_json(self) -> ChecksJson:
+        """The results as JSON values."""
         return {
             "version": 1,
             "cluster": self.cluster,

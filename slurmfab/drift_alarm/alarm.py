@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from slurmfab import atomic_file
 from slurmfab.drift_alarm import memory
@@ -34,6 +34,46 @@ VERSION = 1
 
 LEAVE = f"umask 022 && cat >{DRIFT_RESULT}.new && mv {DRIFT_RESULT}.new {DRIFT_RESULT}"
 """The command by which the controller takes the numbers from standard input."""
+
+
+class DifferenceJson(TypedDict):
+    """A resource that differs.
+
+    Args:
+        host: the host's name.
+        resource: such as `file:/etc/slurm/slurm.conf`.
+        kind: the kind of drift, such as `changed file`; `not compared` if it could not be compared.
+    """
+
+    host: str
+    resource: str
+    kind: str
+
+
+class DriftJson(TypedDict):
+    """What differs on the hosts.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        at: when the hosts were compared, in UTC.
+        exit_code: of the task.
+        hosts: the hosts that were compared.
+        differences: what differs.
+        not_compared: the hosts that could not be compared, each with the reason.
+        asleep: nodes that Slurm has powered down.
+        mail_sent: whether a mail told the differences.
+    """
+
+    version: int
+    cluster: str
+    at: str
+    exit_code: int
+    hosts: list[str]
+    differences: list[DifferenceJson]
+    not_compared: dict[str, str]
+    asleep: list[str]
+    mail_sent: bool
 
 
 @dataclass(frozen=True)
@@ -198,7 +238,7 @@ def indented(problems: Sequence[Problem]) -> list[str]:
     return [f"  {line}" for line in [*lines[:MOST_LINES], *([f"and {more} more"] if more > 0 else [])]]
 
 
-def as_json(findings: Findings, *, is_sent: bool) -> dict[str, Any]:
+def as_json(findings: Findings, *, is_sent: bool) -> DriftJson:
     """The findings as JSON values.
 
     Args:

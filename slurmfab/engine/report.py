@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from sys import intern
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pydantic_core import SchemaValidator, core_schema
 
@@ -24,11 +24,11 @@ from slurmfab.errors import (
 )
 from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.folding import fold_lines
-from slurmfab.impact.forecast import Forecast
+from slurmfab.impact.forecast import Forecast, ForecastJson
 from slurmfab.terminal import hang, in_one_line
 
 if TYPE_CHECKING:
-    from slurmfab.impact.job_tally import JobTally
+    from slurmfab.impact.job_tally import JobTally, JobTallyJson
 
 LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
 """Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""
@@ -44,6 +44,112 @@ LOGIN = "ssh-login:"
 
 DIFFERS = "differs"
 """The status of a resource that differs from what is wanted and that a deployment does not change."""
+
+
+VERSION = 1
+"""Version of the JSON format of runs; it increases if a key changes its meaning or is removed."""
+
+
+class ChangeJson(TypedDict):
+    """A difference of a resource.
+
+    Args:
+        name: what differs, such as `mode`.
+        actual: its value before; empty for none.
+        wanted: its value afterwards; empty for none.
+        diff: the difference of a file's text as a unified diff; empty for other differences.
+    """
+
+    name: str
+    actual: str
+    wanted: str
+    diff: str
+
+
+class OutcomeJson(TypedDict):
+    """What became of a resource that was not as wanted.
+
+    Args:
+        id: such as `file:/etc/slurm/slurm.conf`.
+        status: `changed`, `would change`, `differs`, `failed`, `skipped` or `unknown`.
+        message: why it failed, or what else is to be said; may be empty.
+        drift: the kind of drift, such as `changed file`; empty if it is none.
+        changes: in what it differed.
+    """
+
+    id: str
+    status: str
+    message: str
+    drift: str
+    changes: list[ChangeJson]
+
+
+class StepJson(TypedDict):
+    """A phase on a host.
+
+    Args:
+        phase: such as `packages`.
+        host: the host's name.
+        at: when it began, in seconds from the beginning of the run; null where that is not known.
+        seconds: how long it took.
+        ok: how many resources were right already.
+        outcomes: of the other resources.
+    """
+
+    phase: str
+    host: str
+    at: float | None
+    seconds: float
+    ok: int
+    outcomes: list[OutcomeJson]
+
+
+class TimelineJson(TypedDict):
+    """What was begun on all hosts.
+
+    Args:
+        at: when, in seconds from the beginning of the run.
+        doing: what.
+    """
+
+    at: float
+    doing: str
+
+
+class RunJson(ForecastJson):
+    """A run that compares hosts with the cluster file, or changes them.
+
+    Args:
+        version: of this format: 1.
+        command: the task, such as `deploy`.
+        cluster: the cluster's name.
+        hosts: the hosts that the run was for.
+        exit_code: of the task.
+        seconds: how long the run took.
+        lost: the hosts that were left out, each with the reason.
+        steps: phases by host, as far as something differed there.
+        refused: whether it ended without changes, since a change that would harm jobs was not allowed.
+        jobs: the jobs before and after the changes; null if nothing was changed, or no slurmctld knew of jobs.
+        left_drained: nodes that an earlier run drained and that are still drained.
+        other_hardware: nodes whose hardware differs from the lock.
+        not_met: hosts of a first contact that did not answer, each with the reason.
+        timeline: what was begun when.
+    """
+
+    version: int
+    command: str
+    cluster: str
+    hosts: list[str]
+    exit_code: int
+    seconds: float
+    lost: dict[str, str]
+    steps: list[StepJson]
+    refused: bool
+    jobs: JobTallyJson | None
+    left_drained: list[str]
+    other_hardware: list[str]
+    not_met: dict[str, str]
+    timeline: list[TimelineJson]
 
 
 @dataclass(frozen=True)
@@ -146,9 +252,10 @@ class Report:
             return LEFT_OUT
         return SOMETHING_TO_DO if self.finds_work else DONE
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> RunJson:
         """The run as JSON values, for records and `--json`; outcomes hold no secrets."""
         return {
+            "version": VERSION,
             "command": self.command,
             "cluster": self.cluster,
             "hosts": list(self.hosts),
@@ -166,7 +273,7 @@ class Report:
         }
 
 
-def step_as_json(step: Step) -> dict[str, Any]:
+def step_as_json(step: Step) -> StepJson:
     """A step as JSON values, without the resources that were right already."""
     differing = [outcome for outcome in step.outcomes if outcome.status != OK]
     return {
@@ -188,7 +295,7 @@ def step_as_json(step: Step) -> dict[str, Any]:
     }
 
 
-def change_as_json(change: Change) -> dict[str, Any]:
+def change_as_json(change: Change) -> ChangeJson:
     """A difference as JSON values, without its digest, which only saved plans need."""
     return {"name": change.name, "actual": change.actual, "wanted": change.wanted, "diff": change.diff}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -55,8 +55,8 @@ class Output:
         """The stream for results as text: standard output, or standard error where standard output gets JSON."""
         return sys.stderr if self.json == "-" else sys.stdout
 
-    def write_json(self, values: object) -> None:
-        """Write values as JSON, where `--json` asks for it."""
+    def write_json(self, values: Mapping[str, object]) -> None:
+        """Write values as JSON, where `--json` asks for it; their type is in `reference/json_outputs.py`."""
         if not self.json:
             return
         text = json.dumps(values, indent=2) + "\n"

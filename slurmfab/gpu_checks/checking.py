@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from slurmfab.agent.core import json_objects
 from slurmfab.checks.runner import opener_with
@@ -34,6 +34,78 @@ RUN = f"exec runuser -u slurm -- /usr/bin/python3 -E -s -B {GPU_CHECK_PROGRAM}/r
 
 Entry = dict[str, Any]
 Ask = Callable[[str, Callable[[str], None], float], int]
+
+
+class FiguresJson(TypedDict, total=False):
+    """What was measured; left out where nothing was.
+
+    Args:
+        busbw: the bandwidth that is judged, in GB/s.
+        average: the average over all sizes of messages, in GB/s.
+        size: bytes of the largest message.
+        wrong: how many values were wrong.
+        checked: whether values were checked.
+        first_busbw: of the first of two measurements, in GB/s.
+    """
+
+    busbw: float
+    average: float
+    size: int
+    wrong: int
+    checked: bool
+    first_busbw: float
+
+
+class MoreJson(FiguresJson, total=False):
+    """What is left out where no job ran.
+
+    Args:
+        wanted: the threshold in GB/s; null for none.
+        seconds: from the job's submission to its end.
+    """
+
+    wanted: float | None
+    seconds: float
+
+
+class MeasurementJson(MoreJson):
+    """A measurement of a node, or between two nodes.
+
+    Args:
+        run: tells the runs of the check from each other.
+        time: of the result, in UTC.
+        nodes: one node, or two for the network between them.
+        gpus: the node's GPUs, as `a100 x4`.
+        outcome: `passed`, `falls short` or `not measured`.
+        why: the cause, if not passed.
+        action: `drained`, `stays drained` or `back in service`; empty for none.
+        remark: why nothing was done; may be empty.
+    """
+
+    run: str
+    time: str
+    nodes: list[str]
+    gpus: str
+    outcome: str
+    why: str
+    action: str
+    remark: str
+
+
+class GpuChecksJson(TypedDict):
+    """The results of `fab check-gpus`, or with `--history` earlier ones.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        exit_code: of the task.
+        measurements: the measurements.
+    """
+
+    version: int
+    cluster: str
+    exit_code: int
+    measurements: list[Annotated[dict[str, Any], MeasurementJson]]
 
 
 def check(cluster: str, hosts: str, wait: int | None, output: session.Output, *, drains: bool) -> int:
@@ -233,5 +305,7 @@ def write_json(known: Inventory, entries: Sequence[Entry], code: int, output: se
         output: the output options; `json` is the file, `-` for standard output.
     """
     measurements = [entry for entry in entries if entry["nodes"]]
-    whole = {"version": VERSION, "cluster": known.cluster.name, "exit_code": code, "measurements": measurements}
+    whole: GpuChecksJson = {
+        "version": VERSION, "cluster": known.cluster.name, "exit_code": code, "measurements": measurements
+    }  # fmt: skip
     output.write_json(whole)

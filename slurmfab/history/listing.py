@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from slurmfab import atomic_file
 from slurmfab.agent.core.resource import CHANGED, Outcome
 from slurmfab.agent.services.process import process_start
 from slurmfab.engine import record
 from slurmfab.engine.record import Record
-from slurmfab.engine.report import UNKNOWN, fold_steps, step_as_json
+from slurmfab.engine.report import UNKNOWN, StepJson, fold_steps, step_as_json
+from slurmfab.engine.session import Output
 from slurmfab.errors import InputError
 from slurmfab.exit_codes import FAILURE
 from slurmfab.folding import fold_lines
@@ -60,6 +59,68 @@ ACCOUNTING_SUBJECTS = ("qos ", "account ", "user ")
 """How the names of changes begin that show an entry of the accounting database."""
 
 
+VERSION = 1
+"""Version of the JSON format; it increases if a key changes its meaning or is removed."""
+
+
+class RunSummaryJson(TypedDict):
+    """A run, without its steps.
+
+    Args:
+        run: its id.
+        command: such as `deploy`.
+        undoes: the id of the run that it undid; empty for other commands.
+        by: who ran it, as `ann@laptop`.
+        begun: when.
+        ended: when; null if it is unfinished.
+        hosts: the hosts that it was for.
+        outcome: its result, for people.
+        changed: what it changed, for people.
+        lost: the hosts that were left out, each with the reason.
+        error: why it stopped early; empty where it did not.
+    """
+
+    run: str
+    command: str
+    undoes: str
+    by: str
+    begun: str
+    ended: str | None
+    hosts: list[str]
+    outcome: str
+    changed: str
+    lost: dict[str, str]
+    error: str
+
+
+class HistoryJson(TypedDict):
+    """All runs.
+
+    Args:
+        version: of this format: 1.
+        runs: oldest first.
+    """
+
+    version: int
+    runs: list[RunSummaryJson]
+
+
+class RecordedRunJson(RunSummaryJson):
+    """A run in full: `fab history RUN`.
+
+    Args:
+        version: of this format: 1.
+        steps: phases by host, as far as something differed there.
+        cluster_file: the text of the cluster file that was deployed; null if it could not be read.
+        lock: the content of the lock; null if it could not be read.
+    """
+
+    version: int
+    steps: list[StepJson]
+    cluster_file: str | None
+    lock: Mapping[str, Any] | None
+
+
 def show(cluster: str, word: str, json_file: str) -> int:
     """Print all runs, newest last, or one in full.
 
@@ -79,8 +140,7 @@ def show(cluster: str, word: str, json_file: str) -> int:
     for complaint in complaints:
         write(complaint, sys.stderr)
     chosen = find(records, word, path) if word else None
-    if json_file:
-        write_json(whole(chosen) if chosen else [summary(one) for one in records], json_file)
+    Output(json=json_file).write_json(whole(chosen) if chosen else all_runs(records))
     if json_file != "-":
         write(text(chosen) if chosen else overview(records, path), sys.stdout)
     return 0
@@ -226,7 +286,12 @@ def text(one: Record) -> str:
     return "\n".join(lines)
 
 
-def summary(one: Record) -> dict[str, Any]:
+def all_runs(records: Iterable[Record]) -> HistoryJson:
+    """All runs as JSON values."""
+    return {"version": VERSION, "runs": [summary(one) for one in records]}
+
+
+def summary(one: Record) -> RunSummaryJson:
     """A run as JSON values, without its steps."""
     return {
         "run": one.run,
@@ -243,16 +308,7 @@ def summary(one: Record) -> dict[str, Any]:
     }
 
 
-def whole(one: Record) -> dict[str, Any]:
+def whole(one: Record) -> RecordedRunJson:
     """A run as JSON values, with its steps, and the cluster file and lock that were deployed."""
     steps = [step_as_json(step) for step in one.steps]
-    return {**summary(one), "steps": steps, "cluster_file": one.cluster_file, "lock": one.lock}
-
-
-def write_json(values: Any, file: str) -> None:
-    """Write JSON values to a file, or to standard output for `-`."""
-    written = json.dumps(values, indent=2) + "\n"
-    if file == "-":
-        sys.stdout.write(written)
-    else:
-        atomic_file.write(Path(file), written)
+    return {"version": VERSION, **summary(one), "steps": steps, "cluster_file": one.cluster_file, "lock": one.lock}

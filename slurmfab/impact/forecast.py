@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     # Every run has a forecast; these modules are loaded only once hosts have been asked.
@@ -12,6 +12,76 @@ if TYPE_CHECKING:
     from slurmfab.impact.restart_requirements import Requirement
     from slurmfab.impact.slurm_diff import Difference
     from slurmfab.slurm.versions import SlurmVersion
+
+
+class LabelJson(TypedDict):
+    """A difference in Slurm's files.
+
+    Args:
+        file: `slurm.conf`, `gres.conf` or `cgroup.conf`.
+        kind: `setting`, `node`, `partition`, `devices` (of nodes in gres.conf) or `text` (comments and order only).
+        name: what differs, as the plan shows it.
+        actual: its value now; empty for none.
+        wanted: its value afterwards; empty for none.
+        needs: what the installed Slurm requires for it, such as `reconfigure`.
+    """
+
+    file: str
+    kind: str
+    name: str
+    actual: str
+    wanted: str
+    needs: str
+
+
+class HurtJobJson(TypedDict):
+    """A job that a change would harm.
+
+    Args:
+        id: as squeue shows it.
+        user: its owner.
+        state: Slurm's word.
+        partitions: its partitions; several while it waits for one of them.
+        nodes: where it runs, as a hostlist; empty while it waits.
+    """
+
+    id: str
+    user: str
+    state: str
+    partitions: list[str]
+    nodes: str
+
+
+class DisruptionJson(TypedDict):
+    """A change that would harm jobs.
+
+    Args:
+        name: for `--allow`.
+        change: what would be changed.
+        reason: what that does to jobs.
+        ways: the options with which a deployment does it.
+        jobs: the jobs that it would harm.
+    """
+
+    name: str
+    change: str
+    reason: str
+    ways: list[str]
+    jobs: list[HurtJobJson]
+
+
+class ForecastJson(TypedDict):
+    """What a change of Slurm's files requires.
+
+    Args:
+        slurm_conf: the differences in Slurm's files.
+        daemons: a sentence: which daemons are restarted or reconfigured, and where; empty for none.
+        dangers: the changes that would harm jobs.
+    """
+
+    slurm_conf: list[LabelJson]
+    daemons: str
+    dangers: list[DisruptionJson]
 
 
 @dataclass(frozen=True)
@@ -36,8 +106,8 @@ class Forecast:
     renewal: str = ""
     disruptions: tuple[Disruption, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """The forecast as JSON values; docs/plans.md describes the keys."""
+    def as_json(self) -> ForecastJson:
+        """The forecast as JSON values."""
         return {
             "slurm_conf": [label_as_json(label) for label in self.labels],
             "daemons": self.renewal,
@@ -52,7 +122,7 @@ def labelled(differences: Iterable[Difference], version: SlurmVersion) -> tuple[
     return tuple(Label(difference, need(difference, version)) for difference in differences)
 
 
-def label_as_json(label: Label) -> dict[str, Any]:
+def label_as_json(label: Label) -> LabelJson:
     """A difference and its requirement as JSON values."""
     difference = label.difference
     return {
@@ -65,7 +135,7 @@ def label_as_json(label: Label) -> dict[str, Any]:
     }
 
 
-def disruption_as_json(disruption: Disruption) -> dict[str, Any]:
+def disruption_as_json(disruption: Disruption) -> DisruptionJson:
     """A disruption as JSON values, with the jobs that it hurts."""
     from slurmfab.impact.disruptive_changes import allowances
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from slurmfab.status.snapshot import Job
 
@@ -66,6 +66,32 @@ class JobEnd:
         return f"{self.state}{why}"
 
 
+class UnknownJson(TypedDict, total=False):
+    """What is only there in some cases.
+
+    Args:
+        unknown: why `after` is null; left out where it is a number.
+    """
+
+    unknown: str
+
+
+class JobTallyJson(UnknownJson):
+    """The jobs before and after a change.
+
+    Args:
+        before: how many ran.
+        after: how many run now; null where that is unknown.
+        ended: jobs that ran before and ended by themselves.
+        lost: jobs that ran or waited before, and were ended by Slurm or must start again.
+    """
+
+    before: int
+    after: int | None
+    ended: list[Annotated[dict[str, Any], JobEnd]]
+    lost: list[Annotated[dict[str, Any], JobEnd]]
+
+
 @dataclass(frozen=True)
 class JobTally:
     """The jobs before and after a change.
@@ -99,15 +125,17 @@ class JobTally:
         lost = (f"{'Lost (allowed)' if job.accepted else 'LOST'}: job {job.description}." for job in self.lost)
         return (counts, *ended, *lost)
 
-    def as_json(self) -> dict[str, Any]:
-        """The tally as JSON values; docs/plans.md describes the keys."""
-        return {
+    def as_json(self) -> JobTallyJson:
+        """The tally as JSON values."""
+        values: JobTallyJson = {
             "before": self.before,
             "after": self.after,
-            **({"unknown": self.unknown} if self.after is None else {}),
             "ended": [asdict(job) for job in self.ended],
             "lost": [asdict(job) for job in self.lost],
         }
+        if self.after is None:
+            values["unknown"] = self.unknown
+        return values
 
 
 def running(jobs: Iterable[Job]) -> tuple[Job, ...]:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Any, TextIO
+from typing import TextIO, TypedDict
 
 from slurmfab import terminal
 from slurmfab.engine import session
@@ -17,13 +17,99 @@ from slurmfab.hostlist import fold
 from slurmfab.inventory import loading
 from slurmfab.logs.asking import Answers, Job, ask
 from slurmfab.logs.merging import Told
-from slurmfab.logs.times import Asked, Period
+from slurmfab.logs.times import Asked
 from slurmfab.terminal import BOLD, RED, Cell, Paint, table
 
 VERSION = 1
 """Version of the JSON format."""
 
 _RED = re.compile(r"\b(?:fatal|error|emergency)\b *:|Xid|out of memory|oom", re.IGNORECASE)
+
+
+class LoggedJobJson(TypedDict):
+    """A job; times are in UTC.
+
+    Args:
+        id: Slurm's number.
+        state: Slurm's word.
+        exit_code: as Slurm writes it, such as `0:125`.
+        nodes: where it ran.
+        origin: who told it: `slurmctld` or `slurmdbd`.
+        submitted: when; null if that is not known.
+        start: when it began; null if it has not.
+        end: when it ended; null if it has not.
+    """
+
+    id: str
+    state: str
+    exit_code: str
+    nodes: list[str]
+    origin: str
+    submitted: str | None
+    start: str | None
+    end: str | None
+
+
+class LineJson(TypedDict):
+    """A line of a log; equal ones are one.
+
+    Args:
+        first: time of the first one.
+        last: time of the last one.
+        hosts: on which they are.
+        log: `slurmctld`, `slurmdbd`, `slurmd`, `munge` or `kernel`.
+        text: without time.
+        count: how many these are.
+    """
+
+    first: str
+    last: str
+    hosts: list[str]
+    log: str
+    text: str
+    count: int
+
+
+class NoteJson(TypedDict):
+    """What is to be said of a host's logs, such as that one cannot be read.
+
+    Args:
+        host: the host.
+        text: for people.
+    """
+
+    host: str
+    text: str
+
+
+class LogsJson(TypedDict):
+    """The lines that matter of a node or a job; times are in UTC.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        target: what was asked for.
+        since: begin of the period.
+        until: its end.
+        asked: the hosts that were asked.
+        job: the job; null if nodes were asked for.
+        lines: in the order of time.
+        notes: what is to be said of logs.
+        unreachable: hosts that did not answer, each with the reason.
+        exit_code: of the task.
+    """
+
+    version: int
+    cluster: str
+    target: str
+    since: str
+    until: str
+    asked: list[str]
+    job: LoggedJobJson | None
+    lines: list[LineJson]
+    notes: list[NoteJson]
+    unreachable: dict[str, str]
+    exit_code: int
 
 
 def show(cluster: str, target: str, asked: Asked, output: session.Output, *, every_line: bool) -> int:
@@ -121,21 +207,16 @@ def shown_clock(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
 
 
-def as_json(cluster: str, answers: Answers) -> dict[str, Any]:
+def as_json(cluster: str, answers: Answers) -> LogsJson:
     """The answers for machines; times are in UTC."""
-    job = answers.job
-    told = job and {
-        "id": job.ids[0], "state": job.state, "exit_code": job.code, "nodes": list(job.nodes), "origin": job.origin,
-        **{name: utc(value) if value else None
-           for name, value in (("submitted", job.submitted), ("start", job.start), ("end", job.end))},
-    }  # fmt: skip
     return {
         "version": VERSION,
         "cluster": cluster,
         "target": answers.target,
-        **{name: utc(value) for name, value in zip(Period._fields, answers.period, strict=True)},
+        "since": utc(answers.period.since),
+        "until": utc(answers.period.until),
         "asked": list(answers.asked),
-        "job": told,
+        "job": job_as_json(answers.job) if answers.job else None,
         "lines": list(map(json_line, answers.lines)),
         "notes": [{"host": host, "text": text} for host, text in answers.notes],
         "unreachable": dict(answers.lost),
@@ -143,10 +224,21 @@ def as_json(cluster: str, answers: Answers) -> dict[str, Any]:
     }
 
 
-def json_line(line: Told) -> dict[str, Any]:
+def job_as_json(job: Job) -> LoggedJobJson:
+    """A job for machines."""
+    submitted, start, end = (utc(time) if time else None for time in (job.submitted, job.start, job.end))
+    return {
+        "id": job.ids[0], "state": job.state, "exit_code": job.code, "nodes": list(job.nodes), "origin": job.origin,
+        "submitted": submitted, "start": start, "end": end,
+    }  # fmt: skip
+
+
+def json_line(line: Told) -> LineJson:
     """A line for machines."""
-    times = {"first": utc(line.first), "last": utc(line.last)}
-    return {**times, "hosts": list(line.hosts), "log": line.source, "text": line.text, "count": line.number}
+    return {
+        "first": utc(line.first), "last": utc(line.last), "hosts": list(line.hosts), "log": line.source,
+        "text": line.text, "count": line.number,
+    }  # fmt: skip
 
 
 def utc(seconds: float) -> str:

@@ -4,13 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT
 
 NAME_WIDTH = 11
 """Columns for the name of a check: the longest is `environment`."""
+
+
+class LineJson(TypedDict):
+    """The result of a test.
+
+    Args:
+        check: its name, such as `allocation`; stable.
+        host: the node or nodes, as a hostlist; empty if there was none for it.
+        outcome: `passed`, `failed` or `not run`.
+        words: what was measured, what failed and why, or why it was not run; for people.
+        repair: what to do if it failed, for people; empty otherwise.
+        seconds: how long it took.
+    """
+
+    check: str
+    host: str
+    outcome: Outcome
+    words: str
+    repair: str
+    seconds: float
+
+
+class QuickcheckJson(TypedDict):
+    """The results of `fab quickcheck`.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        user: the user who ran the jobs.
+        sender: the host from which they were submitted.
+        exit_code: of the task.
+        passed: how many tests passed.
+        failed: how many failed.
+        not_run: how many were not run.
+        seconds: how long it took.
+        checks: the tests.
+    """
+
+    version: int
+    cluster: str
+    user: str
+    sender: str
+    exit_code: int
+    passed: int
+    failed: int
+    not_run: int
+    seconds: float
+    checks: list[LineJson]
 
 
 @dataclass(frozen=True)
@@ -78,8 +126,8 @@ class Summary:
         counted = ", ".join(f"{number} {outcome}" for outcome, number in counts if number)
         return f"{self.cluster}: {counted} in {self.seconds:.1f} s, with jobs of {self.user} from {self.sender}."
 
-    def as_json(self) -> dict[str, Any]:
-        """The results as JSON values; docs/quickcheck.md documents the shape."""
+    def as_json(self) -> QuickcheckJson:
+        """The results as JSON values."""
         return {
             "version": 1,
             "cluster": self.cluster,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from slurmfab.agent.nodes.states import parse_reason
 from slurmfab.exit_codes import DONE, FAILURE
 from slurmfab.hostlist import fold
 from slurmfab.status import snapshot
+from slurmfab.status.limits import UserLimits
 from slurmfab.status.snapshot import Job, Node, Snapshot
 
 JSON_VERSION = 1
@@ -19,7 +20,14 @@ JSON_VERSION = 1
 
 @dataclass(frozen=True)
 class Usage:
-    """Numbers of CPUs or GPUs: all, in use, free for new jobs, and unused on nodes out of service."""
+    """Numbers of CPUs or GPUs.
+
+    Args:
+        total: all of them.
+        used: in use by jobs.
+        free: free for new jobs.
+        unavailable: not in use, on nodes that are out of service.
+    """
 
     total: int
     used: int
@@ -47,16 +55,210 @@ class StateGroup:
     since: str = ""
     by_slurmfab: bool = False
 
+    def as_json(self) -> StateGroupJson:
+        """The group as JSON values."""
+        return {
+            "state": self.state,
+            "nodes": fold(self.nodes),
+            "count": len(self.nodes),
+            "reason": self.reason,
+            "by": self.by,
+            "since": self.since,
+            "by_slurmfab": self.by_slurmfab,
+        }
+
 
 @dataclass(frozen=True)
 class JobCount:
-    """Numbers of running and pending jobs of a user or partition, and of the CPUs and GPUs of the running ones."""
+    """The jobs of a user or partition.
+
+    Args:
+        name: of the user or the partition.
+        running: how many jobs have nodes.
+        pending: how many wait.
+        cpus: of the running ones.
+        gpus: of the running ones.
+    """
 
     name: str
     running: int
     pending: int
     cpus: int
     gpus: int
+
+
+class ControllerJson(TypedDict):
+    """A controller.
+
+    Args:
+        host: its name.
+        role: `primary` or `backup`.
+        up: whether slurmctld answers there.
+    """
+
+    host: str
+    role: str
+    up: bool
+
+
+class StateGroupJson(TypedDict):
+    """Nodes in the same state, with the same reason if they are out of service.
+
+    Args:
+        state: Slurm's words, such as `idle, drain`.
+        nodes: the nodes, as a hostlist.
+        count: how many these are.
+        reason: why they are out of service; empty for nodes in service.
+        by: the user who set the reason.
+        since: time of the first reason, such as `2026-11-21T09:00:00`.
+        by_slurmfab: whether slurmfab drained them, so that `fab resume` resumes them.
+    """
+
+    state: str
+    nodes: str
+    count: int
+    reason: str
+    by: str
+    since: str
+    by_slurmfab: bool
+
+
+class NodesJson(TypedDict):
+    """The compute nodes.
+
+    Args:
+        total: how many there are.
+        free: nodes in service without jobs, as a hostlist.
+        states: the nodes by state.
+    """
+
+    total: int
+    free: str
+    states: list[StateGroupJson]
+
+
+class PartitionJson(TypedDict):
+    """A partition.
+
+    Args:
+        name: its name.
+        default: whether jobs go there that name no partition.
+        state: `up`, `down`, `drain` or `inactive`.
+        max_time: the longest time limit of jobs, as Slurm writes it.
+        nodes: its nodes, as a hostlist.
+        cpus: their CPUs.
+        gpus: their GPUs.
+        running: how many jobs run there.
+        pending: how many wait; a job that waits in several partitions counts in each.
+    """
+
+    name: str
+    default: bool
+    state: str
+    max_time: str
+    nodes: str
+    cpus: Annotated[dict[str, Any], Usage]
+    gpus: Annotated[dict[str, Any], Usage]
+    running: int
+    pending: int
+
+
+class JobsJson(TypedDict):
+    """Numbers of jobs.
+
+    Args:
+        running: all jobs that have nodes.
+        pending: each task of an array counts.
+    """
+
+    running: int
+    pending: int
+
+
+class JobJson(TypedDict):
+    """A job of a user.
+
+    Args:
+        id: as squeue shows it.
+        partitions: its partitions; several while it waits for one of them.
+        name: its name.
+        state: Slurm's word.
+        tasks: how many tasks of an array this stands for.
+        cpus: of each task.
+        gpus: of each task.
+        seconds: how long it has run.
+        cpu_seconds: that, multiplied by its CPUs.
+        time_limit: as Slurm writes it.
+        nodes: where it runs, as a hostlist.
+        reason: why it waits.
+    """
+
+    id: str
+    partitions: list[str]
+    name: str
+    state: str
+    tasks: int
+    cpus: int
+    gpus: int
+    seconds: int
+    cpu_seconds: int
+    time_limit: str
+    nodes: str
+    reason: str
+
+
+class UserJson(TypedDict):
+    """A user's jobs and limits.
+
+    Args:
+        name: the login name.
+        limits: null if no accounting database answers.
+        jobs: the user's jobs.
+    """
+
+    name: str
+    limits: Annotated[dict[str, Any], UserLimits] | None
+    jobs: list[JobJson]
+
+
+class AskedUserJson(TypedDict, total=False):
+    """What is only there in some cases.
+
+    Args:
+        user: with `--user`.
+    """
+
+    user: UserJson
+
+
+class StatusJson(AskedUserJson):
+    """The state of a cluster.
+
+    Args:
+        version: of this format: 1.
+        cluster: its name.
+        slurm: the newest version that a slurmd runs; empty if it is not known.
+        error: why Slurm could not be asked; empty if it could.
+        controllers: the controllers.
+        nodes: the compute nodes.
+        cpus: all CPUs.
+        gpus: all GPUs.
+        partitions: the partitions.
+        users: jobs of each user, with the CPUs and GPUs of the running ones.
+        jobs: all jobs.
+    """
+
+    version: int
+    cluster: str
+    slurm: str
+    error: str
+    controllers: list[ControllerJson]
+    nodes: NodesJson
+    cpus: Annotated[dict[str, Any], Usage]
+    gpus: Annotated[dict[str, Any], Usage]
+    partitions: list[PartitionJson]
+    users: list[Annotated[dict[str, Any], JobCount]]
+    jobs: JobsJson
 
 
 @dataclass(frozen=True)
@@ -106,15 +308,15 @@ class Status:
         ]
         return tuple(sorted(filled, key=lambda group: (bool(group.reason), group.state, group.reason)))
 
-    def as_json(self, user: str = "") -> dict[str, Any]:
-        """The state as JSON values; docs/nodes.md documents the keys.
+    def as_json(self, user: str = "") -> StatusJson:
+        """The state as JSON values.
 
         Args:
             user: the user whose jobs and limits to include; empty for none.
         """
         seen = self.seen
-        values: dict[str, Any] = {
-            "shape": JSON_VERSION,
+        values: StatusJson = {
+            "version": JSON_VERSION,
             "cluster": self.cluster,
             "slurm": self.version,
             "error": "" if self.exit_code == 0 else self.trouble(),
@@ -122,9 +324,7 @@ class Status:
             "nodes": {
                 "total": len(seen.nodes),
                 "free": fold(node.name for node in seen.nodes if node.is_free),
-                "states": [
-                    {**asdict(group), "nodes": fold(group.nodes), "count": len(group.nodes)} for group in self.groups
-                ],
+                "states": [group.as_json() for group in self.groups],
             },
             "cpus": asdict(cpus(seen.nodes)),
             "gpus": asdict(gpus(seen.nodes)),
@@ -140,7 +340,7 @@ class Status:
             }
         return values
 
-    def partition_as_json(self, partition: snapshot.Partition) -> dict[str, Any]:
+    def partition_as_json(self, partition: snapshot.Partition) -> PartitionJson:
         """A partition as JSON values."""
         nodes = self.nodes_of(partition.name)
         count = self.by_partition.get(partition.name, JobCount(partition.name, 0, 0, 0, 0))
@@ -232,7 +432,7 @@ def by_user(jobs: Iterable[Job]) -> tuple[JobCount, ...]:
     return tuple(sorted(counts, key=lambda one: (-one.gpus, -one.cpus, -one.running, -one.pending, one.name)))
 
 
-def job_as_json(job: Job) -> dict[str, Any]:
+def job_as_json(job: Job) -> JobJson:
     """A job as JSON values."""
     return {
         "id": job.id, "partitions": list(job.partitions), "name": job.name, "state": job.state, "tasks": job.tasks,

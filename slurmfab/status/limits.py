@@ -33,7 +33,12 @@ class Association:
 
 @dataclass(frozen=True)
 class QosLimits:
-    """A quality of service with its limits, by sacctmgr's names."""
+    """A quality of service.
+
+    Args:
+        name: its name.
+        limits: its limits by sacctmgr's names.
+    """
 
     name: str
     limits: Mapping[str, str] = field(default_factory=dict)

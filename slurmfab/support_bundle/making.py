@@ -7,6 +7,7 @@ import socket
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypedDict
 
 from slurmfab.archive import format_size
 from slurmfab.engine import record, session
@@ -25,6 +26,24 @@ FIRST_UID, LAST_UID = 1000, 59_999
 
 VERSION = 1
 """Version of the JSON format."""
+
+
+class SupportBundleJson(TypedDict):
+    """A support bundle.
+
+    Args:
+        version: of this format: 1.
+        file: the archive.
+        bytes: its size.
+        files: the files in it.
+        missing: hosts that did not answer, each with the reason.
+    """
+
+    version: int
+    file: str
+    bytes: int
+    files: list[str]
+    missing: dict[str, str]
 
 
 def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonymous: bool) -> int:
@@ -121,8 +140,10 @@ def tell(path: Path, size: int, files: Mapping[str, str], gathered: Gathered, ou
     lines += [f"{left} files are not there or not whole; missing.txt says why."] if left else []
     lines += [f"{path}: {format_size(size)}, readable by you alone. No secrets are in it as far as {FAB} knows them."]
     write("\n".join(lines), output.stream)
-    values = {"version": VERSION, "file": str(path), "bytes": size, "files": sorted(files)}
-    output.write_json({**values, "missing": gathered.missing})
+    values: SupportBundleJson = {
+        "version": VERSION, "file": str(path), "bytes": size, "files": sorted(files), "missing": dict(gathered.missing)
+    }  # fmt: skip
+    output.write_json(values)
 
 
 def part_of(name: str) -> str:

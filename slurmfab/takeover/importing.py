@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from slurmfab.engine.session import Output
 from slurmfab.errors import InputError
@@ -26,6 +26,52 @@ from slurmfab.terminal import columns, table, write
 
 HEADER = ("file", "key", "value", "where it is now")
 WIDEST_VALUE = 60
+
+
+VERSION = 1
+"""Version of the JSON format; it increases if a key changes its meaning or is removed."""
+
+
+class KeyJson(TypedDict):
+    """What became of a key of an old file.
+
+    Args:
+        file: such as `slurm.conf`.
+        key: the key, with the line's name.
+        value: its value there.
+        where: where it is now, or why it is nowhere.
+    """
+
+    file: str
+    key: str
+    value: str
+    where: str
+
+
+class ImportJson(TypedDict):
+    """A cluster that was imported.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        controller: its primary controller.
+        hosts: addresses of the hosts, by name.
+        unreachable: hosts that did not answer, each with the reason.
+        files: the files that were written.
+        remarks: what to look at, for people.
+        keys: what became of each key of the old files.
+        exit_code: of the task.
+    """
+
+    version: int
+    cluster: str
+    controller: str
+    hosts: dict[str, str]
+    unreachable: dict[str, str]
+    files: list[str]
+    remarks: list[str]
+    keys: list[KeyJson]
+    exit_code: int
 
 
 def import_cluster(cluster: str, hosts: str, connection: ConnectionOptions, output: Output) -> int:
@@ -122,10 +168,11 @@ def rows(account: tuple[Kept, ...]) -> list[tuple[str, ...]]:
     return [HEADER, *((one.file, one.key, one.value[:WIDEST_VALUE], one.where) for one in account)]
 
 
-def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], code: int) -> dict[str, Any]:
+def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], code: int) -> ImportJson:
     """What was imported, as JSON values."""
     found = asked.cluster
     return {
+        "version": VERSION,
         "cluster": known.cluster.name,
         "controller": found.controller,
         "hosts": {name: one.address for name, one in asked.discovered.items()},

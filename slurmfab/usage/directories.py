@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from slurmfab.agent.people.directory_sizes import LATE, PARTLY
 from slurmfab.errors import SlurmfabError
@@ -52,6 +52,22 @@ class Held:
     state: str
 
 
+class DirectoriesJson(TypedDict):
+    """What homes and scratch directories hold.
+
+    Args:
+        measured: when, in seconds since 1970.
+        held: the directories; those first that hold most.
+        lost: hosts that did not answer, each with the reason.
+        more: how many directories were left out because a host has too many.
+    """
+
+    measured: int
+    held: list[Annotated[dict[str, Any], Held]]
+    lost: dict[str, str]
+    more: int
+
+
 @dataclass(frozen=True)
 class Directories:
     """What was measured.
@@ -68,7 +84,7 @@ class Directories:
     lost: Mapping[str, str]
     more: int = 0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> DirectoriesJson:
         """All of it as JSON values."""
         return {
             "measured": self.measured,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypedDict
 
 from slurmfab.agent.accounting.idle_gpus import GPU_USE
 
@@ -13,6 +13,30 @@ VERSION = 1
 
 KEYS = ("user", "account", "partition", "gpu")
 """By what use can be told; `gpu` is the type of GPU, empty for jobs without GPUs."""
+
+
+class SumsJson(TypedDict):
+    """What jobs used; what is unknown is null.
+
+    Args:
+        jobs: how many ran.
+        cpu_seconds: of allocated CPUs.
+        gpu_seconds: of allocated GPUs.
+        cpu_efficiency: CPU time used, as a part of what was allocated.
+        memory_efficiency: memory used, as a part of what was asked for.
+        gpu_busy: how busy GPUs were, as a part of 1, as far as the records tell.
+        mean_wait: seconds that jobs waited, on average.
+        longest_wait: seconds that the longest waited.
+    """
+
+    jobs: int
+    cpu_seconds: int
+    gpu_seconds: int
+    cpu_efficiency: float | None
+    memory_efficiency: float | None
+    gpu_busy: float | None
+    mean_wait: float | None
+    longest_wait: int
 
 
 @dataclass(frozen=True)
@@ -71,13 +95,23 @@ class Sums:
         values = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Sums)}
         return Sums(**{**values, "longest_wait": max(self.longest_wait, other.longest_wait)})
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> SumsJson:
         """The sums and what follows from them, as JSON values."""
-        names = ("jobs", "cpu_seconds", "gpu_seconds", "cpu_efficiency", "memory_efficiency", "gpu_busy", "mean_wait")
-        rounded = {
-            name: round(value, 4) if isinstance(value := getattr(self, name), float) else value for name in names
+        return {
+            "jobs": self.jobs,
+            "cpu_seconds": self.cpu_seconds,
+            "gpu_seconds": self.gpu_seconds,
+            "cpu_efficiency": rounded(self.cpu_efficiency),
+            "memory_efficiency": rounded(self.memory_efficiency),
+            "gpu_busy": rounded(self.gpu_busy),
+            "mean_wait": rounded(self.mean_wait),
+            "longest_wait": self.longest_wait,
         }
-        return {**rounded, "longest_wait": self.longest_wait}
+
+
+def rounded(value: float | None) -> float | None:
+    """A number with four digits behind the point."""
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def ratio(part: float, whole: float) -> float | None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO, TypedDict, cast
 
 from slurmfab import atomic_file, terminal
 from slurmfab.engine import session
@@ -18,8 +18,8 @@ from slurmfab.inventory import loading
 from slurmfab.status.text import colour_table, duration
 from slurmfab.terminal import BOLD, DIM, YELLOW, Paint
 from slurmfab.usage import asking, directories
-from slurmfab.usage.directories import Directories
-from slurmfab.usage.figures import KEYS, VERSION, IdleGpus, Row, Sums, Usage, Wait
+from slurmfab.usage.directories import Directories, DirectoriesJson
+from slurmfab.usage.figures import KEYS, VERSION, IdleGpus, Point, Row, Sums, SumsJson, Usage, Wait
 
 NO_ACCOUNTING = (
     "Slurm keeps no records of jobs on this cluster, so what they used is unknown. Name a host for the accounting "
@@ -37,6 +37,94 @@ MOST_ROWS, MOST_LISTED = 30, 10
 
 LEAST_WAIT = 60
 """Shorter waits are no news."""
+
+
+class SharesJson(SumsJson):
+    """What jobs used, and their share of the cluster; what is unknown is null.
+
+    Args:
+        cpu_share: of the CPU time that the cluster had, as a part of 1.
+        gpu_share: of the GPU time that it had.
+    """
+
+    cpu_share: float | None
+    gpu_share: float | None
+
+
+class KeysJson(TypedDict, total=False):
+    """What tells rows from each other; each row has those of `by`.
+
+    Args:
+        user: a login name.
+        account: a Slurm account.
+        partition: a partition.
+        gpu: a type of GPU; empty for jobs without GPUs.
+    """
+
+    user: str
+    account: str
+    partition: str
+    gpu: str
+
+
+class RowJson(SharesJson, KeysJson):
+    """A row of the table."""
+
+
+class CapacityJson(TypedDict):
+    """What the cluster had in the time.
+
+    Args:
+        cpu_seconds: of all CPUs.
+        gpu_seconds: of all GPUs.
+    """
+
+    cpu_seconds: int
+    gpu_seconds: int
+
+
+class FiguresJson(TypedDict, total=False):
+    """What jobs used; left out if Slurm keeps no records of jobs.
+
+    Args:
+        since: begin of the time, as the controller writes it.
+        until: its end.
+        capacity: what the cluster had.
+        tracks_gpus: whether Slurm's records count GPUs.
+        tracks_gpu_use: whether they tell how busy GPUs were.
+        by: what the rows are: some of `user`, `account`, `partition` and `gpu`.
+        rows: the table.
+        total: of all rows.
+        over_time: for each day, or for each hour up to three days.
+        idle_gpus: jobs that hold GPUs idle, 50 at most.
+        longest_waits: 50 at most.
+    """
+
+    since: str
+    until: str
+    capacity: CapacityJson
+    tracks_gpus: bool
+    tracks_gpu_use: bool
+    by: list[str]
+    rows: list[RowJson]
+    total: SharesJson
+    over_time: list[Annotated[dict[str, Any], Point]]
+    idle_gpus: list[Annotated[dict[str, Any], IdleGpus]]
+    longest_waits: list[Annotated[dict[str, Any], Wait]]
+
+
+class UsageJson(FiguresJson):
+    """What jobs used over time: seconds, and parts of 1; what is unknown is null.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        directories: with `--homes`; null without.
+    """
+
+    version: int
+    cluster: str
+    directories: DirectoriesJson | None
 
 
 @dataclass(frozen=True)
@@ -101,8 +189,7 @@ def show(cluster: str, options: UsageOptions, output: session.Output) -> int:
         run.transport.close()
     if usage is None and found is None:
         raise HostFailed(known.cluster.controller, NO_ACCOUNTING)
-    told = as_json(usage, options.by) if usage else {"version": VERSION, "cluster": known.cluster.name}
-    output.write_json({**told, "directories": found and found.as_json()})
+    output.write_json(as_json(known.cluster.name, usage, options.by, found))
     write_csv(options.csv, as_csv(usage, options.by) if usage else "")
     if "-" not in (output.json, options.csv):
         write(usage, options.by, sys.stdout, found)
@@ -117,12 +204,19 @@ def write_csv(path: str, text: str) -> None:
         atomic_file.write(Path(path), text)
 
 
-def as_json(usage: Usage, by: Sequence[str]) -> dict[str, Any]:
-    """The figures as JSON values; times are seconds, shares and efficiencies parts of 1, unknown ones null."""
-    rows = [{**dict(zip(by, row.key, strict=True)), **sums_as_json(usage, row.sums)} for row in usage.by(by)]
+def as_json(cluster: str, usage: Usage | None, by: Sequence[str], found: Directories | None) -> UsageJson:
+    """The figures as JSON values; without records of Slurm, the directories alone."""
+    told: UsageJson = {"version": VERSION, "cluster": cluster, "directories": found.as_json() if found else None}
+    return {**told, **figures_as_json(usage, by)} if usage else told
+
+
+def figures_as_json(usage: Usage, by: Sequence[str]) -> FiguresJson:
+    """What jobs used as JSON values."""
+    keys = (cast("KeysJson", dict(zip(by, row.key, strict=True))) for row in usage.by(by))
+    rows: list[RowJson] = [
+        {**key, **sums_as_json(usage, row.sums)} for key, row in zip(keys, usage.by(by), strict=True)
+    ]
     return {
-        "version": VERSION,
-        "cluster": usage.cluster,
         "since": usage.since_text,
         "until": usage.until_text,
         "capacity": {"cpu_seconds": usage.capacity.get("cpu", 0), "gpu_seconds": usage.capacity.get("gres/gpu", 0)},
@@ -137,10 +231,10 @@ def as_json(usage: Usage, by: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def sums_as_json(usage: Usage, sums: Sums) -> dict[str, Any]:
+def sums_as_json(usage: Usage, sums: Sums) -> SharesJson:
     """Sums with their share of the cluster."""
-    shares = {"cpu_share": usage.cpu_share(sums), "gpu_share": usage.gpu_share(sums)}
-    return {**sums.as_json(), **{name: None if one is None else round(one, 6) for name, one in shares.items()}}
+    cpu, gpu = (None if one is None else round(one, 6) for one in (usage.cpu_share(sums), usage.gpu_share(sums)))
+    return {**sums.as_json(), "cpu_share": cpu, "gpu_share": gpu}
 
 
 def as_csv(usage: Usage, by: Sequence[str]) -> str:

@@ -75,7 +75,7 @@ def last(hosts: DeployedLab) -> str:
 
 
 def history(hosts: DeployedLab) -> Any:
-    return json.loads(hosts.slurmfab("history", "--json", "-").stdout)
+    return json.loads(hosts.slurmfab("history", "--json", "-").stdout)["runs"]
 
 
 def is_as_planned(hosts: DeployedLab) -> bool:

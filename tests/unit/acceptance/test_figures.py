@@ -7,6 +7,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
+from json_shapes import assert_fits
 from support import THREE_HOSTS, cluster
 
 from slurmfab.acceptance import matching
@@ -117,6 +118,7 @@ def test_the_exit_code_tells_bad_figures_from_jobs_that_never_started(verdicts: 
     verdict = Verdict("lab", "c1", tuple(result(one) for one in verdicts), 1.0)
     assert verdict.exit_code == code
     assert verdict.as_json()["exit_code"] == code
+    assert_fits("accept", verdict.as_json())
 
 
 def test_a_row_has_figure_target_difference_and_what_has_become_worse() -> None:

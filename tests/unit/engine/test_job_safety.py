@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_slurm import UP, FakeSlurm, job_line
+from json_shapes import assert_fits
 from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared
 
 from slurmfab.agent.nodes.states import our_reason
@@ -220,6 +221,7 @@ def test_a_job_lost_by_a_harmless_change_is_named_and_the_run_fails() -> None:
     assert "LOST: job 2 (bob) on n2: NODE_FAIL, NodeDown." in summary(report)
     assert "Ended by themselves: 3 (ann) on n2: COMPLETED." in summary(report)
     assert "all is as wanted" not in summary(report)
+    assert_fits("run", report.as_json())
     told = report.as_json()["jobs"]
     assert [(told["before"], told["after"]), *(job["id"] for job in told["lost"])] == [(3, 1), "2"]
 
@@ -325,6 +327,7 @@ def test_a_controller_that_is_lost_is_named_as_the_reason_why_the_number_of_jobs
     with pytest.raises(DeployFailed):
         deploy(run)
     assert run.report().as_json()["jobs"]["unknown"] == "c1 cannot be reached"
+    assert_fits("run", run.report().as_json())
     assert "Jobs: 1 ran before; c1 cannot be reached, so the number of running jobs is" in here.told.getvalue()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from json_shapes import assert_fits
 from terminals import Terminal, shown_on
 
 from slurmfab.agent.core.resource import Change, Outcome
@@ -140,6 +141,7 @@ def test_the_json_of_a_plan_has_the_same_as_data() -> None:
     job = Job("7", "7", "ann", ("debug",), "PENDING", "", 1, 1, 0, 60, "1:00", "", "x")
     danger = Disruption("partition-removed", "partition debug: removed", "It hurts.", (job,))
     told = report(forecast=forecast(BEFORE, AFTER, "22.05", danger)).as_json()
+    assert_fits("run", told)
     assert told["slurm_conf"][2] == {
         "file": "slurm.conf",
         "kind": "node",

@@ -73,6 +73,7 @@ def test_the_exit_code_is_the_same_in_json_when_a_dry_run_finds_work_or_an_error
 def test_json_has_what_was_other_than_wanted_and_only_counts_the_rest() -> None:
     plain = report((Step("users", "n1", (OK, CHANGED), 0.5),), {"n2": Unreachable("n2", "off.")}).as_json()
     assert json.loads(json.dumps(plain)) == {
+        "version": 1,
         "command": "deploy",
         "cluster": "lab",
         "hosts": ["c1", "n1"],

@@ -206,7 +206,7 @@ def test_json_holds_all_runs_in_brief_or_one_with_all_that_was_deployed(
 ) -> None:
     run = leave(tmp_path)
     listing.show(str(tmp_path / "lab.yaml"), "", "-")
-    (brief,) = json.loads(capsys.readouterr().out)
+    (brief,) = json.loads(capsys.readouterr().out)["runs"]
     assert (brief["run"], brief["outcome"], brief["changed"]) == (run, "done", "slurm.conf on c1")
     listing.show(str(tmp_path / "lab.yaml"), "last", str(tmp_path / "run.json"))
     whole = json.loads((tmp_path / "run.json").read_text())

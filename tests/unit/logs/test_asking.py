@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_shapes import assert_fits
 from support import THREE_HOSTS, cluster
 
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
@@ -132,6 +133,8 @@ def test_lines_cannot_steer_the_terminal_or_look_like_others() -> None:
 def test_the_json_has_times_in_utc_and_every_field() -> None:
     answers = told(Hosts({"c1": [], "n1": [line("error: no", "slurmd")], "n2": []}, [ROW]), "12")
     told_json = showing.as_json("lab", answers)
+    assert_fits("logs", told_json)
+    assert_fits("logs", showing.as_json("lab", told(Hosts({"c1": [], "n1": []}), "n1")))
     assert told_json["job"]["nodes"] == ["n1", "n2"]
     (one,) = told_json["lines"]
     assert one["first"].endswith("Z")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_shapes import assert_fits
 from ruled_shells import Rule, RuledShell
 
 from slurmfab.checks.hosts import Shells
@@ -599,6 +600,7 @@ def test_a_person_has_an_environment_of_their_own() -> None:
 
 def test_the_lines_are_there_for_machines_too(tiny: Tiny) -> None:
     told = tiny.seen(QuickcheckOptions(only="nodes,nccl")).as_json()
+    assert_fits("quickcheck", told)
     assert (told["version"], told["passed"], told["not_run"], told["exit_code"]) == (1, 1, 1, 0)
     assert (told["user"], told["sender"], told["cluster"]) == ("slurm", "login", "tiny")
     assert set(told["checks"][0]) == {"check", "host", "outcome", "words", "repair", "seconds"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from json_shapes import assert_fits
 from slurm_output_files import VERSIONS, answer, seen
 from slurm_output_files import text as read
 
@@ -57,13 +58,14 @@ def test_a_job_that_waits_for_two_partitions_counts_in_both() -> None:
 def test_the_json_when_slurm_answers_has_the_documented_shape() -> None:
     told = json.loads(json.dumps(Status("titanic", seen("24.11"), {}).as_json("ann")))
     assert list(told) == [
-        "shape", "cluster", "slurm", "error", "controllers", "nodes", "cpus", "gpus", "partitions", "users", "jobs",
+        "version", "cluster", "slurm", "error", "controllers", "nodes", "cpus", "gpus", "partitions", "users", "jobs",
         "user",
     ]  # fmt: skip
-    assert told["shape"] == 1
+    assert_fits("status", told)
+    assert told["version"] == 1
     assert told["error"] == ""
     assert told["jobs"] == {"running": 2, "pending": 28}
-    assert list(told["nodes"]["states"][0]) == ["state", "nodes", "reason", "by", "since", "by_slurmfab", "count"]
+    assert list(told["nodes"]["states"][0]) == ["state", "nodes", "count", "reason", "by", "since", "by_slurmfab"]
     assert list(told["partitions"][0]) == [
         "name", "default", "state", "max_time", "nodes", "cpus", "gpus", "running", "pending",
     ]  # fmt: skip

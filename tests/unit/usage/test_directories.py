@@ -6,12 +6,13 @@ import io
 from typing import Any
 
 import pytest
+from json_shapes import assert_fits
 
 from slurmfab.errors import HostFailed
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.terminal import Paint
 from slurmfab.usage.directories import collected, places, table
-from slurmfab.usage.showing import NO_ACCOUNTING, write
+from slurmfab.usage.showing import NO_ACCOUNTING, as_json, write
 
 FILE: dict[str, Any] = {
     "cluster": "a",
@@ -58,3 +59,4 @@ def test_directories_are_shown_by_size_and_a_host_without_an_answer_by_its_reaso
     write(None, ("user",), out, found)
     assert NO_ACCOUNTING.split(",")[0] in out.getvalue()
     assert found.as_json()["held"][0]["bytes"] == 5 * 1024**4
+    assert_fits("usage", as_json("lab", None, ("user",), found))

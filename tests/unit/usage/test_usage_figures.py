@@ -7,6 +7,7 @@ import io
 from typing import Any
 
 import pytest
+from json_shapes import assert_fits
 
 from slurmfab.errors import InputError
 from slurmfab.usage.asking import moment
@@ -57,7 +58,9 @@ def test_sums_by_keys_have_those_with_most_gpus_first() -> None:
 
 
 def test_json_has_shares_of_the_cluster_and_null_for_what_is_unknown() -> None:
-    told = as_json(usage(), ("user",))
+    told = as_json("lab", usage(), ("user",), None)
+    assert_fits("usage", told)
+    assert_fits("usage", as_json("lab", None, ("user",), None))
     assert (told["version"], told["by"], told["capacity"]["gpu_seconds"]) == (1, ["user"], 7200)
     ann, bob = told["rows"]
     assert (ann["gpu_share"], ann["cpu_share"], ann["cpu_efficiency"], ann["memory_efficiency"]) == (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_shapes import assert_fits
 
 from slurmfab.agent.core.resource import Context
 from slurmfab.programs.gpu_check import history
@@ -116,6 +117,7 @@ def test_a_node_that_falls_short_is_drained_with_the_figure_and_the_others_are_n
         (["n1"], "passed", ""), (["n3"], "passed", ""), (["n2"], "falls short", "drained"),
     ]  # fmt: skip
     assert (kept[-1]["end"], kept[-1]["exit_code"]) == (True, 1)
+    assert_fits("check-gpus", {"version": 1, "cluster": "lab", "exit_code": 1, "measurements": kept[:-1]})
     assert (kept[2]["busbw"], kept[2]["average"], kept[2]["wanted"]) == (98.2, 49.1, 120.0)
 
 

@@ -1,0 +1,174 @@
+"""The page of JSON outputs, and a JSON schema of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from reference.json_schemas import Maker
+from reference.markdown import WRITTEN, anchor, code, marked, table, text_of
+from slurmfab.acceptance.listing import AcceptanceHistoryJson
+from slurmfab.acceptance.results import AcceptanceJson
+from slurmfab.checks.results import ChecksJson
+from slurmfab.drift_alarm.alarm import DriftJson
+from slurmfab.engine.report import RunJson
+from slurmfab.gpu_checks.checking import GpuChecksJson
+from slurmfab.history.listing import HistoryJson, RecordedRunJson
+from slurmfab.impact import job_tally
+from slurmfab.logs.showing import LogsJson
+from slurmfab.quickcheck.lines import QuickcheckJson
+from slurmfab.status.cluster_state import StatusJson
+from slurmfab.support_bundle.making import SupportBundleJson
+from slurmfab.takeover.importing import ImportJson
+from slurmfab.tasks.description import all_tasks
+from slurmfab.usage.showing import UsageJson
+
+SCHEMAS = "schemas"
+"""The folder of the schemas, beside the page."""
+
+
+class Output(NamedTuple):
+    """A JSON output.
+
+    Args:
+        name: of its schema.
+        title: its heading.
+        kind: its type.
+        tasks: the tasks that write it; with options, where it is another one without.
+    """
+
+    name: str
+    title: str
+    kind: type
+    tasks: tuple[str, ...]
+
+
+RUNS = (
+    "deploy", "plan", "rotate-munge-key", "add-node", "remove-node", "replace-node", "drain", "resume", "reboot",
+    "add-user", "remove-user", "rollback", "restore",
+)  # fmt: skip
+"""The tasks that compare hosts with the cluster file, or change them."""
+
+OUTPUTS = (
+    Output("run", "Runs", RunJson, RUNS),
+    Output("import", "Import", ImportJson, ("import",)),
+    Output("status", "Status", StatusJson, ("status",)),
+    Output("check-cluster", "Checks", ChecksJson, ("check-cluster",)),
+    Output("quickcheck", "Quickcheck", QuickcheckJson, ("quickcheck",)),
+    Output("check-gpus", "GPU checks", GpuChecksJson, ("check-gpus",)),
+    Output("accept", "Acceptance", AcceptanceJson, ("accept",)),
+    Output("accept-history", "History of acceptance", AcceptanceHistoryJson, ("accept --history",)),
+    Output("drift", "Drift", DriftJson, ("drift",)),
+    Output("logs", "Logs", LogsJson, ("logs",)),
+    Output("usage", "Use over time", UsageJson, ("usage",)),
+    Output("history", "History", HistoryJson, ("history",)),
+    Output("history-run", "A recorded run", RecordedRunJson, ("history RUN",)),
+    Output("support-bundle", "Support bundle", SupportBundleJson, ("support-bundle",)),
+)
+"""All JSON outputs, in the order of the tasks."""
+
+_ELSEWHERE = (job_tally,)
+"""Modules with types that other modules name for type checks alone, and that have to be loaded here."""
+
+
+def schema_of(output: Output, *, is_closed: bool = False) -> dict[str, Any]:
+    """The JSON schema of an output; see `Maker`."""
+    return Maker(is_closed).document(output.kind)
+
+
+def schemas() -> dict[str, Callable[[], str]]:
+    """The schemas as files: their texts by path."""
+    return {f"{SCHEMAS}/{one.name}.json": lambda one=one: schema_text(one) for one in OUTPUTS}  # type: ignore[misc]
+
+
+def schema_text(output: Output) -> str:
+    """The schema of an output as a file."""
+    about = {"title": f"slurmfab: {output.title}"}
+    return json.dumps({**about, **schema_of(output)}, indent=1) + "\n"
+
+
+def page() -> str:
+    """The text of the page."""
+    return text_of(lines())
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield from (
+        "# JSON outputs",
+        "",
+        f"`--json FILE` writes the results of a task as JSON, `--json -` to standard output. {WRITTEN}",
+        "",
+        "Every output is an object with `version`, which increases when a key changes its meaning or is removed.",
+        "Keys may be added at any time: ignore those that you do not know. Texts that are for people may be reworded.",
+        "",
+    )
+    yield from table(("task", "keys", "schema"), map(row, OUTPUTS))
+    for output in OUTPUTS:
+        yield from about(output)
+
+
+def row(output: Output) -> tuple[str, str, str]:
+    """The row of the first table about an output."""
+    tasks = ", ".join(f"[{task}](tasks.md#{anchor(task.split()[0])})" for task in output.tasks)
+    return tasks, f"[{output.title}](#{anchor(output.title)})", f"[{output.name}.json]({SCHEMAS}/{output.name}.json)"
+
+
+def about(output: Output) -> Iterator[str]:
+    """Yield the lines about an output: its keys, and those of the objects in it."""
+    document = schema_of(output)
+    first = str(document["$ref"]).rpartition("/")[2]
+    definitions = document["$defs"]
+    yield from ("", f"## {output.title}", "", marked(definitions[first]["description"]), "")
+    yield from keys(definitions[first])
+    for name in in_reading_order(definitions, first)[1:]:
+        yield from ("", f"{code(name)}: {marked(definitions[name]['description'])}", "")
+        yield from keys(definitions[name])
+
+
+def in_reading_order(definitions: dict[str, Any], first: str) -> list[str]:
+    """The names of objects, each behind the one that it is in."""
+    found = [first]
+    for name in found:
+        inside = json.dumps(definitions[name]).split('"#/$defs/')[1:]
+        found += [one for one in dict.fromkeys(text.split('"')[0] for text in inside) if one not in found]
+    return found
+
+
+def keys(schema: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of a table of an object's keys."""
+    required = schema["required"]
+    rows = (
+        (code(name), kind(one), marked(one.get("description", "")) + ("" if name in required else " (may be missing)"))
+        for name, one in schema["properties"].items()
+    )
+    yield from table(("key", "type", "meaning"), rows)
+
+
+def kind(schema: dict[str, Any]) -> str:
+    """A type in words: `list of Step`, `text or null`."""
+    words = {
+        "string": "text",
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "true or false",
+        "null": "null",
+    }
+    if "$ref" in schema:
+        return code(str(schema["$ref"]).rpartition("/")[2])
+    if "anyOf" in schema:
+        return " or ".join(map(kind, schema["anyOf"]))
+    if "enum" in schema:
+        return " or ".join(code(str(value)) for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {kind(schema['items'])}"
+    if schema.get("type") == "object":
+        return f"object with {kind(schema['additionalProperties'])}"
+    return words.get(schema.get("type", ""), "any value")
+
+
+def tasks_without_schema() -> list[str]:
+    """The tasks with `--json` of which this page says nothing."""
+    known = {task.split()[0] for output in OUTPUTS for task in output.tasks}
+    return [task.name for task in all_tasks() if task.has_json and task.name not in known]

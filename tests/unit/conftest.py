@@ -1,0 +1,23 @@
+"""What holds for all unit tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from json_shapes import assert_fits_one
+
+from slurmfab.engine.session import Output
+
+
+@pytest.fixture(autouse=True)
+def json_fits_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test has written by `--json` is what one of the schemas says."""
+    write = Output.write_json
+
+    def checked(self: Output, values: Mapping[str, object]) -> None:
+        if self.json:
+            assert_fits_one(values)
+        write(self, values)
+
+    monkeypatch.setattr(Output, "write_json", checked)

@@ -1,0 +1,35 @@
+"""Whether a JSON output is what its schema says, without any key more."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from jsonschema import Draft202012Validator
+
+from reference.json_outputs import OUTPUTS, schema_of
+
+
+@cache
+def validator(name: str) -> Draft202012Validator:
+    """What checks outputs of this name."""
+    (output,) = (one for one in OUTPUTS if one.name == name)
+    return Draft202012Validator(schema_of(output, is_closed=True))
+
+
+def mistakes(name: str, values: object) -> list[str]:
+    """What is wrong with an output, by its schema."""
+    plain = json.loads(json.dumps(values))
+    return [f"{error.json_path}: {error.message}" for error in validator(name).iter_errors(plain)]
+
+
+def assert_fits(name: str, values: object) -> None:
+    """Fail if an output is not what its schema says."""
+    found = mistakes(name, values)
+    assert not found, found
+
+
+def assert_fits_one(values: object) -> None:
+    """Fail if an output is not what any schema says."""
+    found = {one.name: mistakes(one.name, values) for one in OUTPUTS}
+    assert [] in found.values(), min(found.items(), key=lambda one: len(one[1]))
