@@ -141,6 +141,23 @@ def test_slint_tells_a_user_what_is_wrong_in_a_script_and_sbatch_agrees(accounts
     assert "sbatch --test-only takes it: submitted now" in shown
 
 
+WITH_SJOB = (
+    "cd /tmp && runuser -u ada -- sjob --name proof --gpus 1 --cpus 1 --memory 50M --time 5m --output proof.sh --force"
+    """ --command 'echo "$SLURM_JOB_NAME on $(hostname) has GPU $CUDA_VISIBLE_DEVICES"'"""
+)
+
+
+def test_sjob_writes_a_script_that_sbatch_takes_and_that_runs(accounts: Accounts) -> None:
+    accounts.on("touch /tmp/proof.sh && chown ada /tmp/proof.sh")
+    shown = accounts.on(WITH_SJOB)
+    assert "proof.sh: sbatch --test-only takes it" in shown
+    assert "#SBATCH --gres=gpu:1\n#SBATCH --time=00:05:00\n" in accounts.on("cat /tmp/proof.sh")
+    job = accounts.on("cd /tmp && runuser -u ada -- sbatch --parsable proof.sh")
+    accounts.lab.until("n1", f"cat /tmp/proof-{job}.out", "proof on n1 has GPU 0", 120)
+    refused = accounts.lab.on("ctl", WITH_SJOB.replace("--gpus 1", "--gpus 3") + " 2>&1", check=False)
+    assert refused == "sjob: --gpus: there are at most 2 GPUs on a node"
+
+
 def test_what_somebody_changed_by_hand_is_shown_and_put_right(accounts: Accounts) -> None:
     accounts.on("sacctmgr -i modify qos high set Priority=5 MaxTRESPerUser=cpu=9")
     accounts.on("sacctmgr -i modify user bob where account=biology set MaxJobs=1 Fairshare=7")

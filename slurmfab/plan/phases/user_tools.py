@@ -33,11 +33,13 @@ class Tool(NamedTuple):
     modules: tuple[str, ...] = ()
 
 
-LINT = ("findings", "job_script", "lint_cluster", "lint_paths", "lint_text", "sbatch_options", "sbatch_words",
-        "submit_script", "wanted")  # fmt: skip
+LINT = (
+    "cluster", "findings", "job_script", "lint_cluster", "lint_limits", "lint_paths", "lint_text", "sbatch_options",
+    "sbatch_words", "submit_script", "wanted",
+)  # fmt: skip
 """The modules of what reads and writes submit scripts."""
 
-TOOLS = (Tool("sstatus"), Tool("slint", LINT))
+TOOLS = (Tool("sstatus"), Tool("slint", LINT), Tool("sjob", ("job_answers", "slint", *LINT)))
 """All commands."""
 
 SHARED = ("amounts", "asking", "limits", "main", "nodes", "partitions", "questions", "settings")
@@ -97,4 +99,9 @@ def files(plan_input: PlanInput, host: str) -> Iterable[OwnedFile]:
 def settings(plan_input: PlanInput) -> dict[str, Any]:
     """What the commands read of the cluster file, by name (`programs/user_tools/settings.py`); all users can see it."""
     cluster = plan_input.cluster
-    return {"cluster": cluster.name, "controllers": list(cluster.controllers), "accounting": cluster.has_accounts}
+    return {
+        "cluster": cluster.name,
+        "controllers": list(cluster.controllers),
+        "accounting": cluster.has_accounts,
+        "containers": list(cluster.containers.use) if cluster.containers else [],
+    }

@@ -1,78 +1,18 @@
-"""What a cluster cannot give to a job: partitions, accounts, QOS, sizes and limits."""
+"""What a cluster cannot give to a job: partitions, accounts, QOS and sizes."""
 
 from __future__ import annotations
 
 import re
-from typing import Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Iterator, List, Mapping
 
-from slurmfab.programs.user_tools.amounts import UNTYPED, clock, mebibytes_of, number_of, seconds_of, tres_of
+from slurmfab.programs.user_tools import lint_limits
+from slurmfab.programs.user_tools.amounts import UNTYPED, clock, mebibytes_of, seconds_of
+from slurmfab.programs.user_tools.cluster import Cluster, is_for_others, most_gpus
 from slurmfab.programs.user_tools.findings import Finding, error, hint, listed, warning
-from slurmfab.programs.user_tools.limits import Association, Qos
 from slurmfab.programs.user_tools.nodes import Node
 from slurmfab.programs.user_tools.partitions import Partition
 from slurmfab.programs.user_tools.sbatch_options import nearest
-from slurmfab.programs.user_tools.wanted import GPUS, MEMORY, Wanted, directive, gpu_text, memory_text, total
-
-SIZE = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mincpus")
-DEFAULT_QOS = "normal"
-HELD_TO = {
-    "MaxTRES": "a job %s",
-    "MaxTRESPerNode": "a job %s on each node",
-    "MaxTRESPU": "all jobs of one user together %s",
-    "MaxTRESPA": "all jobs of one account together %s",
-    "GrpTRES": "all its jobs together %s",
-}
-"""By limit of sacctmgr(1), whom it allows how much."""
-
-WORDS = {"cpu": "CPUs", "mem": "of memory", "node": "nodes", "gres/gpu": "GPUs"}
-
-LINES: Mapping[str, Tuple[str, ...]] = {"node": ("nodes",), "mem": MEMORY, "cpu": SIZE[::-1]}
-"""By trackable resource, the options that ask for it."""
-
-
-class Cluster(NamedTuple):
-    """What a user may have on a cluster.
-
-    Args:
-        partitions: all, also those that the user may not use.
-        nodes: all.
-        associations: of the user; none where Slurm keeps no accounts.
-        qos: all.
-        groups: names of the user's groups.
-        user: login name.
-        enforced: what jobs are held to, such as `limits` (slurm.conf(5), AccountingStorageEnforce).
-        version: of Slurm, as in `24.11`.
-        most_indices: the highest index of an array, and one more; 0 if it is not known.
-        account_limits: by account, GrpTRES of the account or of one above it.
-    """
-
-    partitions: Tuple[Partition, ...]
-    nodes: Tuple[Node, ...]
-    associations: Tuple[Association, ...] = ()
-    qos: Tuple[Qos, ...] = ()
-    groups: FrozenSet[str] = frozenset()
-    user: str = ""
-    enforced: FrozenSet[str] = frozenset()
-    version: str = ""
-    most_indices: int = 0
-    account_limits: Mapping[str, Tuple[Tuple[str, str], ...]] = {}
-
-    def partition(self, name: str) -> Optional[Partition]:
-        """A partition by its name."""
-        return next((one for one in self.partitions if one.name == name), None)
-
-    def usable(self) -> List[str]:
-        """Names of the partitions that the user's groups may use."""
-        return [one.name for one in self.partitions if not self.is_closed(one) and one.fields.get("Hidden") != "YES"]
-
-    def is_closed(self, partition: Partition) -> bool:
-        """Whether the user is in none of the partition's groups."""
-        allowed = partition.allow_groups
-        return bool(allowed) and self.user != "root" and not self.groups & set(allowed)
-
-    def nodes_of(self, partition: Partition) -> List[Node]:
-        """The nodes of a partition."""
-        return [node for node in self.nodes if partition.name in node.partitions]
+from slurmfab.programs.user_tools.wanted import GPUS, MEMORY, SIZE, Wanted, directive, gpu_text, memory_text, total
 
 
 def check(wanted: Wanted, cluster: Cluster) -> List[Finding]:
@@ -112,7 +52,7 @@ def in_partition(wanted: Wanted, cluster: Cluster, partition: Partition) -> List
     ]  # fmt: skip
     if not sizes:
         sizes = [*at_once(wanted, partition, nodes)]
-    return found + sizes + [*limits(wanted, cluster, partition)]
+    return found + sizes + [*lint_limits.check(wanted, cluster, partition)]
 
 
 def access(wanted: Wanted, cluster: Cluster, partition: Partition) -> Iterator[Finding]:
@@ -128,11 +68,11 @@ def access(wanted: Wanted, cluster: Cluster, partition: Partition) -> Iterator[F
     elif not partition.starts_jobs:
         yield warning(line, "partition", "partition %s starts no jobs now (it is %s)" % (name, partition.state), other)
     accounts = [wanted.value("account")] if wanted.value("account") else [one.account for one in cluster.associations]
-    allowed, denied = partition.allow_accounts, partition.deny_accounts
-    if accounts and allowed and not set(accounts) & set(allowed):
-        yield error(line, "partition", "partition %s is for the accounts %s" % (name, listed(allowed)), other)
-    elif accounts and set(accounts) <= set(denied):
-        yield error(line, "partition", "partition %s takes no jobs of account %s" % (name, listed(accounts)), other)
+    if is_for_others(partition, accounts):
+        allowed = "is for the accounts %s" % listed(partition.allow_accounts)
+        denied = "takes no jobs of account %s" % listed(accounts)
+        text = "partition %s %s" % (name, allowed if partition.allow_accounts else denied)
+        yield error(line, "partition", text, other)
     used = wanted.value("qos")
     if used and (used in partition.deny_qos or (partition.allow_qos and used not in partition.allow_qos)):
         shown = directive("qos", partition.allow_qos[0]) if partition.allow_qos else ""
@@ -143,7 +83,7 @@ def duration(wanted: Wanted, cluster: Cluster, partition: Partition) -> Iterator
     """Yield why a job may not run as long as it asks for."""
     bounds = [(partition.max_seconds, "partition " + partition.name)]
     if "limits" in cluster.enforced:
-        for holder, limit in holders(wanted, cluster, partition, "MaxWall"):
+        for holder, limit in lint_limits.holders(wanted, cluster, partition, "MaxWall"):
             bounds.append((seconds_of(limit), holder))
     known = [(seconds, holder) for seconds, holder in bounds if seconds is not None]
     if not known:
@@ -267,15 +207,6 @@ def with_gpus(option: str, kind: str, count: int) -> str:
     return directive(option, ":".join([*(["gpu"] if option == "gres" else []), *words, str(count)]))
 
 
-def most_gpus(nodes: List[Node]) -> Dict[str, int]:
-    """By type, the number of GPUs of the node that has most of them."""
-    found: Dict[str, int] = {}
-    for node in nodes:
-        for kind, count in node.gpus.items():
-            found[kind] = max(found.get(kind, 0), count)
-    return found
-
-
 def at_once(wanted: Wanted, partition: Partition, nodes: List[Node]) -> Iterator[Finding]:
     """Yield that no node has all at once of what some nodes have each."""
     memory = wanted.node_memory or 0
@@ -328,7 +259,7 @@ def quality(wanted: Wanted, cluster: Cluster) -> Iterator[Finding]:
     asked, known = wanted.value("qos"), {one.name for one in cluster.qos}
     if not asked or not known:
         return
-    mine = {name for one in associations(wanted, cluster) for name in one.qos}
+    mine = {name for one in lint_limits.associations(wanted, cluster) for name in one.qos}
     choice = sorted(mine & known or known)
     near = nearest(asked, set(choice)) or (choice[0] if len(choice) == 1 else "")
     shown = directive("qos", near) if near else ""
@@ -337,12 +268,6 @@ def quality(wanted: Wanted, cluster: Cluster) -> Iterator[Finding]:
         yield error(wanted.line("qos"), "qos", text, shown)
     elif "qos" in cluster.enforced and mine and asked not in mine and cluster.user != "root":
         yield error(wanted.line("qos"), "qos", "you may not use the QOS %s; yours: %s" % (asked, listed(choice)), shown)
-
-
-def associations(wanted: Wanted, cluster: Cluster) -> List[Association]:
-    """The user's associations that the job may run in."""
-    asked = wanted.value("account")
-    return [one for one in cluster.associations if asked in ("", one.account)]
 
 
 def array(wanted: Wanted, cluster: Cluster) -> Iterator[Finding]:
@@ -365,84 +290,3 @@ def features(wanted: Wanted, cluster: Cluster) -> Iterator[Finding]:
             there = "there is %s" % listed(sorted(known)) if known else "nodes have no features here"
             shown = directive("constraint", near) if near else ""
             yield error(wanted.line("constraint"), "feature", 'no node has the feature "%s"; %s' % (name, there), shown)
-
-
-def holders(wanted: Wanted, cluster: Cluster, partition: Partition, limit: str) -> Iterator[Tuple[str, str]]:
-    """Yield whose limit of a name counts for a job, and the limit: QOS come before associations.
-
-    The QOS of the partition comes first, unless the job's has the flag OverPartQOS (sacctmgr(1)).
-    """
-    by_name = {one.name: one for one in cluster.qos}
-    mine = associations(wanted, cluster)
-    default = mine[0].default_qos if len(mine) == 1 else ""
-    of_job = by_name.get(wanted.value("qos") or default or DEFAULT_QOS)
-    order = [by_name.get(partition.qos), of_job]
-    if of_job and "OverPartQOS" in of_job.flags:
-        order.reverse()
-    for one in order:
-        if one and limit in one.limits:
-            yield "QOS " + one.name, one.limits[limit]
-    # With several accounts, any of which the job may take, none of them forbids it.
-    for association in mine if len(mine) == 1 else ():
-        if limit in association.limits:
-            yield "account " + association.account, association.limits[limit]
-        if limit == "GrpTRES":
-            for name, amounts in cluster.account_limits.get(association.account, ()):
-                yield "account " + name, amounts
-
-
-def limits(wanted: Wanted, cluster: Cluster, partition: Partition) -> Iterator[Finding]:
-    """Yield the limits beyond which a job waits for ever, or is refused."""
-    if "limits" not in cluster.enforced:
-        return
-    asked = trackable(wanted)
-    on_node = {"cpu": wanted.node_cpus, "mem": wanted.node_memory or 0, "gres/gpu": total(wanted.node_gpus)}
-    for limit, span in HELD_TO.items():
-        for holder, resource, amount in counting(holders(wanted, cluster, partition, limit)):
-            allowed = mebibytes_of(amount) if resource == "mem" else number_of(amount)
-            needed = (on_node if limit == "MaxTRESPerNode" else asked).get(resource, 0)
-            if allowed is not None and needed > allowed:
-                text = "%s allows %s (%s %s=%s)" % (
-                    holder,
-                    span % amount_text(resource, amount),
-                    limit,
-                    resource,
-                    amount,
-                )
-                shown = memory_text(needed) if resource == "mem" else str(needed)
-                text += "; with %s this job would wait for ever, or is refused" % shown
-                yield error(wanted.line(*LINES.get(resource, GPUS)), "limit", text)
-
-
-def counting(held: Iterable[Tuple[str, str]]) -> Iterator[Tuple[str, str, str]]:
-    """Yield holder, resource and amount of the limits that count.
-
-    Of a limit that two have, the first one's counts; but accounts that are above each other all count.
-
-    Args:
-        held: holders and what they allow.
-    """
-    first: Dict[str, str] = {}
-    for holder, amounts in held:
-        for resource, amount in tres_of(amounts).items():
-            earlier = first.setdefault(resource, holder)
-            if earlier == holder or (earlier.startswith("account ") and holder.startswith("account ")):
-                yield holder, resource, amount
-
-
-def amount_text(resource: str, amount: str) -> str:
-    """An amount of a trackable resource in words.
-
-    >>> amount_text("gres/gpu", "2"), amount_text("mem", "10G")
-    ('2 GPUs', '10G of memory')
-    """
-    return "%s %s" % (amount, WORDS.get(resource) or "of " + resource)
-
-
-def trackable(wanted: Wanted) -> Dict[str, int]:
-    """What a job asks for of each trackable resource."""
-    found = {"cpu": wanted.cpus, "mem": wanted.memory or 0, "node": wanted.nodes, "gres/gpu": total(wanted.gpus)}
-    for kind, count in wanted.gpus.items():
-        if kind != UNTYPED:
-            found["gres/gpu:" + kind] = count
-    return found

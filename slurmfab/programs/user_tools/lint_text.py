@@ -165,22 +165,12 @@ def available_modules(shown: str) -> FrozenSet[str]:
 
 def sruns(script: Script, wanted: Wanted) -> Iterator[Finding]:
     """Yield what is wrong with calls of srun in a job."""
-    known = sbatch_options.ALL | sbatch_options.OF_SRUN
     text = "\n".join(line for _, line in commands(script))
     for number, line in commands(script) if shell(script) else ():
         match = _SRUN.match(line)
         options = srun_options(match[1]) if match else {}
-        for name, given in options.items():
-            if (
-                name not in known
-                and not any(one.startswith(name) for one in known)
-                and not name.startswith("container")
-            ):
-                near = sbatch_options.nearest(name, known)
-                words = "srun has no option --%s" % name
-                yield warning(
-                    number, "srun", words, "srun --%s%s" % (near, "=" + given if given else "") if near else ""
-                )
+        for name in options:
+            yield from unknown_option(number, name)
         tasks = options.get("ntasks", options.get("n", ""))
         if tasks.isdigit() and int(tasks) > wanted.tasks and "overcommit" not in options and wanted.given:
             words = "srun starts %s tasks, and the job asks for %d" % (tasks, wanted.tasks)
@@ -190,6 +180,19 @@ def sruns(script: Script, wanted: Wanted) -> Iterator[Finding]:
         if needs_cpus and not has_cpus and "SRUN_CPUS_PER_TASK" not in text:
             words = "each task of srun gets one CPU: since Slurm 22.05 srun does not take --cpus-per-task from the job"
             yield warning(number, "srun", words, "srun --cpus-per-task=%d ..." % wanted.task_cpus)
+
+
+def unknown_option(number: int, name: str) -> Iterator[Finding]:
+    """Yield that srun has no such option; those of pyxis begin with `container`.
+
+    Args:
+        number: of the line.
+        name: as it is written, without dashes.
+    """
+    known = sbatch_options.resolve(name, sbatch_options.OF_SRUN)
+    if len(name) > 1 and not known.name and not name.startswith("container"):
+        near = sbatch_options.nearest(name, sbatch_options.ALL | sbatch_options.OF_SRUN)
+        yield warning(number, "srun", "srun has no option --%s" % name, "srun --%s ..." % near if near else "")
 
 
 def srun_options(text: str) -> Dict[str, str]:

@@ -72,7 +72,7 @@ SRUN_WITH_VALUE = named("""
 """Of these, those that need a value."""
 
 ALL = WITH_VALUE | WITHOUT_VALUE | MAY_HAVE_VALUE
-CUTOFF = 0.7
+CUTOFF = 0.65
 """How alike two names have to be for one to be a misspelling of the other (difflib)."""
 
 
@@ -102,8 +102,17 @@ def resolve(name: str, more: AbstractSet[str] = frozenset()) -> Known:
     return Known(fitting[0]) if len(fitting) == 1 else Known("", fitting)
 
 
-def nearest(name: str, known: AbstractSet[str]) -> str:
-    """The name that is most like this one; empty if none is like it."""
+def nearest(name: str, known: AbstractSet[str], cutoff: float = CUTOFF) -> str:
+    """The name that is most like this one; empty if none is like it.
+
+    >>> nearest("gup", {"batch", "gpu"})
+    'gpu'
+
+    Args:
+        name: as it was written.
+        known: the names that there are.
+        cutoff: how alike they have to be.
+    """
     by_case = {one.lower(): one for one in sorted(known)}
-    found = difflib.get_close_matches(name.lower(), sorted(by_case), 1, CUTOFF)
+    found = difflib.get_close_matches(name.lower(), sorted(by_case), 1, cutoff)
     return by_case[found[0]] if found else ""

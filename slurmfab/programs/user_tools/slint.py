@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import grp
 import json
 import os
 import pwd
@@ -14,12 +13,10 @@ from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Op
 
 from slurmfab.programs.user_tools import (
     asking,
-    limits,
+    cluster,
     lint_cluster,
     lint_paths,
     lint_text,
-    nodes,
-    partitions,
     questions,
     sbatch_options,
     sbatch_words,
@@ -27,9 +24,9 @@ from slurmfab.programs.user_tools import (
     submit_script,
     wanted,
 )
-from slurmfab.programs.user_tools.asking import Answer, Silent
+from slurmfab.programs.user_tools.asking import Silent
+from slurmfab.programs.user_tools.cluster import Cluster
 from slurmfab.programs.user_tools.findings import ERROR, HINT, WARNING, Finding, clean, error, hint
-from slurmfab.programs.user_tools.lint_cluster import Cluster
 from slurmfab.programs.user_tools.sbatch_words import Verdict
 
 STDIN = "-"
@@ -37,6 +34,12 @@ MOST_FINDINGS = 100
 TEST_SECONDS = 20.0
 MODULE_SECONDS = 20.0
 USAGE_ERROR = 2
+OVERRIDING = (
+    "SBATCH_PARTITION", "SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_TIMELIMIT", "SBATCH_GRES", "SBATCH_GPUS",
+    "SBATCH_CONSTRAINT", "SBATCH_MEM_PER_CPU", "SBATCH_MEM_PER_NODE",
+)  # fmt: skip
+"""Variables of users that surprise them most."""
+
 COLOURS = {ERROR: "31", WARNING: "33", HINT: "36"}
 DESCRIPTION = """\
 Check submit scripts against this cluster: partitions, time, memory, CPUs, GPUs, accounts, QOS and their limits, files,
@@ -169,85 +172,25 @@ def surroundings() -> Surroundings:
     answers = asking.ask(asked)
     options = frozenset(re.findall(r"--([a-z][a-z0-9-]+)", answers["help"].text))
     notes: List[Finding] = []
-    cluster = None
+    found = None
     try:
-        cluster = cluster_of(answers, user, notes)
+        found = cluster.read(answers, user, notes)
     except Silent as silent:
         notes.append(error(0, "slurm", "%s Nothing was compared with the cluster." % silent))
-    return Surroundings(cluster, options, tuple(notes), lint_text.Host(), os.getcwd())
+    notes += in_environment(os.environ)
+    return Surroundings(found, options, tuple(notes), lint_text.Host(), os.getcwd())
 
 
-def cluster_of(answers: Mapping[str, Answer], user: str, notes: List[Finding]) -> Cluster:
-    """What Slurm answered.
-
-    Args:
-        answers: by question.
-        user: login name.
-        notes: where to note what it did not.
-
-    Raises:
-        Silent: slurmctld does not answer.
-    """
-    config = dict(re.findall(r"^(\w+) += (.*)$", answers["config"].must, re.MULTILINE))
-    enforced = frozenset(config.get("AccountingStorageEnforce", "").strip().lower().split(","))
-    accounts = [answers[name] for name in ("associations", "qos") if name in answers]
-    if enforced & {"associations", "limits", "qos"} and any(one.code for one in accounts):
-        text = "slurmdbd does not answer (%s), so accounts and their limits were not checked"
-        notes.append(hint(0, "accounts", text % next(one.trouble for one in accounts if one.code)))
-        enforced = frozenset()
-    known = {name: answers[name].text for name in ("associations", "qos", "use") if name in answers}
-    most = config.get("MaxArraySize", "").strip()
-    return Cluster(
-        partitions=partitions.read(answers["partitions"].must),
-        nodes=nodes.read(answers["nodes"].must),
-        associations=limits.associations(known.get("associations", "")),
-        qos=limits.qos(known.get("qos", "")),
-        groups=groups(),
-        user=user,
-        enforced=enforced,
-        version=".".join(config.get("SLURM_VERSION", "").strip().split(".")[:2]),
-        most_indices=int(most) if most.isdigit() else 0,
-        account_limits=account_limits(known.get("use", "")),
-    )
-
-
-def groups() -> FrozenSet[str]:
-    """Names of the user's groups."""
-    found = set()
-    for number in {os.getegid(), *os.getgroups()}:
-        try:
-            found.add(grp.getgrgid(number).gr_name)
-        except KeyError:
-            continue
-    return frozenset(found)
-
-
-def account_limits(shown: str) -> Dict[str, Tuple[Tuple[str, str], ...]]:
-    """By account, GrpTRES of it and of those above it, with the account that has the limit.
+def in_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield variables that count instead of what a script says (sbatch(1), INPUT ENVIRONMENT VARIABLES).
 
     Args:
-        shown: what `questions.use` printed.
+        variables: by name.
     """
-    parents: Dict[str, str] = {}
-    own: Dict[str, str] = {}
-    for block in re.split(r"^ClusterName=\S* ", shown, flags=re.MULTILINE):
-        head = re.match(r"Account=(\S+) UserName= ", block)
-        if not head:
-            continue
-        parent = re.search(r"\bParentAccount=([^\s(]*)", block)
-        amounts = re.search(r"\bGrpTRES=(\S*)", block)
-        parents[head[1]] = parent[1] if parent else ""
-        set_ones = re.findall(r"([a-z][\w/:.-]*)=(\d+)\(", amounts[1]) if amounts else []
-        own[head[1]] = ",".join("%s=%s" % (name, amount + "M" * (name == "mem")) for name, amount in set_ones)
-    found: Dict[str, Tuple[Tuple[str, str], ...]] = {}
-    for account in parents:
-        chain: List[str] = []
-        above = account
-        while above and above not in chain:
-            chain.append(above)
-            above = parents.get(above, "")
-        found[account] = tuple((one, own[one]) for one in chain if own.get(one))
-    return found
+    for name in OVERRIDING:
+        if name in variables:
+            text = "in your shell %s is %s, which counts instead of what the script says" % (name, variables[name])
+            yield hint(0, "environment", text, "unset " + name)
 
 
 def check(path: str, content: bytes, around: Surroundings) -> Checked:

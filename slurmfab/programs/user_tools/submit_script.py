@@ -22,6 +22,8 @@ HETEROGENEOUS = ("hetjob", "packjob")
 _HEREDOC = re.compile(r"""(?<![<\d])<<-?\s*(["']?)(\w+)\1""")
 _LIKE = re.compile(r"\s*#[ \t]*([A-Za-z]{4,9})[ \t]+(-\S.*)")
 SBATCH = "SBATCH"
+ALIKE = 0.8
+"""How alike a word has to be for a misspelling of SBATCH (difflib); SEARCH is none."""
 
 
 class Setting(NamedTuple):
@@ -302,7 +304,7 @@ def look_alikes(lines: Tuple[str, ...], body: int) -> Iterator[Finding]:
                 yield error(number, "late", text, "the same line above line %d" % body)
             continue
         like = _LIKE.match(line)
-        if not like or sbatch_options.nearest(like[1], {SBATCH}) != SBATCH:
+        if not like or sbatch_options.nearest(like[1], {SBATCH}, ALIKE) != SBATCH:
             continue
         if like[1] == SBATCH:
             text = "a comment, which sbatch does not read: a directive begins with #SBATCH, without spaces before it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -17,6 +18,7 @@ NUMBERS = (
     "ntasks", "cpus-per-task", "ntasks-per-node", "tasks-per-node", "cpus-per-gpu", "mincpus", "ntasks-per-core",
     "ntasks-per-socket", "ntasks-per-gpu",
 )  # fmt: skip
+SIZE = ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mincpus")
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
 MAIL_TYPES = frozenset(
@@ -301,7 +303,7 @@ def without_variables(setting: Setting) -> str:
     """A directive that means the same without variables; empty if there is none."""
     if setting.name not in ("output", "error", "input"):
         return ""
-    text = re.sub(r"^(?:\$HOME|\$\{HOME\}|~)/", "/home/%u/", setting.value or "")
+    text = re.sub(r"^(?:\$HOME|\$\{HOME\}|~)/", os.path.expanduser("~/").replace("\\", ""), setting.value or "")
     text = re.sub(r"\$\{?(\w+)\}?", lambda found: REPLACED.get(found[1], found[0]), text)
     return "" if "$" in text or "`" in text else directive(setting.name, text)
 

@@ -10,90 +10,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from submit_cluster import CLUSTER, Everything
 
 from slurmfab.programs.user_tools import (
-    limits,
+    cluster,
     lint_cluster,
     lint_text,
-    nodes,
-    partitions,
     sbatch_words,
     slint,
     submit_script,
     wanted,
 )
+from slurmfab.programs.user_tools.cluster import Cluster
 from slurmfab.programs.user_tools.findings import Finding
-from slurmfab.programs.user_tools.lint_cluster import Cluster
-
-PARTITION = (
-    "PartitionName={} AllowGroups={} AllowAccounts={} AllowQos=ALL Default={} QoS={} DefaultTime={} Hidden={}"
-    " MaxNodes={} MaxTime={} MinNodes=0 MaxCPUsPerNode=UNLIMITED Nodes={} State={} TotalNodes=1 MaxMemPerNode=UNLIMITED"
-)
-PARTITIONS = "\n".join(
-    PARTITION.format(*words.split())
-    for words in (
-        "batch ALL ALL YES N/A 01:00:00 NO UNLIMITED 1-00:00:00 cn[1-4] UP",
-        "gpu ALL ALL NO gpuq NONE NO 2 12:00:00 gpu[1-2] UP",
-        "staff staff ALL NO N/A 01:00:00 NO UNLIMITED UNLIMITED cn[1-4] UP",
-        "physics ALL physics NO N/A 01:00:00 NO UNLIMITED UNLIMITED cn4 UP",
-        "old ALL ALL NO N/A 01:00:00 NO UNLIMITED UNLIMITED cn1 INACTIVE",
-        "later ALL ALL NO N/A 01:00:00 NO UNLIMITED UNLIMITED cn1 DOWN",
-        "slurmfab root ALL NO N/A 01:00:00 YES UNLIMITED 01:00:00 cn[1-4],gpu[1-2] UP",
-    )
-)
-NODE = (
-    "NodeName={0} CPUAlloc=0 CPUEfctv={1} CPUTot={1} AvailableFeatures={2} ActiveFeatures={2} Gres={3} RealMemory={4}"
-    " AllocMem=0 State=IDLE Partitions={5} CfgTRES=cpu=1 AllocTRES="
-)
-NODES = "\n".join(
-    NODE.format(*words.split())
-    for words in (
-        "cn1 16 cascadelake (null) 64000 batch,staff,old,later,slurmfab",
-        "cn2 16 cascadelake (null) 64000 batch,staff,slurmfab",
-        "cn3 16 cascadelake (null) 64000 batch,staff,slurmfab",
-        "cn4 32 icelake (null) 128000 batch,staff,physics,slurmfab",
-        "gpu1 64 a100 gpu:a100:4(S:0-1) 512000 gpu,slurmfab",
-        "gpu2 32 v100 gpu:v100:2 1024000 gpu,slurmfab",
-    )
-)
-QOS = "\n".join(
-    "|".join({**dict.fromkeys(limits.QOS_FIELDS, ""), **row}.values())
-    for row in (
-        {"Name": "normal", "MaxTRESPU": "cpu=40"},
-        {"Name": "gpuq", "GrpTRES": "gres/gpu=5"},
-        {"Name": "short", "MaxWall": "00:30:00", "Flags": "DenyOnLimit"},
-        {"Name": "vip"},
-    )
-)
-ASSOCIATIONS = "\n".join(
-    "|".join({**dict.fromkeys(limits.ASSOCIATION_FIELDS, ""), **row}.values())
-    for row in ({"Account": "theory", "DefaultQOS": "normal", "QOS": "normal,short", "MaxTRES": "node=3"},)
-)
-CLUSTER = Cluster(
-    partitions=partitions.read(PARTITIONS),
-    nodes=nodes.read(NODES),
-    associations=limits.associations(ASSOCIATIONS),
-    qos=limits.qos(QOS),
-    groups=frozenset({"users"}),
-    user="ann",
-    enforced=frozenset({"associations", "limits", "qos"}),
-    version="24.11",
-    most_indices=1001,
-    account_limits={"theory": (("theory", "mem=400000M"), ("physics", "cpu=30"))},
-)
-
-
-class Everything(lint_text.Host):
-    """A host that has what the scripts of the table name."""
-
-    def interpreter(self, path: str) -> str:
-        return "" if path in ("/bin/bash", "/bin/sh", "/usr/bin/env") else "is not there"
-
-    def in_path(self, name: str) -> bool:
-        return name in ("python3", "bash")
-
-    def target(self, path: str) -> str:
-        return {"/bin/sh": "dash"}.get(path, Path(path).name)
 
 
 def found(content: bytes, here: str = "/tmp/nowhere", cluster: Cluster | None = CLUSTER) -> tuple[Finding, ...]:
@@ -108,6 +37,12 @@ def found(content: bytes, here: str = "/tmp/nowhere", cluster: Cluster | None = 
         for one in (*lint_cluster.check(wanted.read(job)[0], cluster), *slint.releases(job, cluster.version))
     ]
     return (*checked, *more)
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home of the user who writes the scripts."""
+    monkeypatch.setenv("HOME", "/home/ann")
 
 
 @dataclass(frozen=True)
@@ -141,6 +76,8 @@ CASES = [
     case("##SBATCH --time=forever\n# notes about #SBATCH lines\n#SBATCH\n#SBATCH # nothing"),
     # Partitions.
     case("#SBATCH -p gpus", (2, E, 'there is no partition "gpus"', "--partition=gpu")),
+    case("#SBATCH -p gup -t 60", (2, E, 'there is no partition "gup"', "--partition=gpu")),
+    case("# SEARCH -p gpu"),
     case("#SBATCH --partition=staff", (2, E, "for the groups staff", "--partition=batch")),
     case("#SBATCH -p physics", (2, E, "is for the accounts physics", "--partition=batch")),
     case("#SBATCH -p old", (2, E, "takes no jobs now (it is INACTIVE)", "--partition=batch")),
@@ -204,7 +141,7 @@ CASES = [
     case("#SBATCH -C icelak", (2, E, 'no node has the feature "icelak"', "--constraint=icelake")),
     case("#SBATCH --mail-type=ENDE", (2, E, '"ENDE" is no event', "--mail-type=END")),
     case("#SBATCH --mail-user=a@b.org", (2, W, "without --mail-type no message", "--mail-type=END,FAIL")),
-    case("#SBATCH -o $HOME/$SLURM_JOB_ID.out", (2, E, "does not expand variables", "--output=/home/%u/%j.out")),
+    case("#SBATCH -o $HOME/$SLURM_JOB_ID.out", (2, E, "does not expand variables", "--output=/home/ann/%j.out")),
     case("#SBATCH -p $PARTITION", (2, E, "does not expand variables", "")),
     case("#SBATCH --export=ALL,A=$HOME --comment='$5'"),
     # Directives.
@@ -261,7 +198,7 @@ WHOLE = [
     (b"#!/bin/sh\nif [ -f x ]; then . ./env; fi\necho '<<< a'\n"[:40], []),
     (b"#!/bin/bash\nid\n#SBATCH -p gpu\n", [(3, E, "sbatch ignores this", "above line 2")]),
     (b"#!/bin/bash\ncat > b.sh <<'EOF'\n#!/bin/bash\n#SBATCH -p gpu\nEOF\nid\n", []),
-    (b"#!/bin/bash\nsrun --nodse=2 id\n", [(2, W, "srun has no option --nodse", "srun --nodes=2")]),
+    (b"#!/bin/bash\nsrun --nodse=2 id\n", [(2, W, "srun has no option --nodse", "srun --nodes ...")]),
     (
         b"#!/bin/bash\n#SBATCH -n 2\nsrun -n 4 id\n",
         [(3, W, "srun starts 4 tasks, and the job asks for 2", "--ntasks=4")],
@@ -277,6 +214,11 @@ def test_a_script_when_checked_then_its_form_is_judged_as_sbatch_does(
     content: bytes, expected: list[tuple[int, str, str, str]]
 ) -> None:
     compare(found(content), expected)
+
+
+def test_variables_of_the_shell_when_they_count_instead_of_a_script_then_that_is_told() -> None:
+    told = slint.in_environment({"SBATCH_PARTITION": "gpu", "HOME": "/"})
+    compare(told, [(0, H, "in your shell SBATCH_PARTITION is gpu", "unset SBATCH_PARTITION")])
 
 
 def test_module_names_when_a_script_loads_them_then_those_that_are_not_there_are_told() -> None:
@@ -323,7 +265,7 @@ def test_limits_of_accounts_when_slurmctld_tells_them_then_those_above_count_too
         "ClusterName=c Account=theory UserName=ann(1) Partition= ID=5\n    ParentAccount=\n    GrpTRES=cpu=1(0)\n"
     )
     own = ("physics", "cpu=30,mem=5000M,gres/gpu:a100=4")
-    assert slint.account_limits(shown) == {"root": (), "physics": (own,), "theory": (own,)}
+    assert cluster.account_limits(shown) == {"root": (), "physics": (own,), "theory": (own,)}
 
 
 def test_json_when_asked_for_then_it_has_a_version_and_no_control_characters(
@@ -364,5 +306,5 @@ def test_any_bytes_when_checked_then_findings_come_and_no_exception(content: byt
     script = submit_script.read(data)
     list(lint_text.unknown_modules(lint_text.modules(script), frozenset({"a"})))
     lint_text.available_modules(data.decode("utf-8", "replace"))
-    slint.account_limits(data.decode("utf-8", "replace"))
+    cluster.account_limits(data.decode("utf-8", "replace"))
     sbatch_words.verdict(1, data.decode("utf-8", "replace"))
