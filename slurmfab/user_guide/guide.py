@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.lock import Lock
 from slurmfab.markup import Markup, fill, joined, policy
 from slurmfab.user_guide import around, markdown, tables
 from slurmfab.user_guide.amounts import counted
-from slurmfab.user_guide.offer import Offer, offer
+from slurmfab.user_guide.offer import Offer
 
 STYLES = ("colours.css", "guide.css")
 
 
-def markdown_text(cluster: Cluster, lock: Lock) -> str:
+def markdown_text(found: Offer) -> str:
     """The guide as Markdown.
 
     Args:
-        cluster: the cluster file.
-        lock: what is known of the nodes.
+        found: what the cluster offers.
     """
-    found = offer(cluster, lock)
+    cluster = found.cluster
     return markdown.fill(
         "guide.md.j2",
         name=cluster.name,

@@ -6,12 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from slurmfab.inventory.cluster import Cluster
-from slurmfab.inventory.lock import Lock
 from slurmfab.markup import Markup, fill, joined, policy
 from slurmfab.user_guide.amounts import exactly, slurm_time
 from slurmfab.user_guide.limits import Cap, caps
-from slurmfab.user_guide.offer import Offer, OfferedPartition, caps_of_accounts, offer
+from slurmfab.user_guide.offer import Offer, OfferedPartition, caps_of_accounts
 
 STYLES = ("colours.css", "job.css")
 SCRIPTS = ("job-script.js", "job-limits.js", "job.js")
@@ -24,14 +22,13 @@ USUAL_MINUTES, USUAL_MEMORY = 60, 4096
 """What the form begins with, where the cluster allows it."""
 
 
-def page(cluster: Cluster, lock: Lock) -> str:
+def page(found: Offer) -> str:
     """The page as one HTML file.
 
     Args:
-        cluster: the cluster file.
-        lock: what is known of the nodes.
+        found: what the cluster offers.
     """
-    found = offer(cluster, lock)
+    cluster = found.cluster
     style, script = joined(STYLES), joined(SCRIPTS)
     first = found.default or next(iter(found.partitions), None)
     minutes = min(USUAL_MINUTES, first.max_minutes or USUAL_MINUTES) if first else USUAL_MINUTES

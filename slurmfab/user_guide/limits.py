@@ -32,6 +32,9 @@ _WHOSE: Mapping[str, str] = {
 _OF_A_JOB = ("MaxTRESPerJob", "MaxTRESPerUser", "MaxTRESPerAccount", "GrpTRES")
 """Limits of resources that a single job cannot exceed either."""
 
+_GIVING_WAY = {"requeue": "stopped and queued again", "cancel": "cancelled", "suspend": "suspended"}
+"""What PreemptMode does to jobs."""
+
 _QUIET = ("Fairshare", "Priority", "QOS", "DefaultQOS", "Flags", "GraceTime", "LimitFactor", "PreemptExemptTime")
 """Settings that are no limits, or that another part of the guide tells."""
 
@@ -102,8 +105,14 @@ def _wall(value: str) -> str:
     return f"{duration((seconds(value) or 0) // 60)} {_JOB}"
 
 
-def _giving_way(value: str) -> str:
-    return "" if value.lower() in ("off", "cluster") else f"what happens to jobs that give way: {value.lower()}"
+def giving_way(modes: str) -> str:
+    """What happens to jobs when others take their place, by a PreemptMode; empty if nothing does (slurm.conf(5)).
+
+    >>> giving_way("requeue"), giving_way("OFF")
+    ('its jobs may be stopped and queued again', '')
+    """
+    found = {mode.strip().lower() for mode in modes.split(",")} & _GIVING_WAY.keys()
+    return f"its jobs may be {' or '.join(_GIVING_WAY[mode] for mode in sorted(found))}" if found else ""
 
 
 def _hours(value: str, whose: str) -> str:
@@ -119,7 +128,7 @@ def _hours(value: str, whose: str) -> str:
 _OWN_WORDS: Mapping[str, Callable[[str], str]] = {
     "UsageFactor": "use counts {} times".format,
     "Preempt": lambda value: f"its jobs may take the place of jobs of {value.replace(',', ', ')}",
-    "PreemptMode": _giving_way,
+    "PreemptMode": giving_way,
     "MaxWall": _wall,
     "GrpTRESMins": lambda value: _hours(value, "for all together"),
     "GrpTRESRunMins": lambda value: _hours(value, "left to run, for all running jobs together"),

@@ -39,6 +39,7 @@ class OfferedPartition:
         groups: UNIX groups which alone may use it; empty for all.
         allowed_qos: QOS with which alone jobs run there; empty for all.
         denied_qos: QOS with which they do not.
+        preempt_mode: its PreemptMode; empty for that of the cluster.
         qos: its own QOS; empty for none.
         caps: what that QOS limits.
     """
@@ -58,6 +59,7 @@ class OfferedPartition:
     groups: tuple[str, ...]
     allowed_qos: tuple[str, ...]
     denied_qos: tuple[str, ...]
+    preempt_mode: str
     qos: str
     caps: tuple[Cap, ...]
 
@@ -177,6 +179,7 @@ def _partition(cluster: Cluster, partition: Partition, by_node: Mapping[str, Sha
         _names(values, "allowgroups"),
         _names(values, "allowqos"),
         _names(values, "denyqos"),
+        values.get("preemptmode", ""),
         qos,
         tuple(caps(limits, f"partition {partition.name}", is_qos=True)),
     )

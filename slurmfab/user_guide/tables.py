@@ -7,7 +7,7 @@ from typing import Any
 
 from slurmfab.inventory.accounting import ROOT, Account, Qos
 from slurmfab.user_guide.amounts import duration, exactly, gigabytes
-from slurmfab.user_guide.limits import words
+from slurmfab.user_guide.limits import giving_way, words
 from slurmfab.user_guide.markdown import code
 from slurmfab.user_guide.offer import Offer, OfferedGpus, OfferedPartition
 from slurmfab.user_guide.shapes import Shape, whole
@@ -92,6 +92,8 @@ def _notes(found: Offer, one: OfferedPartition) -> Iterator[str]:
         yield f"not for jobs with the QOS {_names(one.denied_qos)}"
     if one.is_exclusive:
         yield "each job gets whole nodes"
+    if gives_way := giving_way(one.preempt_mode):
+        yield f"{gives_way} when jobs with a higher priority need the nodes"
     limits = {qos.name: qos.settings for qos in found.cluster.qos}.get(one.qos.lower(), {})
     yield from words(limits, is_qos=True)
 

@@ -13,6 +13,7 @@ from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
 from slurmfab.terminal import write
 from slurmfab.user_guide import guide, job_page
+from slurmfab.user_guide.offer import offer
 
 MARKDOWN, PAGE, JOB_PAGE = "guide.md", "guide.html", "job.html"
 """The names of the files; the pages have links to each other by these names."""
@@ -50,5 +51,6 @@ def files(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
         cluster: the cluster file.
         lock: what is known of the nodes.
     """
-    text = guide.markdown_text(cluster, lock)
-    return {MARKDOWN: text, PAGE: guide.page(cluster, text), JOB_PAGE: job_page.page(cluster, lock)}
+    found = offer(cluster, lock)
+    text = guide.markdown_text(found)
+    return {MARKDOWN: text, PAGE: guide.page(cluster, text), JOB_PAGE: job_page.page(found)}

@@ -89,6 +89,7 @@ def test_limits_of_accounts_when_inherited_then_hold_for_those_below() -> None:
                                                       "5 jobs, waiting ones included, for each user"]),
         ({"GrpTRESRunMins": "cpu=2000000"}, ["33,333 CPU hours left to run, for all running jobs together"]),
         ({"Preempt": "low"}, ["its jobs may take the place of jobs of low"]),
+        ({"PreemptMode": "requeue"}, ["its jobs may be stopped and queued again"]),
         ({"UsageFactor": "0.5"}, ["use counts 0.5 times"]),
         ({"Priority": "10", "Flags": "DenyOnLimit"}, []),
         ({"GrpJobs": "-1"}, []),
