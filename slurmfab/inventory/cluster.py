@@ -414,6 +414,11 @@ class Cluster(Model):
         return self.containers is not None and "podman" in self.containers.use
 
     @cached_property
+    def helping_hosts(self) -> tuple[str, ...]:
+        """The hosts with commands for users: controllers too, because a small cluster has no login host."""
+        return tuple(dict.fromkeys((*self.controllers, *self.login))) if self.user_tools else ()
+
+    @cached_property
     def served(self) -> tuple[Served, ...]:
         """The exports that hosts mount, with these mounts."""
         return tuple(served(self))

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slurmfab.agent.slurm.reading import LIMITS
+from slurmfab.programs.user_tools.use import named
 from slurmfab.ssh.session import answer_value
 from slurmfab.ssh.transport import Transport
 from slurmfab.status.snapshot import readable
-from slurmfab.status.usage import named
 
 _ASSOCIATION = re.compile(r"ClusterName=\S* Account=(\S*) UserName=([^\s(]*)\S* Partition=(\S*)")
 _QOS = re.compile(r"QOS=([^\s(]+)(?:\(\d+\))?")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slurmfab.agent.accounting.qos_usage import OF_ACCOUNT, OF_ALL, OF_USER
+from slurmfab.programs.user_tools.use import amounts, named, sentence
 
 _TRES = re.compile(r"([^,=]+)=([^,=(]+)\((\d+)\)")
 _PLAIN = re.compile(r"([^,=(]+)\((\d+)\)")
@@ -23,9 +24,6 @@ _WHOSE = {
 
 _SCONTROLS = {"MaxSubmitPU": "MaxSubmitJobsPU"}
 """scontrol's name of a limit, where it differs from sacctmgr's."""
-
-_RESOURCES = {"cpu": "CPUs", "node": "nodes", "mem": "MiB of memory", "gres/gpu": "GPUs"}
-_UNITS = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
 
 
 @dataclass(frozen=True)
@@ -58,9 +56,8 @@ class UsedLimit:
     @property
     def text(self) -> str:
         """The line for people, as in `Using 4/4 GPUs allowed on partition gpu`."""
-        whose = {OF_ALL: "All users together: using", OF_ACCOUNT: f"Account {self.account}: using"}
         where = f"partition{'s' if len(self.partitions) > 1 else ''} {', '.join(self.partitions)}"
-        return f"{whose.get(self.scope, 'Using')} {self.used}/{self.limit} {self.resource} allowed on {where}"
+        return sentence(self.scope, self.account, (self.used, self.limit), self.resource, f"on {where}")
 
 
 def used_limits(
@@ -88,35 +85,9 @@ def used_limits(
     return tuple(found)
 
 
-def amounts(value: str, counted: str) -> dict[str, int]:
-    """The amounts in a limit as sacctmgr prints it, by resource.
-
-    >>> amounts("cpu=8,mem=10G,gres/gpu:a100=4", "")
-    {'CPUs': 8, 'MiB of memory': 10240, 'a100 GPUs': 4}
-
-    Args:
-        value: such as `gres/gpu=4`, or `2` for a number of jobs.
-        counted: what a bare number counts; empty for a list of resources.
-    """
-    pairs = [(counted, value)] if counted else [part.split("=", 1) for part in value.split(",") if "=" in part]
-    found = {}
-    for name, text in pairs:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", text)
-        if match:
-            found[named(name)] = int(float(match[1]) * _UNITS[match[2] or "M"])
-    return found
-
-
 def figures_of(value: str, counted: str) -> dict[str, int]:
     """How much is used, by resource, in scontrol's `gres/gpu=4(2)`, or `2(1)` for a number of jobs."""
     if counted:
         match = _PLAIN.fullmatch(value)
         return {counted: int(match[2])} if match else {}
     return {named(name): int(used) for name, _, used in _TRES.findall(value)}
-
-
-def named(resource: str) -> str:
-    """A resource's name for people, from Slurm's."""
-    if resource.startswith("gres/gpu:"):
-        return f"{resource.removeprefix('gres/gpu:')} GPUs"
-    return _RESOURCES.get(resource, resource)

@@ -133,7 +133,7 @@ def proof(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Proof]:
         # n2 joins later.
         head = re.sub(r", n2: [\d.]+|\[1-2\]", "", lab.inventory_path.read_text().partition("partitions:")[0])
         head = head.replace("hosts: n\n", "hosts: n1\n")
-        lab.inventory_path.write_text(f"{head}{PARTITIONS}database: ctl\n{QOS}{PEOPLE}")
+        lab.inventory_path.write_text(f"{head}{PARTITIONS}database: ctl\nuser_tools: true\n{QOS}{PEOPLE}")
         lab.on("ctl", MAIL_SYSTEM)
         lab.deploy()
         yield Proof(lab)
@@ -189,6 +189,11 @@ def test_a_user_over_the_gpu_limit_waits_until_their_first_job_ends_and_others_d
     theirs = proof.submit("bob", "--gres=gpu:1")
     proof.until(theirs, "RUNNING None")
     assert proof.seen(second) == "PENDING QOSMaxGRESPerUser"
+    told, others = (proof.by(user, "sstatus --user ada").stdout for user in ("ada", "bob"))
+    assert "\nUsing 2/2 GPUs allowed with QOS normal\n" in told
+    assert f"\n{second}: You use as many GPUs" in told
+    assert "[QOSMaxGRESPerUser]" in told
+    assert others.splitlines()[-1] == "No jobs are shown to you.", others
     proof.on(f"scancel {first}")
     proof.until(second, "RUNNING None")
 
@@ -389,6 +394,9 @@ def test_status_of_a_user_tells_how_much_of_a_partitions_limit_is_used(full: Pro
     assert "Using 4/4 GPUs allowed on partition gpu\n" in told
     assert "All users together: using 1/1 CPUs allowed on partition gpu\n" in told
     assert "allowed on partition" not in full.lab.slurmfab("status", "--user", "bob").stdout
+    own = full.by("ada", "sstatus").stdout
+    assert "\nUsing 4/4 GPUs allowed on partition gpu\n" in own
+    assert "\nAll users together: using 1/1 CPUs allowed on partition gpu\n" in own
 
 
 def test_a_user_neither_sees_nor_uses_slurmfabs_partition(full: Proof) -> None:

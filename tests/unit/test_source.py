@@ -123,6 +123,8 @@ KNOWS_COMMANDS = {
     "agent/accounting/sacctmgr.py": {"sacctmgr"},
     "programs/user_tools/asking.py": {"scontrol"},
     "programs/user_tools/questions.py": {"squeue", "scontrol", "sacctmgr"},
+    # It runs none, and tells users which they may.
+    "programs/user_tools/reasons.py": {"scontrol", "sinfo"},
 }
 RUNS = re.compile(rf"^({'|'.join(SLURM_COMMANDS)})$|(?<!`)\b({'|'.join(SLURM_COMMANDS)}) +(?:-|[a-z]+=|"
                   r"(?:ping|show|update|create|delete|reconfigure|reboot|takeover)\b)")  # fmt: skip

@@ -17,8 +17,6 @@ from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.oci import PYTHON
 
 CAPABILITY = "user-tools"
-ROLES = frozenset({"controller", "login"})
-"""The roles of the hosts that have them; controllers because a small cluster has no login host."""
 
 
 class Tool(NamedTuple):
@@ -39,7 +37,10 @@ LINT = (
 )  # fmt: skip
 """The modules of what reads and writes submit scripts."""
 
-TOOLS = (Tool("sstatus"), Tool("slint", LINT), Tool("sjob", ("job_answers", "slint", *LINT)))
+STATUS = ("hostnames", "jobs", "reasons", "showing", "state", "use")
+"""The modules of what shows a user's jobs."""
+
+TOOLS = (Tool("sstatus", STATUS), Tool("slint", LINT), Tool("sjob", ("job_answers", "slint", *LINT)))
 """All commands."""
 
 SHARED = ("amounts", "asking", "limits", "main", "nodes", "partitions", "questions", "settings")
@@ -82,8 +83,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def has_them(plan_input: PlanInput, host: str) -> bool:
     """Whether a host has the commands."""
-    cluster = plan_input.cluster
-    return cluster.user_tools and bool(ROLES & set(cluster.roles(host)))
+    return host in plan_input.cluster.helping_hosts
 
 
 def files(plan_input: PlanInput, host: str) -> Iterable[OwnedFile]:
