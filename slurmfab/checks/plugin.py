@@ -345,6 +345,7 @@ def software_places(inventory: Inventory, hosts: Sequence[str], nodes: tuple[str
     use = cluster.containers.use if cluster.containers else ()
     known = nodes if set(use) & CALLS.keys() else ()
     return {
+        "helping_host": tuple(host for host in hosts if host in cluster.helping_hosts),
         "module_host": slurm_hosts(cluster, hosts) if cluster.modules else (),
         "mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi else (),
         "open_mpi_host": slurm_hosts(cluster, hosts) if cluster.mpi and cluster.mpi.packages else (),

@@ -56,6 +56,7 @@ ORDER = (
     "gpus",
     "mps",
     "mail",
+    "tools",
     "modules",
     "registry",
     "docker",
