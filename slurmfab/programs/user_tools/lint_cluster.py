@@ -157,7 +157,7 @@ def memory(wanted: Wanted, partition: Partition, nodes: List[Node]) -> Iterator[
 
 def gpus(wanted: Wanted, cluster: Cluster, partition: Partition, nodes: List[Node]) -> Iterator[Finding]:
     """Yield why a job cannot have its GPUs."""
-    if not wanted.gpus:
+    if not wanted.gpus or not nodes:
         return
     option = next((name for name in GPUS if name in wanted.given), GPUS[0])
     line, name = wanted.line(option), partition.name
@@ -284,7 +284,8 @@ def features(wanted: Wanted, cluster: Cluster) -> Iterator[Finding]:
     known = {name for node in cluster.nodes for name in node.features}
     known |= {name for node in cluster.nodes for name in node.fields.get("AvailableFeatures", "").split(",")}
     known -= {"(null)", ""}
-    for name in re.findall(r"[A-Za-z_][\w.=+-]*", re.sub(r"\*\d+", "", wanted.value("constraint")), re.ASCII):
+    asked = re.split(r"[&|,\[\]()!\s]+", re.sub(r"\*\d+", "", wanted.value("constraint")))
+    for name in filter(None, asked if cluster.nodes else ()):
         if name not in known:
             near = nearest(name, known)
             there = "there is %s" % listed(sorted(known)) if known else "nodes have no features here"

@@ -40,6 +40,11 @@ OVERRIDING = (
 )  # fmt: skip
 """Variables of users that surprise them most."""
 
+NOT_FOR_SBATCH = frozenset(
+    ("late", "limit", "misspelt", "module", "nodes", "path", "shebang", "slurm", "srun", "time", "variable")
+)
+"""Rules about what sbatch takes, although the job then waits for ever, fails or gets other resources."""
+
 COLOURS = {ERROR: "31", WARNING: "33", HINT: "36"}
 DESCRIPTION = """\
 Check submit scripts against this cluster: partitions, time, memory, CPUs, GPUs, accounts, QOS and their limits, files,
@@ -215,9 +220,16 @@ def check(path: str, content: bytes, around: Surroundings) -> Checked:
     if loaded:
         found += lint_text.unknown_modules(loaded, modules())
     found += around.notes
-    ordered = sorted(dict.fromkeys(found), key=lambda one: one.line)
     answer = test(content) if around.cluster else None
+    if answer and answer.accepted:
+        found = [one._replace(severity=WARNING) if is_for_sbatch(one) else one for one in found]
+    ordered = sorted(dict.fromkeys(found), key=lambda one: one.line)
     return Checked(clean(path), tuple(ordered[:MOST_FINDINGS]), answer)
+
+
+def is_for_sbatch(one: Finding) -> bool:
+    """Whether something is an error only if sbatch says so: a site's own rules may put other values in a job."""
+    return one.severity == ERROR and one.rule not in NOT_FOR_SBATCH
 
 
 def releases(job: Sequence[submit_script.Setting], version: str) -> Iterator[Finding]:

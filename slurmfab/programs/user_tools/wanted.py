@@ -273,7 +273,7 @@ def in_value(setting: Setting) -> Iterator[Finding]:
             setting.line, "number", '--%s wants a whole number, not "%s"' % (setting.name, text),
             directive(setting.name, digits[1] if digits else "1"),
         )  # fmt: skip
-    elif setting.name == "nodes" and not re.fullmatch(_NODES + r"|\d+(?:[,-:]\d+)*", text, re.ASCII):
+    elif setting.name == "nodes" and not re.fullmatch(_NODES + r"|\d+(?:[,:-]\d+)*", text, re.ASCII):
         yield error(setting.line, "nodes", '--nodes wants a number or a range such as 2-4, not "%s"' % text)
     elif setting.name in GPUS:
         yield from in_gpus(setting, text)

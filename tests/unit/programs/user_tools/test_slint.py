@@ -103,6 +103,7 @@ CASES = [
     # CPUs, tasks and nodes.
     case("#SBATCH -c 48", (2, E, "gives more than 32 CPUs, and a task wants 48", "--cpus-per-task=32")),
     case("#SBATCH -c 0", (2, E, '--cpus-per-task wants a whole number, not "0"', "--cpus-per-task=1")),
+    case("#SBATCH -N 1.5", (2, E, "--nodes wants a number or a range", "")),
     case("#SBATCH -N 8", (2, E, "partition batch gives 4 nodes at most", "--nodes=4")),
     case("#SBATCH -N 2-", (2, E, "--nodes wants a number or a range", "")),
     case("#SBATCH -N 1 -n 40", (2, E, "gives more than 32 CPUs, and this needs 40 on one", "--nodes=2")),
@@ -139,6 +140,7 @@ CASES = [
     case("#SBATCH -a 1-5000", (2, E, "the highest index of an array is 1000", "--array=0-1000")),
     case("#SBATCH -a first", (2, E, '"first" is no list of array indices', "--array=0-9%2")),
     case("#SBATCH -C icelak", (2, E, 'no node has the feature "icelak"', "--constraint=icelake")),
+    case("#SBATCH -C '[icelake*2&cascadelake]&10gbe'", (2, E, 'no node has the feature "10gbe"', "")),
     case("#SBATCH --mail-type=ENDE", (2, E, '"ENDE" is no event', "--mail-type=END")),
     case("#SBATCH --mail-user=a@b.org", (2, W, "without --mail-type no message", "--mail-type=END,FAIL")),
     case("#SBATCH -o $HOME/$SLURM_JOB_ID.out", (2, E, "does not expand variables", "--output=/home/ann/%j.out")),
@@ -187,7 +189,7 @@ WHOLE = [
     (b"#!bash\nid\n", [(1, E, "has to be an absolute path", "#!/bin/bash")]),
     (b"#!\nid\n", [(1, E, "names no interpreter", "#!/bin/bash")]),
     (b"#!/usr/local/bin/bash\nid\n", [(1, E, "the interpreter /usr/local/bin/bash is not there", "#!/bin/bash")]),
-    (b"#!/opt/python3\nprint()\n", [(1, E, "is not there", "#!/usr/bin/env python3")]),
+    (b"#!/opt/python3\nprint()\n", [(1, W, "is not there", "#!/usr/bin/env python3")]),
     (b"#!/usr/bin/env python4\nprint()\n", [(1, E, "there is no program python4", "")]),
     (b"#!/usr/bin/env python3\nprint()\n", []),
     (b"#! /bin/bash -l\nid\n", []),
@@ -214,6 +216,19 @@ def test_a_script_when_checked_then_its_form_is_judged_as_sbatch_does(
     content: bytes, expected: list[tuple[int, str, str, str]]
 ) -> None:
     compare(found(content), expected)
+
+
+def test_a_script_when_sbatch_takes_it_then_only_what_sbatch_does_not_judge_stays_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A site's own rules may send a job with GPUs to their partition."""
+    content = b"#!/bin/bash\n#SBATCH --gres=gpu:1 --time=2-0 -o /nowhere/x\nid\n"
+    around = slint.Surroundings(CLUSTER, frozenset(), (), Everything(), "/tmp")
+    for accepted, severity in ((True, W), (False, E)):
+        said = sbatch_words.Verdict(accepted, "", "")
+        monkeypatch.setattr(slint, "test", lambda _content, said=said: said)
+        rules = {one.rule: one.severity for one in slint.check("job.sh", content, around).findings}
+        assert rules == {"gpus": severity, "time": E, "path": E}
 
 
 def test_variables_of_the_shell_when_they_count_instead_of_a_script_then_that_is_told() -> None:
