@@ -32,7 +32,15 @@ from slurmfab.tasks import (
 GROUPS: tuple[help.Group, ...] = (
     (
         "First contact and deployment",
-        (deploy.deploy, deploy.plan, takeover.import_, munge.rotate_munge_key, bundle.bundle, cluster_file.schema),
+        (
+            cluster_file.init,
+            deploy.deploy,
+            deploy.plan,
+            takeover.import_,
+            munge.rotate_munge_key,
+            bundle.bundle,
+            cluster_file.schema,
+        ),
     ),
     ("Checks", (nodes.status, check.check_cluster, quickcheck.quickcheck, check.check_gpus, acceptance.accept)),
     (

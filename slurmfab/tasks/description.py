@@ -22,16 +22,21 @@ EXAMPLES = "Examples:"
 
 VALUES = {
     "address": "ADDRESS", "allow": "CHANGE", "around": "TIME", "at_once": "NUMBER", "become": "METHOD", "by": "KEYS",
-    "cluster": "FILE", "csv": "FILE", "database": "FILE", "from": "HOST", "gateway": "HOST", "host": "HOST",
-    "hosts": "HOSTS", "html": "FILE", "idle_minutes": "MINUTES", "json": "FILE", "junit": "FILE", "key": "FILE",
-    "like": "HOST", "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH",
-    "partition": "NAMES", "plan": "FILE", "port": "PORT", "repeat": "NUMBER", "run": "RUN", "save": "FILE",
-    "since": "TIME", "slurm": "VERSION", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER",
-    "until": "TIME", "user": "USER", "wait": "MINUTES",
+    "cluster": "FILE", "controller": "HOST", "csv": "FILE", "database": "FILE", "from": "HOST", "gateway": "HOST",
+    "gpu_nodes": "HOSTS", "homes": "SERVER:PATH", "host": "HOST", "hosts": "HOSTS", "html": "FILE",
+    "idle_minutes": "MINUTES", "json": "FILE", "junit": "FILE", "key": "FILE", "like": "HOST", "login": "HOSTS",
+    "logs": "DIRECTORY", "name": "NAME", "nodes": "NUMBER", "only": "NAMES", "output": "PATH", "partition": "NAMES",
+    "plan": "FILE", "port": "PORT", "repeat": "NUMBER", "run": "RUN", "save": "FILE", "since": "TIME",
+    "slurm": "VERSION", "task": "TASK", "timeout": "MINUTES", "to": "PATH", "uid": "NUMBER", "until": "TIME",
+    "user": "USER", "users": "NAMES", "wait": "MINUTES",
 }  # fmt: skip
 """What the values of options are, by the option's name; other values are texts."""
 
-VALUES_OF_TASKS = {("quickcheck", "timeout"): "SECONDS", ("user-guide", "output"): "DIRECTORY"}
+VALUES_OF_TASKS = {
+    ("init", "nodes"): "HOSTS",
+    ("quickcheck", "timeout"): "SECONDS",
+    ("user-guide", "output"): "DIRECTORY",
+}
 """Where an option of a task takes another value than options of its name do."""
 
 _DEFAULT = re.compile(r" \(default: (.*)\)$")

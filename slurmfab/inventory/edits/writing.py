@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 _WHERE = "the cluster file"
 _NOTHING: Mapping[str, str] = {}
 
-_HEAD = """\
+HEAD = """\
 # A Slurm cluster that slurmfab deploys: change this file, check the changes with `fab plan`, then run `fab deploy`.
 # Keys in snake_case are slurmfab's; keys in CamelCase are Slurm's own, spelled as in slurm.conf(5).
 # The lock beside this file has what was discovered on the hosts. docs/cluster-file.md explains every key.
 """
+"""The first lines of a cluster file."""
+
 _SSH = "# How SSH reaches the hosts; other values come from ~/.ssh/config."
 _NO_SSH = "# ssh: {user: admin, key: ~/.ssh/id_ed25519, become: sudo, gateway: admin@bastion}"
 _ADDRESSES = "# Hosts and their addresses; two hostlists of the same length are paired."
@@ -64,7 +66,7 @@ def new_text(name: str, ssh: Ssh, addresses: Mapping[str, str], controller: str,
     Raises:
         ClusterFileError: the cluster is invalid, for example its name.
     """
-    parts = [_HEAD + f"cluster: {yaml_text(name)}\n", _ssh_part(ssh)]
+    parts = [HEAD + f"cluster: {yaml_text(name)}\n", _ssh_part(ssh)]
     if addresses:
         parts.append("\n".join([_ADDRESSES, "addresses:", *_pairs(addresses, "  ")]) + "\n")
     parts += [
