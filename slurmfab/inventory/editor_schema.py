@@ -6,6 +6,7 @@ and as true. A key without a value counts as a missing key. Titles and empty def
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -15,7 +16,7 @@ TRUTHS = "^([Yy][Ee][Ss]|[Nn][Oo]|[Oo][Nn]|[Oo][Ff][Ff])$"
 """Words that are read as true and false besides these two."""
 
 NULL: Schema = {"type": "null"}
-_ABOUT = ("description", "default", "examples")
+_ABOUT = ("description", "markdownDescription", "default", "examples")
 _UNSHOWN = ("title", "ge", "le", "default", "required", "properties")
 """`ge` and `le` are pydantic's, of a number that is a text in the file."""
 
@@ -32,6 +33,10 @@ def for_editors(node: Schema) -> Schema:
         made["description"] = made["description"].partition("\n\n")[0].replace("\n", " ")
     if "pattern" in node:
         made["pattern"] = re.sub(r"\\z$", "$", node["pattern"])
+    if "default" in made and "description" in made:
+        # Editors show no default, but for this key the text in place of the description.
+        default = made["default"] if isinstance(made["default"], str) else json.dumps(made["default"])
+        made["markdownDescription"] = f"{made['description']} Default: `{default}`."
     if "anyOf" in node:
         return _choice(made)
     if "items" in node:
@@ -43,7 +48,7 @@ def for_editors(node: Schema) -> Schema:
     if node.get("type") == "string" and "enum" not in node and "const" not in node:
         made["type"] = ["string", "number"]
     elif node.get("type") == "boolean" and "const" not in node:
-        made |= {"type": ["boolean", "string"], "pattern": TRUTHS}
+        made |= {"type": ["boolean", "string"], "pattern": TRUTHS, "patternErrorMessage": "It must be true or false."}
     return made
 
 
