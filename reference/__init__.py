@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from reference import cluster_file, exit_codes, json_outputs, tasks
+from reference import cluster_file, exit_codes, json_outputs, messages, tasks
 from slurmfab.inventory import schema_file
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference"
@@ -20,5 +20,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "../../configs/cluster.schema.json": lambda: schema_file.text(None),
     "json.md": json_outputs.page,
     **json_outputs.schemas(),
+    "messages.md": messages.page,
 }
 """The text of each file that is written from the code, by its path from docs/reference on."""

@@ -43,6 +43,7 @@ def lines() -> Iterator[str]:
         "",
         "What ends a task early is one of these errors; an error below another one is a kind of it. An error of one",
         "host excludes that host, and the others go on: the code is 3, or 1 if it is the controller.",
+        "Their texts are in [Messages](messages.md).",
         "",
         *table(("error", "exit code", "meaning"), errors(SlurmfabError, 0)),
     )

@@ -216,7 +216,9 @@ class Queue:
             return next(iter(places_of(cluster, job.user, partition)), Place(wanted))
         found = place_for(cluster, job.user, tuple(nodes))
         if found is None:
-            raise NotSubmitted(f"no partition has all of {fold(nodes)}")
+            raise NotSubmitted(
+                f"no partition has all of {fold(nodes)}; choose nodes of one partition, by the key nodes or --hosts"
+            )
         return found
 
     def left_out(self, job: WantedJob, partition: str) -> list[str]:

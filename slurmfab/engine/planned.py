@@ -115,8 +115,8 @@ def refuse_other_plan(plan: SavedPlan, known: Inventory, options: DeployOptions)
         InputError: the plan does not match the cluster file or the options.
     """
     if plan.cluster != known.cluster.name:
-        described = f"{known.path} describes {known.cluster.name}"
-        raise InputError(f"{options.plan_file} is a plan of the cluster {plan.cluster}, and {described}.")
+        advice = f"{known.path} describes {known.cluster.name}. Leave out --cluster, or make a plan of that cluster."
+        raise InputError(f"{options.plan_file} is a plan of the cluster {plan.cluster}, and {advice}")
     if options.approvals.move_ids and not plan.move_ids:
         raise InputError(
             f"{options.plan_file} was made without --move-ids and moves no IDs. Make it again: "

@@ -223,7 +223,7 @@ def control_text(file: BinaryIO) -> str:
                         return content.read().decode()
         except (tarfile.TarError, UnicodeDecodeError, EOFError):
             break
-    raise InputError("it is not a Debian package, or it is damaged")
+    raise InputError("it is not a Debian package, or it is damaged; see it with dpkg-deb --info, or download it again")
 
 
 def members(file: BinaryIO) -> Iterator[tuple[str, int]]:

@@ -340,7 +340,7 @@ def _state_of(lab: Lab) -> LabState:
     """The state of a lab on disk; raises LabError if the lab is gone."""
     remembered = state.read(lab.name)
     if remembered is None:
-        raise LabError(f"Lab {lab.name} is gone.")
+        raise LabError(f"Lab {lab.name} is gone. Start it again: lab-up --name {lab.name}.")
     return remembered
 
 

@@ -66,7 +66,10 @@ def wait_for_lock(descriptor: int, seconds: float = LOCK_SECONDS) -> None:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             if time.monotonic() > deadline:
-                raise ResourceFailed("another program has held the lock /etc/.pwd.lock for %.0f s" % seconds) from None
+                raise ResourceFailed(
+                    "another program has held the lock /etc/.pwd.lock for %.0f s. See which one: "
+                    "fuser -v /etc/.pwd.lock. When it is done, run the same command again." % seconds
+                ) from None
             time.sleep(0.1)
         else:
             return

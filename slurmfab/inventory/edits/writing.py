@@ -149,7 +149,7 @@ def _pairs(mapping: Mapping[str, str], indent: str) -> list[str]:
 def _check_new(cluster: Cluster, hosts: Sequence[str], like: str | None) -> None:
     """Refuse hosts that are already in the cluster, and an unknown `like`."""
     if not hosts:
-        raise InputError("No hosts to add were named.")
+        raise InputError("No hosts to add were named. Name them as a hostlist, as in n[6-9].")
     known = [host for host in hosts if host in cluster.hosts]
     if known:
         verb = "is" if len(known) == 1 else "are"
