@@ -78,6 +78,7 @@ format: setup  ## put all Python code into its usual shape
 
 docs: setup  ## the documentation as a site in build/site: a broken link or a page without a place in it is an error
 	$(BIN)/sphinx-build -W -n --keep-going -q -c docs -d build/site-doctrees . build/site
+	@touch build/site.built
 	@echo "build/site/index.html"
 
 pictures: setup lab-packages browser-packages  ## record anew what the documentation shows of slurmfab's output, on a lab
