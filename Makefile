@@ -9,6 +9,8 @@ WORKERS ?= 4
 LAB_PACKAGES := gcc systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
 # What opens the pages of fab report in tests.
 BROWSER_PACKAGES := chromium chromium-driver
+# Shells whose completion is tested; bash is everywhere.
+SHELL_PACKAGES := zsh fish
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
 
@@ -16,7 +18,7 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages browser-packages demo demo-down test test-fast test-all test-breakages unit lint format docs reference bench clean
+.PHONY: help setup constraints lab-packages browser-packages shell-packages demo demo-down test test-fast test-all test-breakages unit lint format docs reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,19 +49,24 @@ browser-packages:  ## Debian's Chromium, which tests of pages need, if it is mis
 	  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq \
 	  && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
 
+shell-packages:  ## Debian's zsh and fish, whose completion is tested, if one is missing
+	@missing="$(strip $(call MISSING,$(SHELL_PACKAGES)))"; [ -z "$$missing" ] || { \
+	  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq \
+	  && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
+
 demo: setup lab-packages  ## one controller and two compute nodes on this machine: deploy, check, run a job
 	$(AS_ROOT) env PATH="$$PATH" BIN="$(BIN)" SUITE="$(SUITE)" sh docs/demo.sh
 
 demo-down:  ## remove what the demo left running
 	$(AS_ROOT) $(BIN)/fab lab-down --name demo
 
-test: setup browser-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests, half of those on lab hosts by the day; these as root only
+test: setup browser-packages shell-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests, half of those on lab hosts by the day; these as root only
 	$(BIN)/pytest -n $(WORKERS)
 
 test-fast: setup  ## the tests that need no hosts, within a minute
-	$(BIN)/pytest -n 3 -m 'not lab and not browser' --ignore tests/lab --ignore tests/browser
+	$(BIN)/pytest -n 3 -m 'not lab and not browser and not shells' --ignore tests/lab --ignore tests/browser --ignore tests/shells
 
-test-all: setup browser-packages lab-packages  ## all tests on all suites, also those that `make test` plays by turns
+test-all: setup browser-packages shell-packages lab-packages  ## all tests on all suites, also those that `make test` plays by turns
 	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n $(WORKERS)
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?

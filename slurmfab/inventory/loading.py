@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from slurmfab import bounded_file
 from slurmfab.errors import BrokenFile, InputError
+from slurmfab.inventory import file_named, shared_files
 from slurmfab.inventory import lock as locks
-from slurmfab.inventory import shared_files
 from slurmfab.inventory.shared_files import FilesRead
 from slurmfab.program_name import FAB
 
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 MOST_BYTES = 16 * 1024 * 1024
 """Size of the largest cluster file; one that lists 65,536 nodes and their addresses one by one has a third of that."""
 
-DEFAULT_PATH = Path("configs/cluster.yaml")
-PATH_VARIABLE = "SLURMFAB_CLUSTER"
-
 lock_path = shared_files.lock_path
+named_path = file_named.file_named
+default_path = file_named.default_path
+PATH_VARIABLE = file_named.PATH_VARIABLE
 
 
 @dataclass(frozen=True)
@@ -120,13 +119,3 @@ def text_of(data: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise InputError(f"{where}:{line}: this is not UTF-8 text; save the file as UTF-8.") from error
-
-
-def named_path(cluster: str) -> Path:
-    """The path of the cluster file that the command line names, or of the default one if that is empty."""
-    return Path(cluster) if cluster else default_path()
-
-
-def default_path() -> Path:
-    """The default path of the cluster file: from SLURMFAB_CLUSTER, else configs/cluster.yaml."""
-    return Path(os.environ.get(PATH_VARIABLE) or DEFAULT_PATH)

@@ -9,6 +9,7 @@ from slurmfab.tasks import (
     bundle,
     check,
     cluster_file,
+    completion,
     deploy,
     drift,
     help,
@@ -60,7 +61,7 @@ GROUPS: tuple[help.Group, ...] = (
         "Lab: hosts on this machine, to try slurmfab",
         (lab.lab_up, lab.lab_down, lab.lab_off, lab.lab_on, lab.lab_status),
     ),
-    ("Help", (help.help,)),
+    ("Help", (help.help, completion.completion)),
 )
 """All tasks, in the order in which they are shown."""
 

@@ -115,7 +115,7 @@ def serve(descriptor: int) -> None:
         asking.close()
 
 
-READ_THE_COMMAND_LINE = ("slurmfab.tasks", "slurmfab.cli", "slurmfab.fabfile")
+READ_THE_COMMAND_LINE = ("slurmfab.tasks", "slurmfab.program", "slurmfab.fabfile")
 """Modules that read the command line when they are imported, so each run imports them itself."""
 
 NOT_THE_DEPLOYERS = ("slurmfab.agent", "slurmfab.programs", "slurmfab.__main__")

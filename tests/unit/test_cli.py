@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from slurmfab import __version__
-from slurmfab.cli import after_task
+from slurmfab.program import after_task
 from slurmfab.tasks import namespace
 
 TOP = Path(__file__).parents[2]
@@ -277,3 +277,23 @@ def test_a_reader_who_leaves_early_is_no_error(place: Place, program: str) -> No
 def test_a_dry_run_in_invokes_own_words_is_refused_and_plan_is_named(place: Place, program: str) -> None:
     ended = place.call(program, "--dry", "deploy")
     assert (ended.code, "fab plan" in ended.said) == (2, True)
+
+
+@pytest.mark.parametrize("program", ["fab", "slurmfab"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_when_asked_for_a_shell_then_prints_its_script(place: Place, program: str, shell: str) -> None:
+    done = place.call(program, "completion", shell)
+    assert done.code == 0
+    assert f"--complete {shell}" in done.out
+    assert str(Path(sys.executable).with_name("slurmfab")) in done.out
+    assert "@PROGRAM@" not in done.out
+
+
+def test_completion_when_asked_for_another_shell_then_says_which_there_are(place: Place) -> None:
+    done = place.slurmfab("completion", "tcsh")
+    assert done.code == 2
+    assert "bash, zsh, fish" in done.err
+
+
+def test_invokes_own_option_for_completion_when_given_then_prints_ours(place: Place) -> None:
+    assert place.slurmfab("--print-completion-script", "bash").out == place.slurmfab("completion", "bash").out

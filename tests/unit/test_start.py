@@ -49,7 +49,7 @@ def loaded_by(code: str, directory: Path) -> set[str]:
     said = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         cwd=directory,
-        env={**os.environ, "HOME": str(directory)},
+        env={**os.environ, "HOME": str(directory), "XDG_CACHE_HOME": "", "SLURMFAB_CLUSTER": ""},
         capture_output=True,
         text=True,
         timeout=60,
@@ -59,7 +59,7 @@ def loaded_by(code: str, directory: Path) -> set[str]:
 
 
 def test_a_list_of_tasks_when_shown_then_loads_nothing_that_only_a_cluster_needs(tmp_path: Path) -> None:
-    loaded = loaded_by("import slurmfab.cli", tmp_path)
+    loaded = loaded_by("import slurmfab.program", tmp_path)
     assert "slurmfab.tasks.deploy" in loaded
     assert loaded.isdisjoint(NOT_FOR_A_LIST)
 
@@ -101,3 +101,14 @@ def test_a_program_when_made_quick_then_looks_for_garbage_seldom_but_still_does(
     enabled, threshold = seen.stdout.split()
     assert enabled == "True"
     assert int(threshold) >= 10_000
+
+
+def test_a_shell_when_it_asks_what_fits_then_loads_neither_tasks_nor_models(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/cluster.yaml").write_text(CLUSTER)
+    words = ["slurmfab", "--complete", "fish", "slurmfab", "drain", "n"]
+    ask = f"import sys; sys.argv = {words}; from slurmfab import cli; cli.main()"
+    loaded_by(ask, tmp_path)  # now tasks and names are kept
+    loaded = loaded_by(ask, tmp_path)
+    assert "n1" in loaded
+    assert loaded.isdisjoint((*NOT_FOR_A_LIST, "invoke", "yaml", "inspect", "slurmfab.tasks", "slurmfab.hostlist"))

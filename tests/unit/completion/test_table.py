@@ -1,0 +1,39 @@
+"""What shells are told of the tasks: everything that takes a value says which."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.completion import takes
+from slurmfab.completion.takes import Takes, from_plain, plain
+from slurmfab.tasks import GROUPS
+from slurmfab.tasks.completion import entry, table
+from slurmfab.tasks.help import name_of
+
+TASKS = {name_of(task): task for _, tasks in GROUPS for task in tasks}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_option_of_a_task_says_what_it_takes(task: str) -> None:
+    made = entry(TASKS[task])  # KeyError names a parameter that slurmfab/tasks/values.py does not know
+    assert made.help
+    assert all(option.help for option in made.options.values())
+
+
+def test_the_table_when_kept_as_json_then_is_the_same_afterwards() -> None:
+    assert from_plain(plain(table())) == table()
+
+
+def test_the_table_when_made_then_has_choices_from_where_they_are_used() -> None:
+    made = table()
+    assert "ClusterName" in made["deploy"].options["--allow"].takes.choices  # type: ignore[union-attr]
+    only = made["check-cluster"].options["--only"].takes
+    assert only is not None
+    assert only.many
+    assert "munge" in only.choices
+    assert made["history"].words == (Takes(takes.RUNS),)
+    assert "--run" in made["history"].options
+    assert made["ssh"].words == (Takes(takes.HOSTS), Takes(takes.TEXT))
+    assert made["bundle"].options["--from"].takes == Takes(takes.HOSTS)
+    assert made["deploy"].options["--allow"].repeats
+    assert made["deploy"].options["--prune"].takes is None
