@@ -11,6 +11,7 @@ from reference.markdown import WRITTEN, anchor, code, marked, table, text_of
 from slurmfab.acceptance.listing import AcceptanceHistoryJson
 from slurmfab.acceptance.results import AcceptanceJson
 from slurmfab.checks.results import ChecksJson
+from slurmfab.doctor.finding import DoctorJson
 from slurmfab.drift_alarm.alarm import DriftJson
 from slurmfab.engine.report import RunJson
 from slurmfab.gpu_checks.checking import GpuChecksJson
@@ -64,6 +65,7 @@ OUTPUTS = (
     Output("usage", "Use over time", UsageJson, ("usage",)),
     Output("history", "History", HistoryJson, ("history",)),
     Output("history-run", "A recorded run", RecordedRunJson, ("history RUN",)),
+    Output("doctor", "Doctor", DoctorJson, ("doctor",)),
     Output("support-bundle", "Support bundle", SupportBundleJson, ("support-bundle",)),
 )
 """All JSON outputs, in the order of the tasks."""

@@ -11,6 +11,7 @@ from slurmfab.tasks import (
     cluster_file,
     completion,
     deploy,
+    doctor,
     drift,
     help,
     history,
@@ -55,7 +56,7 @@ GROUPS: tuple[help.Group, ...] = (
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export, usage.usage)),
     ("History and undo", (history.history, rollback.rollback)),
-    ("Asking for help", (support.support_bundle,)),
+    ("Asking for help", (doctor.doctor, support.support_bundle)),
     ("Backups", (backup.backup, backup.restore)),
     (
         "Lab: hosts on this machine, to try slurmfab",

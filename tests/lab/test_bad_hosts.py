@@ -162,6 +162,21 @@ def test_a_second_deployment_when_one_is_at_work_then_is_told_who_it_is(day: Bad
     assert ", fab deploy. This run changed nothing." in day.second.stderr
 
 
+def test_a_doctor_when_hosts_are_in_trouble_then_names_those_that_cannot_be_reached_and_why(
+    day: BadDay, person: Person
+) -> None:
+    cluster = ("--cluster", str(day.hosts.inventory_path), "--hosts", "ctl,n[1-2,4,15]")
+    done = person.slurmfab("doctor", *cluster, "--json", "-")
+    assert done.returncode == 3, words_of(done)
+    found = {one["subject"]: one for one in json.loads(done.stdout)["findings"]}
+    assert "nothing listens at" in found["n2"]["text"]
+    assert "refused the login of admin" in found["n4"]["text"]
+    assert "its sshd running?" in found["n15"]["text"]
+    assert found["hosts"]["text"] == "ctl,n1: the login works"
+    assert found["hosts' clocks"]["state"] == "ok"
+    assert "package mirrors" in found
+
+
 def test_hosts_that_were_lost_or_full_when_they_are_back_then_the_next_deployment_converges(
     day: BadDay, person: Person
 ) -> None:
