@@ -9,7 +9,7 @@ WORKERS ?= 4
 LAB_PACKAGES := gcc systemd-container mmdebstrap debian-archive-keyring iproute2 nftables procps util-linux openssh-client
 # What opens the pages of fab report in tests.
 BROWSER_PACKAGES := chromium chromium-driver
-# Shells whose completion is tested; bash is everywhere.
+# Shells whose completion is tested; bash is everywhere. fish brings man-db, which sets the manual pages.
 SHELL_PACKAGES := zsh fish
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
@@ -94,7 +94,7 @@ pictures: setup lab-packages browser-packages  ## record anew what the documenta
 bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of them: make bench BENCH="no-change-5 start"
 	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python -m benchmarks $(BENCH)
 
-reference: setup  ## write the pages of docs/reference from the code
+reference: setup  ## write the pages of docs/reference and the manual pages from the code
 	$(BIN)/python -m reference
 
 clean:  ## remove the virtual environment and all that tools left behind

@@ -1,4 +1,4 @@
-"""The reference of docs/reference, written from the code: `python -m reference`, or `make reference`.
+"""The reference of docs/reference and the manual pages, written from the code by `make reference`.
 
 A page is a function that returns its text. Nothing is told here that is not in the code.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from reference import cluster_file, exit_codes, json_outputs, messages, tasks
+from reference import cluster_file, cluster_file_manual, exit_codes, json_outputs, manual, messages, tasks
 from slurmfab.inventory import schema_file
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference"
@@ -21,5 +21,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "json.md": json_outputs.page,
     **json_outputs.schemas(),
     "messages.md": messages.page,
+    **{f"../../man/{name}": page for name, page in manual.pages().items()},
+    "../../man/slurmfab-cluster-file.5": cluster_file_manual.page,
 }
 """The text of each file that is written from the code, by its path from docs/reference on."""
