@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from submit_cluster import CLUSTER, Everything
 from terminals import Terminal
@@ -169,6 +169,7 @@ def test_partitions_when_listed_then_each_says_what_it_gives() -> None:
 ANSWERS = st.dictionaries(st.sampled_from([field.name for field in sjob.FIELDS]), st.text(max_size=30))
 
 
+@settings(derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ANSWERS, st.text(max_size=20))
 def test_any_answers_when_read_then_a_script_comes_that_sbatch_reads_or_a_complaint(
     answers: dict[str, str], command: str

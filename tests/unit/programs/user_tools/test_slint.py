@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from submit_cluster import CLUSTER, Everything
 
@@ -310,6 +310,7 @@ FRAGMENTS = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.one_of(st.binary(max_size=300), st.lists(st.one_of(FRAGMENTS, st.text(max_size=4)), max_size=30).map("".join))
 )
