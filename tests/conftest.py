@@ -69,6 +69,7 @@ LONGEST = {
     f"test_{name}.py": place
     for place, name in enumerate(
         (
+            "tutorial",
             "breakages",
             "import",
             "accounting_proof",

@@ -43,7 +43,7 @@ LAPTOP = "laptop"
 NETWORK = "10.0.0."
 """The beginning of the lab's addresses in the guides."""
 
-QUERIES = ("sinfo", "squeue", "sacct", "scontrol show", "cat")
+QUERIES = ("sinfo", "squeue", "sacct", "scontrol show", "sstatus", "cat")
 """Commands whose answer may need some time: they are asked again until it is the one that the guide shows."""
 
 PATIENCE = 3.0 if REGENERATE else 60.0
