@@ -96,7 +96,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise InputError(
             f"There is no cluster file {path}. `{FAB} deploy --hosts 'n1,n[2-5]'` makes one, with the first host as "
-            f"the controller; --cluster or {PATH_VARIABLE} names another."
+            f"the controller, and `{FAB} init` by a few questions; --cluster or {PATH_VARIABLE} names another."
         ) from None
     except OSError as error:
         raise InputError(f"The cluster file {path} cannot be read: {error.strerror}.") from error
