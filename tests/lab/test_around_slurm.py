@@ -115,6 +115,11 @@ class Site:
         """What a login of ann's prints, with its exit code."""
         return log_in(self.lab, "ann", self.key, host, command)
 
+    @property
+    def guides(self) -> str:
+        """The directory of the guide for users."""
+        return f"/usr/share/doc/{self.whole['cluster']}-users"
+
     def put(self, name: str, text: str) -> None:
         """Put a file into ann's home."""
         self.lab.on("n3", f"cat > /home/ann/{name} <<'END'\n{text}\nEND\nchown ann: /home/ann/{name}")
@@ -158,11 +163,7 @@ def test_a_user_logs_in_and_gets_to_a_node_with_a_job_alone_and_within_its_limit
     greeting = log_in(site.lab, "ann", site.key, "n3", typed="exit\n")[1]
     assert "batch*" in greeting, greeting
     assert "Help: https://wiki.example.org/lab" in greeting
-    guides = f"/usr/share/doc/{site.whole['cluster']}-users"
-    assert f"{guides}/guide.md" in greeting
-    guide = site.ann(f"cat {guides}/guide.md")[1]
-    assert {"## Partitions", "## Software"} <= set(guide.splitlines()), guide
-    assert site.ann(f"grep -c '^<!doctype html>' {guides}/guide.html {guides}/job.html")[0] == 0
+    assert f"{site.guides}/guide.md" in greeting
     assert site.ann("bash -lc 'module load tool && echo $TOOL'") == (0, "/software/tool\n")
     for said in (site.ann("ssh -o BatchMode=yes n1 id -un")[1], site.ann("id -un", "n1")[1]):
         assert "ann" not in said.split(), said
@@ -187,6 +188,17 @@ def test_a_job_from_home_loads_a_module_and_sends_messages_by_mpi_and_its_output
     first, *ring = shown.splitlines()
     assert first == f"tool is /software/tool, data in /software/data, close, /scratch/{job}", shown
     assert sorted(ring) == ["ring=0/2 got=101", "ring=1/2 got=100"], shown
+
+
+def test_the_first_job_of_the_guide_for_users_runs_as_the_guide_says(site: Site) -> None:
+    guide = site.ann(f"cat {site.guides}/guide.md")[1]
+    assert {"## Partitions", "## Software"} <= set(guide.splitlines()), guide
+    site.put("first.sh", guide.partition("```bash\n")[2].partition("```\n")[0])
+    said = site.ann("sbatch first.sh")[1]
+    assert said.startswith("Submitted batch job "), said
+    shown = f"cat /home/ann/first-{said.split()[-1]}.out"
+    eventually(lambda: site.lab.on("n3", shown, check=False) in ("n1", "n2"), f"{shown}: n1 or n2", 120)
+    assert site.ann(f"grep -c '^<!doctype html>' {site.guides}/guide.html {site.guides}/job.html")[0] == 0
 
 
 def test_a_program_on_a_node_opens_a_window_on_the_screen_of_its_user(site: Site) -> None:
