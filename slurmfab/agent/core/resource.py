@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Optional, Sequence
 
 from slurmfab.agent.core.differences import difference, digests, text
@@ -18,6 +19,9 @@ CHANGED = "changed"
 WOULD_CHANGE = "would change"
 FAILED = "failed"
 SKIPPED = "skipped"
+
+PAUSE_SECONDS = 0.1
+"""Time between two looks at a resource that settles."""
 
 State = Mapping[str, Any]
 """The actual or the wanted state of a resource: JSON values by name; `None` for something absent."""
@@ -210,6 +214,8 @@ class Resource(Record):
     kind: ClassVar[str] = ""
     deadline: ClassVar[float] = 300.0
     """Seconds after which a run goes on without a host that is still at work on it; a field `seconds` adds to it."""
+    settling_seconds: ClassVar[float] = 0.0
+    """How long the state may still differ after it was converged, as other hosts write the same file meanwhile."""
 
     @property
     def id(self) -> str:
@@ -308,6 +314,10 @@ def converge(resource: Resource, context: Context, changes: tuple[Change, ...]) 
         done = tuple(change for change in changes if change.name not in failed.reasons)
         return Outcome(resource.id, CHANGED if done else OK, done, context.remark, others=tuple(failed.reasons.items()))
     remaining = compare(resource, context)
+    deadline = time.monotonic() + resource.settling_seconds
+    while remaining and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
+        remaining = compare(resource, context)
     if remaining:
         states = ("%s is %s" % (one.name, one.actual) if one.actual else one.name + " differs" for one in remaining)
         return Outcome(resource.id, FAILED, changes, "after the change, %s" % ", ".join(states))

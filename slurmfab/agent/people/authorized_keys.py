@@ -29,6 +29,9 @@ class AuthorizedKeys(Resource):
     """
 
     kind: ClassVar[str] = "authorized-keys"
+    # Hosts that share homes replace the file at the same time. On a file system such as GlusterFS a name can be missing
+    # for a moment while another host renames a file to it.
+    settling_seconds: ClassVar[float] = 3.0
     user: str
     uid: int
     gid: int

@@ -78,6 +78,24 @@ def test_a_resource_that_still_differs_after_converging_has_failed() -> None:
     assert (outcome.status, outcome.message) == ("failed", "after the change, light is off")
 
 
+class SharedLamp(Lamp):
+    """A lamp that other hosts switch, too, so that it flickers after it was switched."""
+
+    settling_seconds = 30.0
+    flickers: int = 2
+
+    def actual(self, context: Context) -> State:
+        if self.state.get("light") == self.light and self.state.setdefault("looks", 0) < self.flickers:
+            self.state["looks"] += 1
+            return {"light": None}
+        return super().actual(context)
+
+
+def test_a_resource_that_others_change_too_when_it_settles_then_is_changed() -> None:
+    outcome = apply(SharedLamp("on", {"light": "off"}), Context())
+    assert (outcome.status, outcome.message) == ("changed", "")
+
+
 def test_a_resource_that_cannot_converge_has_failed_with_the_differences() -> None:
     outcome = apply(Lamp("impossible", {}), Context())
     assert (outcome.status, outcome.message, len(outcome.changes)) == ("failed", "no such bulb", 1)
