@@ -18,6 +18,8 @@ from slurmfab.gpu_checks.checking import GpuChecksJson
 from slurmfab.history.listing import HistoryJson, RecordedRunJson
 from slurmfab.impact import job_tally
 from slurmfab.logs.showing import LogsJson
+from slurmfab.programs.user_tools.slint import SlintJson
+from slurmfab.programs.user_tools.state import SstatusJson
 from slurmfab.quickcheck.lines import QuickcheckJson
 from slurmfab.status.cluster_state import StatusJson
 from slurmfab.support_bundle.making import SupportBundleJson
@@ -68,7 +70,15 @@ OUTPUTS = (
     Output("doctor", "Doctor", DoctorJson, ("doctor",)),
     Output("support-bundle", "Support bundle", SupportBundleJson, ("support-bundle",)),
 )
-"""All JSON outputs, in the order of the tasks."""
+"""The JSON outputs of tasks, in their order."""
+
+OF_USERS = (
+    Output("sstatus", "For users: sstatus", SstatusJson, ("sstatus",)),
+    Output("slint", "For users: slint", SlintJson, ("slint",)),
+)
+"""Those of commands on the hosts, for the users of the cluster."""
+
+ALL = (*OUTPUTS, *OF_USERS)
 
 _ELSEWHERE = (job_tally,)
 """Modules with types that other modules name for type checks alone, and that have to be loaded here."""
@@ -81,7 +91,7 @@ def schema_of(output: Output, *, is_closed: bool = False) -> dict[str, Any]:
 
 def schemas() -> dict[str, Callable[[], str]]:
     """The schemas as files: their texts by path."""
-    return {f"{SCHEMAS}/{one.name}.json": lambda one=one: schema_text(one) for one in OUTPUTS}  # type: ignore[misc]
+    return {f"{SCHEMAS}/{one.name}.json": lambda one=one: schema_text(one) for one in ALL}  # type: ignore[misc]
 
 
 def schema_text(output: Output) -> str:
@@ -106,14 +116,15 @@ def lines() -> Iterator[str]:
         "Keys may be added at any time: ignore those that you do not know. Texts that are for people may be reworded.",
         "",
     )
-    yield from table(("task", "keys", "schema"), map(row, OUTPUTS))
-    for output in OUTPUTS:
+    yield from table(("task", "keys", "schema"), map(row, ALL))
+    for output in ALL:
         yield from about(output)
 
 
 def row(output: Output) -> tuple[str, str, str]:
     """The row of the first table about an output."""
-    tasks = ", ".join(f"[{task}](tasks.md#{anchor(task.split()[0])})" for task in output.tasks)
+    page = "../user-tools.md" if output in OF_USERS else "tasks.md"
+    tasks = ", ".join(f"[{task}]({page}#{anchor(task.split()[0])})" for task in output.tasks)
     return tasks, f"[{output.title}](#{anchor(output.title)})", f"[{output.name}.json]({SCHEMAS}/{output.name}.json)"
 
 

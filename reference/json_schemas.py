@@ -1,4 +1,4 @@
-"""JSON schemas of the types of JSON outputs: typed dictionaries and dataclasses, with the texts of their docstrings."""
+"""JSON schemas of the types of JSON outputs: typed dictionaries, dataclasses, named tuples, with their docstrings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Maker:
         """
         if hint in PLAIN:
             return dict(PLAIN[hint])
-        if is_typeddict(hint) or is_dataclass(hint):
+        if is_typeddict(hint) or is_dataclass(hint) or is_named_tuple(hint):
             return self.reference(hint.__name__, (hint,))
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
@@ -113,7 +113,7 @@ class Maker:
         """The schemas of an object's keys, each with what its class says about it."""
         texts = {key: text for base in reversed(family(kind)) for key, text in key_texts(base).items()}
         hints = get_type_hints(kind, vars(sys.modules[kind.__module__]), known_types(), include_extras=True)
-        names = [one.name for one in fields(kind)] if is_dataclass(kind) else in_order(kind)
+        names = in_order(kind) if is_typeddict(kind) else own_fields(kind)
         return {name: self.described(self.schema(hints[name]), texts.get(name, "")) for name in names}
 
     def described(self, schema: Schema, text: str) -> Schema:
@@ -122,10 +122,18 @@ class Maker:
 
 
 def required_keys(kind: type) -> Sequence[str]:
-    """The keys that are always there: all of a dataclass."""
-    if is_dataclass(kind):
-        return [one.name for one in fields(kind)]
-    return sorted(kind.__required_keys__)  # type: ignore[attr-defined]
+    """The keys that are always there: all of a dataclass or a named tuple."""
+    return sorted(kind.__required_keys__) if is_typeddict(kind) else own_fields(kind)  # type: ignore[attr-defined]
+
+
+def own_fields(kind: type) -> list[str]:
+    """The fields of a dataclass or a named tuple."""
+    return [one.name for one in fields(kind)] if is_dataclass(kind) else list(kind._fields)  # type: ignore[attr-defined]
+
+
+def is_named_tuple(kind: Any) -> bool:
+    """Whether a type is a named tuple, of which a dictionary is made before it is written."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 @cache

@@ -7,13 +7,13 @@ from functools import cache
 
 from jsonschema import Draft202012Validator
 
-from reference.json_outputs import OUTPUTS, schema_of
+from reference.json_outputs import ALL, schema_of
 
 
 @cache
 def validator(name: str) -> Draft202012Validator:
     """What checks outputs of this name."""
-    (output,) = (one for one in OUTPUTS if one.name == name)
+    (output,) = (one for one in ALL if one.name == name)
     return Draft202012Validator(schema_of(output, is_closed=True))
 
 
@@ -31,5 +31,5 @@ def assert_fits(name: str, values: object) -> None:
 
 def assert_fits_one(values: object) -> None:
     """Fail if an output is not what any schema says."""
-    found = {one.name: mistakes(one.name, values) for one in OUTPUTS}
+    found = {one.name: mistakes(one.name, values) for one in ALL}
     assert [] in found.values(), min(found.items(), key=lambda one: len(one[1]))

@@ -9,7 +9,7 @@ from json_shapes import mistakes
 from jsonschema import Draft202012Validator
 
 from reference import PAGES, PLACE
-from reference.json_outputs import OUTPUTS, Output, schema_of, tasks_without_schema
+from reference.json_outputs import ALL, OUTPUTS, Output, schema_of, tasks_without_schema
 from reference.markdown import anchor, plain
 from reference.messages import messages, template
 from slurmfab.tasks.description import all_tasks
@@ -26,7 +26,7 @@ def test_every_task_with_json_has_a_schema() -> None:
     assert [task for one in OUTPUTS for task in one.tasks if task.split()[0] not in known] == []
 
 
-@pytest.mark.parametrize("output", OUTPUTS, ids=lambda one: str(one.name))
+@pytest.mark.parametrize("output", ALL, ids=lambda one: str(one.name))
 def test_a_schema_is_one_and_describes_every_key(output: Output) -> None:
     schema = schema_of(output)
     Draft202012Validator.check_schema(schema)

@@ -68,7 +68,7 @@ def wait_for_lock(descriptor: int, seconds: float = LOCK_SECONDS) -> None:
             if time.monotonic() > deadline:
                 raise ResourceFailed(
                     "another program has held the lock /etc/.pwd.lock for %.0f s. See which one: "
-                    "fuser -v /etc/.pwd.lock. When it is done, run the same command again." % seconds
+                    "lslocks. When it is done, run the same command again." % seconds
                 ) from None
             time.sleep(0.1)
         else:

@@ -9,7 +9,20 @@ import pwd
 import re
 import subprocess
 import sys
-from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Annotated,
+    Any,
+    Dict,
+    FrozenSet,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypedDict,
+)
 
 from slurmfab.programs.user_tools import (
     asking,
@@ -60,6 +73,36 @@ that cannot be read.
 """
 
 
+class ScriptJson(TypedDict):
+    """A script and what was found.
+
+    Args:
+        path: as the user wrote it.
+        errors: how many errors there are.
+        warnings: how many warnings.
+        findings: in the order of their lines.
+        sbatch: what sbatch says; null if it was not asked.
+    """
+
+    path: str
+    errors: int
+    warnings: int
+    findings: List[Annotated[Dict[str, Any], Finding]]
+    sbatch: Optional[Annotated[Dict[str, Any], Verdict]]
+
+
+class SlintJson(TypedDict):
+    """What `slint` found.
+
+    Args:
+        version: of this format: 1.
+        files: the scripts.
+    """
+
+    version: int
+    files: List[ScriptJson]
+
+
 class Checked(NamedTuple):
     """A script and what was found.
 
@@ -80,7 +123,7 @@ class Checked(NamedTuple):
         return max(found, int(self.verdict is not None and not self.verdict.accepted))
 
     @property
-    def data(self) -> Dict[str, Any]:
+    def data(self) -> ScriptJson:
         """For JSON."""
         return {
             "path": self.path,
@@ -137,7 +180,7 @@ def main(words: Sequence[str]) -> int:
     around = surroundings()
     checked = [check(path, content, around) for path, content in contents]
     if asked.json:
-        told = {"version": 1, "files": [one.data for one in checked]}
+        told: SlintJson = {"version": 1, "files": [one.data for one in checked]}
         sys.stdout.write(json.dumps(told, indent=1) + "\n")
     else:
         sys.stdout.write("".join(line + "\n" for one in checked for line in lines(one, has_colours())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Annotated, Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple, TypedDict
 
 from slurmfab.programs.user_tools import hostnames, jobs, limits, nodes, partitions, reasons, use
 from slurmfab.programs.user_tools.asking import Answer
@@ -21,6 +21,88 @@ class Person(NamedTuple):
     name: str
     uid: str
     is_caller: bool = True
+
+
+class GpusJson(TypedDict):
+    """GPUs of a type.
+
+    Args:
+        used: how many jobs use.
+        total: how many there are.
+    """
+
+    used: int
+    total: int
+
+
+class FreeNodesJson(TypedDict):
+    """The compute nodes.
+
+    Args:
+        total: how many there are.
+        free: how many are in service without jobs.
+        names: these, as a hostlist.
+    """
+
+    total: int
+    free: int
+    names: str
+
+
+class LimitJson(TypedDict):
+    """A limit, and how much of it is used.
+
+    Args:
+        whose: whose use counts: `user`, `account` or `all`.
+        account: the account, where it is about one.
+        where: as in `on partition gpu`, `with QOS normal`, `in account physics`.
+        resource: what is counted, such as `GPUs` or `jobs`.
+        used: how much is used, in MiB for memory.
+        limit: how much is allowed.
+        text: the line for people.
+    """
+
+    whose: str
+    account: str
+    where: str
+    resource: str
+    used: int
+    limit: int
+    text: str
+
+
+class WaitingJson(TypedDict):
+    """What is told of a job beside what Slurm says.
+
+    Args:
+        explanation: why it waits, in plain words; empty for a job that runs.
+    """
+
+    explanation: str
+
+
+class SstatusJson(TypedDict):
+    """What `sstatus` shows a user.
+
+    Args:
+        version: of this format: 1.
+        cluster: the cluster's name.
+        gpus: by type; GPUs without a type are `gpu`.
+        nodes: the compute nodes.
+        user: whose limits and jobs these are.
+        limits: of the user.
+        jobs: of the user.
+        notes: what could not be had, such as limits while slurmdbd is down.
+    """
+
+    version: int
+    cluster: str
+    gpus: Dict[str, GpusJson]
+    nodes: FreeNodesJson
+    user: str
+    limits: List[LimitJson]
+    jobs: List[Annotated[Dict[str, Any], jobs.Job, WaitingJson]]
+    notes: List[str]
 
 
 class State(NamedTuple):
@@ -59,18 +141,26 @@ class State(NamedTuple):
         """The names of nodes in service without jobs."""
         return [node.name for node in self.nodes if node.is_free]
 
-    def as_json(self) -> Dict[str, Any]:
-        """The state as JSON values; docs/user-tools.md documents the keys."""
+    def as_json(self) -> SstatusJson:
+        """The state as JSON values."""
         return {
             "version": JSON_VERSION,
             "cluster": self.cluster,
             "gpus": {kind: {"used": used, "total": total} for kind, (used, total) in self.gpus.items()},
             "nodes": {"total": len(self.nodes), "free": len(self.free), "names": hostnames.fold(self.free)},
             "user": self.person.name,
-            "limits": [{**one._asdict(), "text": one.text} for one in self.limits],
+            "limits": [limit_as_json(one) for one in self.limits],
             "jobs": [{**one._asdict(), "explanation": reasons.explained(one.reason, one.id)} for one in self.jobs],
             "notes": list(self.notes),
         }
+
+
+def limit_as_json(limit: Limit) -> LimitJson:
+    """A limit as JSON values."""
+    return {
+        "whose": limit.whose, "account": limit.account, "where": limit.where, "resource": limit.resource,
+        "used": limit.used, "limit": limit.limit, "text": limit.text,
+    }  # fmt: skip
 
 
 def state(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from json_shapes import assert_fits
 from submit_cluster import CLUSTER, Everything
 
 from slurmfab.programs.user_tools import (
@@ -292,6 +293,7 @@ def test_json_when_asked_for_then_it_has_a_version_and_no_control_characters(
     monkeypatch.setattr(slint, "surroundings", lambda: around)
     assert slint.main(["--json", str(path)]) == 1
     told = json.loads(capsys.readouterr().out)
+    assert_fits("slint", told)
     assert told["version"] == 1
     assert told["files"][0]["errors"] == 1
     assert told["files"][0]["findings"][0]["rule"] == "memory"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from json_shapes import assert_fits
 
 from slurmfab.programs.user_tools import main, settings, showing, sstatus, state
 from slurmfab.programs.user_tools.asking import Answer
@@ -144,6 +145,7 @@ def test_names_that_users_choose_cannot_forge_lines() -> None:
 
 def test_json_has_a_version_and_all_values() -> None:
     found = json.loads(json.dumps(told(row(JobArrayID="14", **WAITS | {"Reason": "JobHeldUser"})).as_json()))
+    assert_fits("sstatus", found)
     assert found["version"] == 1
     assert found["gpus"] == {"a100": {"used": 2, "total": 16}}
     assert found["nodes"] == {"total": 4, "free": 2, "names": "n[2-3]"}
