@@ -14,7 +14,7 @@ from slurmfab.tasks.options import Common
     },
 )
 def doctor(common: Common, *, hosts: str = "", local: bool = False) -> int:
-    """Look at your own side: Python, SSH, files, the way to hosts.
+    """Look at your own side: Python, SSH, files, ways to hosts.
 
     One line for each thing: ok, warning or failed, with cause and repair. This machine: Python and packages, SSH keys,
     agent, known_hosts and ssh_config, cluster file and lock, git, clock, disk, language. The hosts: whether the login
