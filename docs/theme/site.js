@@ -7,7 +7,11 @@ document.addEventListener("DOMContentLoaded", () => {
     const headings = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent);
     if (headings.length < 3) continue;
     table.classList.add("wide");
+    table.classList.toggle("many", headings.length > 4);
     for (const row of table.tBodies[0].rows)
-      [...row.cells].forEach((cell, column) => { cell.dataset.heading = headings[column]; });
+      [...row.cells].forEach((cell, column) => {
+        cell.dataset.heading = headings[column];
+        cell.classList.toggle("empty", !cell.textContent.trim());
+      });
   }
 });
