@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from slurmfab.agent.client.commands import update_nodes
-from slurmfab.agent.nodes.states import HEALTH
+from slurmfab.agent.nodes.states import HEALTH, OURS
 from slurmfab.checks.wanted import deploy
 from slurmfab.program_name import FAB
 
@@ -113,6 +113,10 @@ def _rules(name: str, states: set[str], reason: str, acceptance: str, resume: st
         (
             "unexpectedly rebooted" in reason,
             f"The node rebooted unexpectedly while it was in service. Repair: {resume}",
+        ),
+        (
+            reason.startswith(OURS) and bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
+            f"slurmfab has drained it, for somebody or for a run. Repair: when the cause is fixed, {FAB} resume {name}",
         ),
         (
             bool(states & {"DRAIN", "DRAINED", "DRAINING"}),

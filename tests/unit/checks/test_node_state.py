@@ -28,6 +28,7 @@ def test_node_that_takes_jobs_is_no_trouble(state: str) -> None:
         ("DOWN", "Node unexpectedly rebooted", "Repair: scontrol update NodeName=n1 State=RESUME"),
         ("IDLE+DRAIN", "fan is broken [root@2026-01-01T00:00:00]", "fan is broken"),
         ("MIXED+DRAIN", "fan", "when the cause is fixed, scontrol update NodeName=n1 State=RESUME"),
+        ("IDLE+DRAIN", "slurmfab: fan (ann@mn 2026-01-01T10:00)", "when the cause is fixed, fab resume n1"),
         ("UNKNOWN*", "", "no answer from its slurmd"),
         ("UNKNOWN", "", "has not registered since slurmctld started"),
         ("IDLE+POWERED_DOWN", "", "wait until it is back"),
