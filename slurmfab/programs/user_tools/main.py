@@ -25,6 +25,8 @@ def main(name: str, *words: str) -> int:
         The exit code: 1 if Slurm does not answer.
     """
     # Names and comments of others may be in any encoding, and so may the user's terminal.
+    if sys.stdout is None:  # the user has closed it: `sstatus >&-`
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     command: Callable[[Sequence[str]], int] = importlib.import_module("%s.%s" % (HERE, name)).main
     try:

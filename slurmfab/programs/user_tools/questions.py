@@ -47,13 +47,15 @@ QOS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=
 """All QOS, which `limits.qos` reads; slurmdbd answers, which may be down while slurmctld is not."""
 
 
-def associations(user: str) -> Question:
+def associations(user: str, cluster: str = "") -> Question:
     """The accounts of a user, with QOS and limits; `limits.associations` reads them, and slurmdbd answers.
 
     Args:
         user: login name.
+        cluster: ClusterName, since a slurmdbd can serve several clusters; empty for all of them.
     """
-    where = ("where", "user=" + user, "format=" + ",".join(ASSOCIATION_FIELDS))
+    here = ("cluster=" + cluster,) if cluster else ()
+    where = ("where", "user=" + user, *here, "format=" + ",".join(ASSOCIATION_FIELDS))
     return Question(("sacctmgr", "--noheader", "--parsable2", "show", "associations", *where))
 
 

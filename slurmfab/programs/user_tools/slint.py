@@ -213,10 +213,10 @@ def surroundings() -> Surroundings:
         "config": questions.CONFIG,
         "help": questions.SBATCH_HELP,
     }
-    if settings.read().get("accounting", True):
-        asked.update(
-            associations=questions.associations(user), qos=questions.QOS, use=questions.use(user)
-        )  # fmt: skip
+    ours = settings.read()
+    if ours.get("accounting", True):
+        rows = questions.associations(user, ours.get("cluster", ""))
+        asked.update(associations=rows, qos=questions.QOS, use=questions.use(user))
     answers = asking.ask(asked)
     options = frozenset(re.findall(r"--([a-z][a-z0-9-]+)", answers["help"].text))
     notes: List[Finding] = []

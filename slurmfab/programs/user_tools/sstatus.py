@@ -106,18 +106,21 @@ def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
     Raises:
         Silent: slurmctld does not answer.
     """
+    from slurmfab.programs.user_tools import settings
+
+    ours = settings.read()
     own, table = questions.jobs_of(user.pw_name)
     started = asking.Started({
         "jobs": own,
         "nodes": questions.NODES,
         "partitions": questions.PARTITIONS,
         "use": questions.use(user.pw_name),
-        "associations": questions.associations(user.pw_name),
+        "associations": questions.associations(user.pw_name, ours.get("cluster", "")),
         "qos": questions.QOS,
     })  # fmt: skip
     # While Slurm answers, Python has the time to read the rest of the program.
     from slurmfab.agent.core.resource import ResourceFailed
-    from slurmfab.programs.user_tools import settings, showing, state
+    from slurmfab.programs.user_tools import showing, state
 
     answers = started.answers()
     person = state.Person(user.pw_name, str(user.pw_uid), user.pw_uid == os.getuid())
@@ -125,7 +128,7 @@ def answered(user: pwd.struct_passwd, *, is_json: bool) -> List[str]:
         rows = table.rows(answers["jobs"].must)
     except ResourceFailed as error:
         raise asking.Silent(str(error)) from None
-    found = state.state(person, answers, rows, settings.read())
+    found = state.state(person, answers, rows, ours)
     if is_json:
         import json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.programs.user_tools import limits, nodes, partitions
+from slurmfab.programs.user_tools import limits, nodes, partitions, questions
 
 PARTITION = (
     "PartitionName=gpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=YES QoS=N/A "
@@ -99,3 +99,8 @@ def test_limits_are_those_that_are_set() -> None:
     assert limits.qos("normal|DenyOnLimit|02:00:00|||||||gres/gpu=2|||||||\n") == (
         ("normal", ("DenyOnLimit",), {"MaxWall": "02:00:00", "MaxTRESPU": "gres/gpu=2"}),
     )
+
+
+def test_accounts_when_a_database_serves_several_clusters_then_only_those_of_this_one_are_asked_for() -> None:
+    assert "cluster=titanic" in questions.associations("ada", "titanic").argv
+    assert not [word for word in questions.associations("ada").argv if word.startswith("cluster=")]
