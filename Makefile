@@ -60,7 +60,7 @@ demo: setup lab-packages  ## one controller and two compute nodes on this machin
 demo-down:  ## remove what the demo left running
 	$(AS_ROOT) $(BIN)/fab lab-down --name demo
 
-test: setup browser-packages shell-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests, half of those on lab hosts by the day; these as root only
+test: setup browser-packages shell-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; of those on lab hosts, which need root, a share by the day
 	$(BIN)/pytest -n $(WORKERS)
 
 test-fast: setup  ## the tests that need no hosts, within a minute

@@ -56,7 +56,9 @@ EVERY_TIME = (
     "wheel",
 )
 """The files of tests/lab that are always played, without `test_`: what everything else stands on, and what could lose
-jobs. Of the others each run of all tests plays a half, so that it ends within half an hour on two processors."""
+jobs. Of the others each run of all tests plays a share, so that it ends within half an hour on two processors."""
+SHARES = 3
+"""Into how many shares the other files are divided; two turns have the same share, one on each suite."""
 GARBAGE_THRESHOLD = 50_000
 """How many new objects Python collects before it looks for garbage; thousands of tests live to the end anyway."""
 DAY = 86400
@@ -120,8 +122,8 @@ def is_resting(file: str, nodeid: str, turn: str) -> bool:
     name = file.removeprefix("test_")
     if turn == "all" or not nodeid.startswith("tests/lab/") or name in EVERY_TIME:
         return False
-    # The last bit selects the suite; a file is played on both within four turns.
-    return (int(turn) // 2 + zlib.crc32(name.encode())) % 2 == 1
+    # Two turns have the same share, since whether a turn is odd or even selects the suite.
+    return (int(turn) // len(SUITES) + zlib.crc32(name.encode())) % SHARES != 0
 
 
 def skip_without_lab(items: list[pytest.Item]) -> None:
