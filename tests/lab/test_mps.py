@@ -30,6 +30,7 @@ case $1 in
 esac
 """
 INSTALL = "cat >/usr/local/bin/nvidia-cuda-mps-control && chmod 755 /usr/local/bin/nvidia-cuda-mps-control"
+# A process that the stand-in forks has its name for a moment, so the number is awaited and not read once.
 RUNS = "grep -lx nvidia-cuda-mps /proc/[0-9]*/comm | wc -l"
 LEFT = (
     "ls -d /etc/slurm/prolog.d /etc/slurm/epilog.d /usr/local/lib/slurmfab/prolog 2>/dev/null; "
@@ -60,10 +61,11 @@ def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last(cluster: Deploy
     script = "cd /tmp && sbatch --parsable -w n1 -n1 -o /dev/null --gres=mps:20 --wrap 'sleep 600'"
     jobs = [cluster.on("ctl", script) for _ in range(2)]
     cluster.until("ctl", f"squeue -h -j {','.join(jobs)} -o %T | sort -u", "RUNNING")
-    assert cluster.on("n1", RUNS) == "1"
+    cluster.until("n1", "ls /run/slurmfab-mps", f"gpus\njob.{jobs[0]}\njob.{jobs[1]}\nlock")
+    cluster.until("n1", RUNS, "1")
     cluster.on("ctl", f"scancel {jobs[0]}")
     cluster.until("n1", "ls /run/slurmfab-mps", f"gpus\njob.{jobs[1]}\nlock")
-    assert cluster.on("n1", RUNS) == "1"
+    cluster.until("n1", RUNS, "1")
     check(cluster)
     cluster.on("ctl", f"scancel {jobs[1]}")
     cluster.until("n1", RUNS, "0")
