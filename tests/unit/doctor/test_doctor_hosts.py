@@ -12,7 +12,7 @@ from slurmfab.doctor.finding import FAILURE, OK, WARNING, Finding
 from slurmfab.doctor.hosts import Answer
 from slurmfab.errors import HostError, InputError, LoginRefused, Unreachable
 
-MIRROR = "http://deb.debian.org/debian/"
+MIRROR = "http://mirror.example.org/debian/"
 
 
 class FakeShell:
@@ -101,10 +101,10 @@ def test_clocks_when_they_differ_then_it_is_told_whose(offsets: tuple[float, flo
 
 
 def test_mirrors_when_hosts_cannot_reach_one_then_hosts_and_reason_are_named() -> None:
-    broken = Answer(0.0, 0.1, {MIRROR: "E: Could not resolve deb.debian.org."})
+    broken = Answer(0.0, 0.1, {MIRROR: "E: Could not resolve mirror.example.org."})
     found = judged({"n1": broken, "n2": broken, "n3": answer()})["package mirrors"]
     assert found.state == WARNING
-    assert found.text.startswith(f"n[1-2]: cannot fetch from {MIRROR}: E: Could not resolve deb.debian.org. See")
+    assert found.text.startswith(f"n[1-2]: cannot fetch from {MIRROR}: E: Could not resolve mirror.example.org. See")
     assert judged({"n1": broken}, has_bundle=True)["package mirrors"].state == OK
 
 
