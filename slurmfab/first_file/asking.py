@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,7 +59,7 @@ def refuse_existing(path: Path) -> None:
     Raises:
         InputError: one is there.
     """
-    there = [str(one) for one in (path, loading.lock_path(path)) if os.path.lexists(one)]
+    there = shared_files.existing(path)
     if there:
         raise InputError(
             f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} there already, and {FAB} init writes new "

@@ -54,6 +54,11 @@ def lock_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.lock.json")
 
 
+def existing(path: Path) -> list[str]:
+    """The paths of a cluster file and its lock, of those that are there, be it as broken links."""
+    return [str(one) for one in (path, lock_path(path)) if os.path.lexists(one)]
+
+
 def read(path: Path) -> FilesRead:
     """Read a cluster file and its lock, without a look at what they mean.
 

@@ -26,7 +26,7 @@ def refuse_existing(path: Path) -> None:
     Raises:
         InputError: there is one.
     """
-    there = [str(one) for one in (path, loading.lock_path(path)) if os.path.lexists(one)]
+    there = shared_files.existing(path)
     if there:
         raise InputError(
             f"{' and '.join(there)} {'exists' if len(there) == 1 else 'exist'} already, and an import writes new files "

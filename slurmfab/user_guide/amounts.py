@@ -18,17 +18,6 @@ def duration(minutes: int) -> str:
     return " ".join(parts) or "0 minutes"
 
 
-def slurm_time(minutes: int) -> str:
-    """A number of minutes as Slurm writes it.
-
-    >>> slurm_time(36 * 60), slurm_time(90)
-    ('1-12:00:00', '01:30:00')
-    """
-    days, rest = divmod(minutes, _DAY)
-    clock = f"{rest // _HOUR:02}:{rest % _HOUR:02}:00"
-    return f"{days}-{clock}" if days else clock
-
-
 def gigabytes(mebibytes: int) -> str:
     """Memory as a job may ask for it: whole gigabytes, or megabytes where there are few.
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from slurmfab.markup import Markup, fill, joined, policy
-from slurmfab.user_guide.amounts import exactly, slurm_time
+from slurmfab.programs.user_tools.amounts import clock
+from slurmfab.user_guide.amounts import exactly
 from slurmfab.user_guide.limits import Cap, caps
 from slurmfab.user_guide.offer import Offer, OfferedPartition, caps_of_accounts
 
@@ -48,7 +49,7 @@ def page(found: Offer) -> str:
             has_gpus=bool(found.gpus),
             modules=cluster.modules is not None,
             containers=[(way, WAYS[way]) for way in use if way in WAYS],
-            time=slurm_time(minutes),
+            time=clock(60 * minutes),
             memory=usual_memory(first),
             memory_about=f"Without it: {exactly(found.memory_per_cpu)} for each CPU." if found.memory_per_cpu else "",
             login=(cluster.login or cluster.controllers)[0],

@@ -148,9 +148,7 @@ def begun_at(state: str, stamp: str) -> float:
         state: of the job.
         stamp: StartTime, as squeue(1) prints it.
     """
-    with contextlib.suppress(ValueError):
-        return 0.0 if state == "PENDING" else time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
-    return 0.0
+    return 0.0 if state == "PENDING" else commands.moment(stamp) or 0.0
 
 
 def known_jobs(context: Context) -> Optional[Dict[int, KnownJob]]:

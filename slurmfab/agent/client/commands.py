@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterable, List, Sequence, Tuple
+import time
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from slurmfab.agent.core.resource import Context, ResourceFailed
 
@@ -126,6 +127,14 @@ def jobs(fields: Sequence[str], *options: str) -> Table:
 def node_reasons() -> Table:
     """Name, state, reason and its author of all nodes, for each node and partition."""
     return Table(("sinfo", "--Node", "--noheader"), ("N", "T", "E", "u"))
+
+
+def moment(text: str) -> Optional[float]:
+    """A time as Slurm's commands print it, in seconds since 1970; `None` for other texts, such as `Unknown`."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
 
 
 def is_job_id(text: str) -> bool:

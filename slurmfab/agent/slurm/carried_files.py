@@ -150,7 +150,7 @@ class CarriedFiles(Resource):
         for fields in shown:
             node, state = fields["NodeName"], state_of(fields)
             if node in wanted and state.answers and "DOWN" not in state.flags:
-                reason = self.reason(seconds_of(fields.get("SlurmdStartTime", "")), changed, others.get(node, 0.0))
+                reason = self.reason(commands.moment(fields.get("SlurmdStartTime", "")), changed, others.get(node, 0.0))
                 if reason:
                     late[node] = reason
         return late
@@ -171,14 +171,6 @@ class CarriedFiles(Resource):
         return OTHER if started <= complained else ""
 
 
-def seconds_of(stamp: str) -> Optional[float]:
-    """Convert a time as Slurm's commands print it to seconds since 1970; `None` for `None` and other texts."""
-    try:
-        return time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
-
-
 def hash_complaints(log: str) -> Dict[str, float]:
     """When slurmctld last logged that a node has a different slurm.conf, since slurmctld last read its own.
 
@@ -195,7 +187,7 @@ def hash_complaints(log: str) -> Dict[str, float]:
         match = _OTHER.search(line)
         if match:
             # A slurmd that started later has read the file anew. A line without a time counts as later than any start.
-            found[match[1]] = seconds_of(line[1:20]) or float("inf")
+            found[match[1]] = commands.moment(line[1:20]) or float("inf")
     return found
 
 

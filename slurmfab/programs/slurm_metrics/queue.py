@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Sequence, Tuple
 
 from slurmfab.agent.client import commands
 from slurmfab.programs.slurm_metrics.figures import OTHER, Figures, bounded, first, label
@@ -16,7 +15,6 @@ STATES = ("pending", "configuring", "running", "suspended", "completing")
 """The states that are told apart; all others are `OTHER`."""
 
 QUANTILES = (0.5, 0.9, 1.0)
-TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 def table() -> commands.Table:
@@ -44,7 +42,7 @@ def collect(figures: Figures, rows: Iterable[Sequence[str]], now: float) -> None
         if state == "pending":
             why = (label(reason) or "None",)
             reasons[why] = reasons.get(why, 0) + count
-            since = seconds(eligible)
+            since = commands.moment(eligible)
             if since is not None and since <= now:
                 waits.append((now - since, count))
     figures.put_all("slurm_jobs", states)
@@ -72,14 +70,6 @@ def tasks(job: str) -> int:
             low, high = int(bounds[1]), int(bounds[2] or bounds[1])
             count += max(0, high - low) // max(1, int(bounds[3] or 1)) + 1
     return max(1, count)
-
-
-def seconds(text: str) -> Optional[float]:
-    """A time of squeue in seconds since 1970; `None` where Slurm knows none, as of jobs that are held."""
-    try:
-        return time.mktime(time.strptime(text, TIME))
-    except (ValueError, OverflowError):
-        return None
 
 
 def quantile(waits: Iterable[Tuple[float, int]], part: float) -> float:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
+from slurmfab.agent.client.commands import moment
 from slurmfab.programs.user_tools.amounts import clock, gpus_of, seconds_of
 from slurmfab.programs.user_tools.questions import JOB_FIELDS
-
-TIME = "%Y-%m-%dT%H:%M:%S"
 
 
 class Job(NamedTuple):
@@ -103,11 +101,3 @@ def number(text: str) -> int:
     """The number that a text begins with, as in `1-4`; 0 if there is none."""
     match = re.match(r"\d+", text, re.ASCII)
     return int(match[0]) if match else 0
-
-
-def moment(text: str) -> Optional[float]:
-    """A time of squeue in seconds since 1970; `None` where Slurm knows none."""
-    try:
-        return time.mktime(time.strptime(text, TIME))
-    except (ValueError, OverflowError):
-        return None

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from slurmfab.agent.slurm.carried_files import CarriedFiles, format_outdated, hash_complaints, seconds_of
+from slurmfab.agent.client.commands import moment
+from slurmfab.agent.slurm.carried_files import CarriedFiles, format_outdated, hash_complaints
 
 STARTED = "[2026-11-21T10:00:00.001] slurmctld version 24.11.5 started on cluster lab"
 OTHER = "[2026-11-21T10:00:0{}.500] error: Node {} appears to have a different slurm.conf than the slurmctld.  This"
@@ -60,8 +61,8 @@ def test_a_slurmd_that_reads_files_anew_may_be_older_than_they() -> None:
 
 
 def test_times_are_read_as_slurm_prints_them() -> None:
-    assert seconds_of("2026-11-21T10:00:00") == at("2026-11-21T10:00:00")
-    assert (seconds_of("None"), seconds_of("Unknown"), seconds_of("")) == (None, None, None)
+    assert moment("2026-11-21T10:00:00") == at("2026-11-21T10:00:00")
+    assert (moment("None"), moment("Unknown"), moment("")) == (None, None, None)
 
 
 def test_many_nodes_are_told_by_their_reason() -> None:

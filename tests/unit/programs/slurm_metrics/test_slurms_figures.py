@@ -14,7 +14,7 @@ from slurmfab.agent.nodes.states import NodeState, flags, records
 from slurmfab.programs.slurm_metrics import main, nodes, own, queue, scheduler
 from slurmfab.programs.slurm_metrics.figures import Figures
 
-NOW = time.mktime(time.strptime("2026-11-22T10:00:00", queue.TIME))
+NOW = time.mktime(time.strptime("2026-11-22T10:00:00", "%Y-%m-%dT%H:%M:%S"))
 
 NODE = (
     "NodeName={} CPUAlloc={} CPUEfctv=8 CPUTot=8 Gres=gpu:a100:4(S:0-1),shard:8 GresUsed=gpu:a100:{}(IDX:0-1) "
