@@ -24,7 +24,7 @@ def version(text: str) -> SlurmVersion:
         ("26.05", "24.11", True),
         ("26.05", "24.05", False),
         ("24.11", "25.05", False),  # never a newer one
-        ("26.11", "20.11", True),  # not known yet, so Slurm itself judges
+        ("26.11", "22.05", True),  # not known yet, so Slurm itself judges
         ("26.05", "26.11", False),
     ],
 )
