@@ -9,12 +9,7 @@ from slurmfab.backup.archive import Backup
 from slurmfab.hostlist import fold
 from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import SlurmVersion
-
-RELEASE_SERIES = ("22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11", "26.05")
-"""The release series of Slurm, oldest first."""
-
-READS_THREE_SERIES = SlurmVersion(24, 11)
-"""From 24.11 on Slurm reads state of the three series before it; older versions of two (Slurm's upgrade guide)."""
+from slurmfab.slurm.window import reached, reaches
 
 MOST_JOBS_NAMED = 20
 """A message names this many jobs, and counts the others."""
@@ -44,7 +39,7 @@ class PresentState:
 def version_refusal(written: str, installed: SlurmVersion) -> str:
     """The reason why the installed Slurm cannot read the state and the database of a backup; empty if it can.
 
-    Source of the rule: Slurm's upgrade guide; see `READS_THREE_SERIES`.
+    Source of the rule: Slurm's upgrade guide; see `slurmfab.slurm.window`.
 
     Args:
         written: the version of Slurm that wrote the backup.
@@ -58,13 +53,12 @@ def version_refusal(written: str, installed: SlurmVersion) -> str:
             f"the backup is of Slurm {wrote}, and the hosts have {installed}: Slurm cannot read state that a newer "
             f"version wrote. Install Slurm {wrote} or newer."
         )
-    window = 3 if installed >= READS_THREE_SERIES else 2
-    names = [name for name in RELEASE_SERIES if str(wrote) <= name <= str(installed)]
-    if len(names) - 1 <= window:
+    if reaches(installed, wrote):
         return ""
+    readable = reached(installed)
     return (
-        f"the backup is of Slurm {wrote}, and the hosts have {installed}, which reads state of the {window} release "
-        f"series before it ({', '.join(names[-window - 1 : -1])}). Restore it with a version in between first."
+        f"the backup is of Slurm {wrote}, and the hosts have {installed}, which reads state of the {len(readable)} "
+        f"release series before it ({', '.join(map(str, readable))}). Restore it with a version in between first."
     )
 
 
