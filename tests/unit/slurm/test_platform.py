@@ -1,0 +1,66 @@
+"""The kinds of Slurm's packages: what each has, which one a cluster wants and which ones a host has."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from slurmfab.errors import InputError
+from slurmfab.facts import HostFacts
+from slurmfab.slurm import platform
+from slurmfab.slurm.platform import DEBIAN, DEBIAN_SMD, PLATFORMS, Platform
+from slurmfab.slurm.versions import SlurmVersion
+
+
+def host(*packages: str) -> HostFacts:
+    return HostFacts("n1", "n1", "debian", "trixie", packages=dict.fromkeys(packages, "24.11.5-4"))
+
+
+@pytest.mark.parametrize(
+    ("packages", "expected"),
+    [
+        (("munge", "mariadb-server"), ()),
+        (("slurm-client", "munge"), (DEBIAN,)),
+        (("slurm-wlm-basic-plugins",), (DEBIAN,)),
+        (("slurm-smd-slurmd", "slurm-smd"), (DEBIAN_SMD,)),
+        (("slurm-smd", "slurm-client"), (DEBIAN, DEBIAN_SMD)),
+        (("slurm-smd", "libslurm-perl"), (DEBIAN_SMD,)),
+    ],
+)
+def test_the_kinds_of_packages_of_a_host_are_told_by_their_names(
+    packages: tuple[str, ...], expected: tuple[Platform, ...]
+) -> None:
+    assert platform.all_installed(host(*packages)) == expected
+    assert platform.installed(host(*packages)) == (expected[0] if len(expected) == 1 else None)
+
+
+@pytest.mark.parametrize("one", PLATFORMS.values(), ids=PLATFORMS)
+def test_a_platform_counts_all_packages_that_it_names_as_slurms_own_or_common(one: Platform) -> None:
+    named = {one.core, one.pam, *one.gpu_plugins.values(), *one.telling}
+    assert named <= {*one.slurm_packages}
+    assert len({*one.slurm_packages}) == len(one.slurm_packages)
+    assert all(set(one.packages(role)) >= {"munge", "openssh-client"} for role in one.by_role)
+
+
+def test_no_package_of_slurms_is_of_two_kinds() -> None:
+    assert not {*DEBIAN.slurm_packages} & {*DEBIAN_SMD.slurm_packages}
+
+
+def test_each_field_is_described() -> None:
+    assert Platform.__doc__
+    assert [
+        one.name for one in fields(Platform) if f" {one.name}:" not in Platform.__doc__ and one.name != "munge"
+    ] == []
+
+
+def test_pid_files_follow_the_units() -> None:
+    assert DEBIAN.pid_files(SlurmVersion(22, 5))["slurmd"] == "/run/slurmd.pid"
+    assert DEBIAN.pid_files(SlurmVersion(24, 11)) == DEBIAN_SMD.pid_files(SlurmVersion(24, 11))
+    assert DEBIAN.slurmd_mode(SlurmVersion(22, 5)) == "-D -s"
+    assert DEBIAN_SMD.slurmd_mode(SlurmVersion(25, 11)) == "--systemd"
+
+
+def test_an_unknown_role_has_no_packages() -> None:
+    with pytest.raises(InputError, match="is not a role with packages"):
+        DEBIAN.packages("storage")
