@@ -7,6 +7,12 @@ from slurmfab.agent.core import host_paths
 SLURM_DIRECTORY = host_paths.SLURM_DIRECTORY
 """Slurm's configuration files, the same on all hosts."""
 
+SLURM_SOURCES = "/etc/apt/sources.list.d/slurmfab-slurm.sources"
+SLURM_PREFERENCES = "/etc/apt/preferences.d/slurmfab-slurm"
+SLURM_REPOSITORY_KEY = "/etc/apt/keyrings/slurmfab-slurm.asc"
+SLURM_SOURCE_FILES = (SLURM_SOURCES, SLURM_PREFERENCES, SLURM_REPOSITORY_KEY)
+"""apt's files about the source of Slurm's packages."""
+
 SLURM_LOGS = "/var/log/slurm"
 SLURM_SPOOL = "/var/lib/slurm/slurmd"
 """SlurmdSpoolDir of compute nodes; jobs read their scripts there."""

@@ -12,7 +12,16 @@ from slurmfab.errors import HostFailed
 from slurmfab.facts import HostFacts
 from slurmfab.impact.approvals import Approvals
 from slurmfab.impact.disruptive_changes import LOST_LIMITS
-from slurmfab.inventory import deb_files, files_on_hosts, job_scripts, people_ids, slurm_files, system_ids
+from slurmfab.inventory import (
+    deb_files,
+    files_on_hosts,
+    job_scripts,
+    people_ids,
+    repository_key,
+    slurm_debs,
+    slurm_files,
+    system_ids,
+)
 from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.job_scripts import Scripts
@@ -34,6 +43,8 @@ class LocalInput:
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
         deb_files: the packages beside the cluster file that it names, by their paths there.
+        slurm_key: the OpenPGP key of the repository with Slurm's packages; empty where there is none.
+        slurm_debs: Slurm's packages beside the cluster file, if they come from there.
         power_password: password of the IPMI controllers of nodes; empty where none is needed.
         mail_password: password of the relay of mail about jobs; empty where there is none.
         registry_users: users of the image registry with hashes of their passwords; empty where there is none.
@@ -45,6 +56,8 @@ class LocalInput:
     slurm_files: tuple[SiteFile, ...] = ()
     own_files: tuple[Content, ...] = ()
     deb_files: Mapping[str, DebFile] = field(default_factory=dict)
+    slurm_key: str = ""
+    slurm_debs: tuple[DebFile, ...] = ()
     power_password: str = field(default="", repr=False)
     mail_password: str = field(default="", repr=False)
     registry_users: str = field(default="", repr=False)
@@ -75,6 +88,8 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
         slurm_files=slurms,
         own_files=others,
         deb_files=deb_files.read(inventory),
+        slurm_key=repository_key.read(inventory),
+        slurm_debs=slurm_debs.read(inventory),
     )
 
 
@@ -135,6 +150,8 @@ def make_plan_input(
         slurm_files=local.slurm_files,
         own_files=local.own_files,
         deb_files=local.deb_files,
+        slurm_key=local.slurm_key,
+        slurm_debs=local.slurm_debs,
         power_password=local.power_password,
         mail_password=local.mail_password,
         registry_users=local.registry_users,

@@ -38,6 +38,7 @@ from slurmfab.inventory.registry import RegistryOrNot
 from slurmfab.inventory.scratch import ScratchOrNot
 from slurmfab.inventory.site_packages import PackageLists, SitePackages
 from slurmfab.inventory.slurm_files import SlurmFiles
+from slurmfab.inventory.slurm_packages import SlurmPackages, SlurmsPackages
 from slurmfab.inventory.slurm_settings import (
     CgroupConf,
     NodeSettings,
@@ -197,6 +198,7 @@ class Cluster(Model):
         slurm_files: further files of Slurm's directory: path of each by its name, relative to the cluster file.
         slurm_conf_directory: directory on a file system that all hosts share, which has Slurm's files; `None` for files
             of its own on each host.
+        slurm: Slurm's own packages: of which kind and version, and where they come from.
         packages: packages of the site's own, for all hosts, by role, and for groups of hosts.
         files: files of the site's own on hosts, by their path there.
         topology: the switches of the network, for topology.conf; empty for none.
@@ -272,6 +274,7 @@ class Cluster(Model):
         Annotated[str, AfterValidator(check_directory("/shared/slurm/etc"))] | None,
         Field(description="Directory shared by all hosts that has Slurm's files; /etc/slurm has links to them."),
     ] = None
+    slurm: SlurmsPackages = SlurmPackages()
     packages: PackageLists = SitePackages()
     files: Files = {}
     topology: Annotated[tuple[Switch, ...], Field(description="Switches of the network, for topology.conf.")] = ()

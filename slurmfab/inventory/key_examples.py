@@ -57,6 +57,10 @@ cgroup_conf: {AllowedRAMSpace: 98}
 slurmdbd_conf: {PurgeJobAfter: 24month}
 slurm_files: {plugstack.conf: slurm/plugstack.conf}
 slurm_conf_directory: /shared/slurm/etc
+slurm:
+  packages: smd
+  version: "26.05.*"
+  source: {uris: "https://apt.example.org/slurm", suites: trixie, components: [main], key: keys/slurm.asc}
 packages:
   all: [htop, "tree=2.1*"]
   controllers: [sosreport]
@@ -242,6 +246,7 @@ controllers: mn01
 nodes:
   - hosts: cn[01-02]
 configless: true
+slurm: {version: 26.05.5, source: {suite: trixie-backports}}
 private_tmp: {BasePath: /local/private, Dirs: /tmp, Shared: true}
 monitoring: {openmetrics: true}
 packages: {all: [debs/enroot_4.1.2-1_amd64.deb, debs/nvslurm-plugin-pyxis_0.24.0-1_amd64.deb]}
@@ -262,6 +267,7 @@ cluster: lab
 controllers: mn01
 nodes:
   - hosts: cn[01-02]
+slurm: {version: "25.11.*", source: {directory: debs/slurm-25.11}}
 database: {host: mn01, external: db.example.org, keep_password: true}
 power:
   nodes: cn[01-02]

@@ -61,6 +61,8 @@ class PlanInput:
         slurm_files: the site's own files in Slurm's directory.
         own_files: the site's own files elsewhere on hosts.
         deb_files: the packages beside the cluster file that it names, by their paths there.
+        slurm_key: the OpenPGP key of the repository with Slurm's packages; empty where there is none.
+        slurm_debs: Slurm's packages beside the cluster file, if they come from there.
         scripts: name and text of each script that nodes run before (`prolog`) and after (`epilog`) a job, by this key.
         outside: hosts that this run does not change, or no longer, whether they answered or not.
     """
@@ -78,6 +80,8 @@ class PlanInput:
     slurm_files: tuple[SiteFile, ...] = field(default=(), repr=False)
     own_files: tuple[Content, ...] = field(default=(), repr=False)
     deb_files: Mapping[str, DebFile] = field(default_factory=dict, repr=False)
+    slurm_key: str = field(default="", repr=False)
+    slurm_debs: tuple[DebFile, ...] = field(default=(), repr=False)
     power_password: str = field(default="", repr=False)
     outside: frozenset[str] = NO_HOSTS
 

@@ -30,6 +30,7 @@ from slurmfab.inventory.rules import (
     site_packages,
     slurm_conf,
     slurm_files,
+    slurm_packages,
 )
 from slurmfab.inventory.values import is_address
 from slurmfab.ip_addresses import is_link_local
@@ -228,6 +229,7 @@ RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     *slurm_conf.RULES,
     *slurm_files.RULES,
     *site_packages.RULES,
+    *slurm_packages.RULES,
     *job_environment.RULES,
     *files_on_hosts.RULES,
 )
