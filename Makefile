@@ -11,6 +11,8 @@ LAB_PACKAGES := gcc systemd-container mmdebstrap debian-archive-keyring iproute2
 BROWSER_PACKAGES := chromium chromium-driver
 # Shells whose completion is tested; bash is everywhere. fish brings man-db, which sets the manual pages.
 SHELL_PACKAGES := zsh fish
+# Tests that deploy once to each suite that any test deploys to.
+SUPPORTED := tests/lab/test_deploy.py tests/lab/test_other_suites.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
 
@@ -18,7 +20,7 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages browser-packages shell-packages demo demo-down test test-fast test-all test-breakages unit lint format docs reference bench clean
+.PHONY: help setup constraints lab-packages browser-packages shell-packages demo demo-down test test-fast test-all test-breakages unit lint format docs supported reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +95,12 @@ pictures: setup lab-packages browser-packages  ## record anew what the documenta
 
 bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of them: make bench BENCH="no-change-5 start"
 	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python -m benchmarks $(BENCH)
+
+supported: setup lab-packages  ## deploy to every suite of the tests, and write what they deployed to into docs/supported.md
+	rm -rf build/deployed
+	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n 2 $(SUPPORTED)
+	PYTHONPATH=tests/lab $(BIN)/python -m deployed
+	$(BIN)/python -m reference
 
 reference: setup  ## write the pages of docs/reference and the manual pages from the code
 	$(BIN)/python -m reference

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from reference import cluster_file, cluster_file_manual, exit_codes, json_outputs, manual, messages, tasks
+from reference import cluster_file, cluster_file_manual, exit_codes, json_outputs, manual, messages, supported, tasks
 from slurmfab.inventory import schema_file
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference"
@@ -17,6 +17,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "tasks.md": tasks.page,
     "exit-codes.md": exit_codes.page,
     "cluster-file.md": cluster_file.page,
+    "../supported.md": supported.page,
+    "../../README.md": supported.readme,
     "../../configs/cluster.schema.json": lambda: schema_file.text(None),
     "json.md": json_outputs.page,
     **json_outputs.schemas(),

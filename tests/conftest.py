@@ -195,6 +195,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(), "times")
         config.pluginmanager.register(Breakages(), "breakages")
+        config.pluginmanager.register(Deployed(), "deployed")
 
 
 @pytest.fixture(scope="session")
@@ -230,6 +231,33 @@ class Breakages:
             terminalreporter.write_line(
                 f"{len(self.results)} played: {count['found']} found, {count['named']} named,"
                 f" {count['mended']} mended, {count['told']} told with a repair that was tried"
+            )
+
+
+class Deployed:
+    """Compares what this run deployed to with the record from which the tables of docs/supported.md are made.
+
+    In CI a combination that the record lacks is a failure; elsewhere it is told, since a machine of another
+    architecture or with another suite is no mistake.
+    """
+
+    def __init__(self) -> None:
+        self.begun = time.time()
+
+    def lacking(self) -> tuple[str, ...]:
+        """The combinations that the record lacks, as text."""
+        import deployed
+
+        return tuple(" ".join(one.key) for one in deployed.missing(deployed.seen(self.begun)))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if os.environ.get("CI") and session.exitstatus == pytest.ExitCode.OK and self.lacking():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for one in self.lacking():
+            terminalreporter.write_line(
+                f"deployed to: {one}; tests/lab/deployed.json lacks this. Put it there: make supported", red=True
             )
 
 

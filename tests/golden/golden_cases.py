@@ -16,6 +16,9 @@ from slurmfab.slurm.render import SlurmConf
 VERSIONS = {"22.05": "22.05.8", "23.11": "23.11.4", "24.11": "24.11.5", "25.11": "25.11.2", "26.05": "26.05.5"}
 """The directory's name, and a version as the package has it."""
 
+READ_BY = {"bookworm": "22.05", "trixie": "24.11", "sid": "26.05"}
+"""The suites whose real Slurm reads the files of its version (test_accepted.py)."""
+
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 LARGE = Hardware(CPUs=128, Boards=1, SocketsPerBoard=2, CoresPerSocket=32, ThreadsPerCore=2, RealMemory=515000)
 GPUS = tuple(Gpu(f"/dev/nvidia{number}", "a100") for number in range(4))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from golden_cases import CASES
+from golden_cases import CASES, READ_BY
 from slurm_tree import SlurmTree, install
 
 from slurmfab.errors import LabError
@@ -21,7 +21,6 @@ from slurmfab.slurm.versions import SlurmVersion
 pytestmark = pytest.mark.lab
 
 HERE = Path(__file__).parent
-SUITES = {"bookworm": "22.05", "trixie": "24.11", "sid": "26.05"}
 
 MUNGED = "install -d -o munge /run/munge; su -s /bin/sh munge -c munged"
 START = f"""
@@ -43,7 +42,7 @@ STARTING = tuple(case for case in CASES if not CASES[case].accounting_host)
 """Without a slurmdbd slurmctld starts only when it has known one before; tests/lab/test_database.py gives it one."""
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=READ_BY)
 def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, SlurmTree]:
     """The version's series and a tree with that Slurm installed."""
     try:
@@ -53,7 +52,7 @@ def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             raise
         pytest.skip(str(error))
     suite = request.param
-    return SUITES[suite], install(suite, tmp_path_factory.mktemp(suite), print)
+    return READ_BY[suite], install(suite, tmp_path_factory.mktemp(suite), print)
 
 
 @pytest.mark.parametrize("case", CASES)

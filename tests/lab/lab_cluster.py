@@ -8,17 +8,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import deployed
 import forked
 import pytest
 
 from slurmfab import lab
+from slurmfab.errors import LabError
 from slurmfab.lab import Lab
 
 PROGRAM = [sys.executable, "-m", "slurmfab"]
+
+NOTED = ("deploy", "upgrade")
+"""Tasks after which hosts have a Slurm of which a test can say that slurmfab deployed to it."""
+
+noted: set[Path] = set()
+"""The cluster files of labs whose hosts are noted already."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,18 @@ class DeployedLab:
             cluster: whether to add `--cluster` with this cluster's file.
         """
         options = ["--cluster", str(self.inventory_path)] if cluster else []
-        return program(*words, *options, stdin=stdin, cwd=self.inventory_path.parent)
+        done = program(*words, *options, stdin=stdin, cwd=self.inventory_path.parent)
+        if done.returncode == 0 and words[0] in NOTED:
+            self.note(words[0])
+        return done
+
+    def note(self, task: str) -> None:
+        """Remember for docs/supported.md what this lab's hosts are, once per lab or at each upgrade."""
+        if task == "upgrade" or self.lab.cluster_file not in noted:
+            noted.add(self.lab.cluster_file)
+            # A test may have switched the host off meanwhile.
+            with suppress(LabError):
+                deployed.note(self.lab, self.on("ctl", deployed.FACTS, check=False))
 
     def deploy(self, *words: str) -> dict[str, Any]:
         """Run `deploy`, which must succeed, and return its JSON report."""
