@@ -26,7 +26,7 @@ from slurmfab.lab import LabSpec, addresses, base, network, state
 from slurmfab.lab.command import CONTAINED, TIED, call
 from slurmfab.lab.layout import LABS, LabLayout
 from slurmfab.lab.state import LabState
-from slurmfab.slurm.versions import packages
+from slurmfab.slurm.platform import DEBIAN
 
 OWN_ADDRESSES = IPv4Network("198.18.0.0/15")
 """What /etc/hosts calls them: the range for benchmarks (RFC 2544). SSH goes where their sshd really listens."""
@@ -136,7 +136,7 @@ def remembered(spec: LabSpec, say: Say) -> LabState:
 def prepare(made: LabState, count: int, directory: Path) -> Access:
     """The layer that all hosts have in common, and the way to them."""
     hosts = made.layout.directory / "hosts"
-    wanted = sorted({*packages("controller"), *packages("compute")})
+    wanted = sorted({*DEBIAN.packages("controller"), *DEBIAN.packages("compute")})
     call([*CONTAINED, "sh", "-ec", PREPARE, "prepare", made.base, str(hosts), *wanted])
     key, host_key = made.layout.ssh_key, hosts / "layer/etc/ssh/ssh_host_ed25519_key"
     for path in (key, host_key):

@@ -11,7 +11,7 @@ from benchmarks.measuring import Way
 from benchmarks.peers.peer import Job, Peer
 from benchmarks.results import Sample, Target
 from benchmarks.scenarios.scenario import SLURMFAB, Scenario, Setting
-from slurmfab.slurm.versions import packages
+from slurmfab.slurm.platform import DEBIAN
 
 PLAIN, LEAN = "apt, plain", "apt, lean"
 NODES = 4
@@ -36,7 +36,7 @@ def install(role: str, options: str = "") -> str:
         options: for apt-get.
     """
     quiet = WITHOUT_DAEMONS if options == SPARING else ""
-    return f"{{ {quiet}{APT} {options} install {' '.join(packages(role))}; }} >/dev/null 2>&1"
+    return f"{{ {quiet}{APT} {options} install {' '.join(DEBIAN.packages(role))}; }} >/dev/null 2>&1"
 
 
 def apt_everywhere(cluster: Cluster, options: str) -> Sample:

@@ -28,6 +28,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.mounts import CLIENTS, named_mounts
 from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
+from slurmfab.slurm.platform import DEBIAN, wanted
 from slurmfab.slurm.software import (
     ALL_OF_MPI,
     APPTAINER,
@@ -46,10 +47,9 @@ from slurmfab.slurm.software import (
     WITHOUT_APPTAINER,
     docker_packages,
 )
-from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
 from slurmfab.ssh.session import Line, answer_value, piece_of
 
-ALWAYS = ("sudo", BUS)
+ALWAYS = ("sudo", DEBIAN.bus)
 """Packages that a host may need besides those of its roles: sudo, where users become root, and D-Bus."""
 
 INCOMPLETE = f"{backup_archive.UNFINISHED}bundle."
@@ -106,9 +106,10 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
         codename: of the hosts' release, by which the names of some packages differ; by default the newest.
     """
     roles = {"compute", *(role for host in cluster.hosts for role in cluster.roles(host))}
-    names = {*ALWAYS, *(name for role in roles for name in packages(role))}
+    platform = wanted(cluster)
+    names = {*ALWAYS, *platform.packages_of(roles)}
     if cluster.database and not cluster.database.external:
-        names |= set(DATABASE_SERVER)
+        names |= {*platform.database.packages}
     names |= {CLIENTS[mount.type] for _, mount in named_mounts(cluster) if mount.type in CLIENTS}
     names |= {NFS_SERVER} if cluster.exports else set()
     names |= {RPCBIND} if cluster.exports or any(mount.is_nfs for _, mount in named_mounts(cluster)) else set()

@@ -32,7 +32,7 @@ from slurmfab.inventory.mounts import CLIENTS
 from slurmfab.inventory.people_ids import names_of
 from slurmfab.slurm import software
 from slurmfab.slurm.gres import named_files
-from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
+from slurmfab.slurm.platform import PLATFORMS
 from slurmfab.ssh.fan_out import PendingAnswers, on_each
 from slurmfab.ssh.session import Line, answer_value
 from slurmfab.ssh.transport import Transport
@@ -40,11 +40,7 @@ from slurmfab.ssh.transport import Transport
 FACT_SELECTION = {
     "users": ("slurm", "munge"),
     "packages": (
-        *packages("controller"),
-        "slurmd",
-        "slurmdbd",
-        *DATABASE_SERVER,
-        BUS,
+        *dict.fromkeys(name for one in PLATFORMS.values() for name in one.asked),
         "sudo",
         *sorted(set(CLIENTS.values())),
         *software.ASKED,

@@ -9,11 +9,12 @@ from slurmfab.errors import IdConflict
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import fold
 from slurmfab.program_name import FAB
+from slurmfab.slurm.platform import DEBIAN
 
 SYSTEM_USERS = ("slurm", "munge")
 SYSTEM_NUMBERS = tuple((user, kind) for user in SYSTEM_USERS for kind in ("uid", "gid"))
 
-DEFAULTS = {"slurm": 64030}
+DEFAULTS = {"slurm": DEBIAN.slurm.number}
 """The ID that Debian and Ubuntu reserve for slurm (slurm-wlm-basic-plugins, preinst and sysusers.d)."""
 
 CANDIDATES = range(450, 550)

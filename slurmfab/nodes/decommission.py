@@ -25,11 +25,7 @@ from slurmfab.plan.phases.logins import NODE_LOGINS
 from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, WATCHED
 from slurmfab.plan.plan import PHASES
 from slurmfab.plan.plan_input import PlanInput
-from slurmfab.slurm.versions import packages
-
-PLUGINS = "slurm-wlm-basic-plugins"
-"""A dependency of all of Debian's Slurm packages; no role lists it."""
-
+from slurmfab.slurm.platform import PLATFORMS
 
 NEEDED = ("name", "ssh", "addresses", "controllers", "login", "nodes")
 """The fields of a cluster file that say nothing but which hosts there are."""
@@ -37,6 +33,9 @@ NEEDED = ("name", "ssh", "addresses", "controllers", "login", "nodes")
 
 NO_FILES = frozenset((NODE_LOGINS, exports_file.OF, exports_file.LOADED_OF, quota_report.OF))
 """What hosts remember in other ways than as owned files. A host that still serves others keeps its exports."""
+
+
+PROTECTED = tuple(name for one in PLATFORMS.values() for name in one.protected)
 
 
 def stopped() -> tuple[Resource, ...]:
@@ -71,7 +70,7 @@ def cleaned(
         *(one for one in taken_back if one not in packages_gone),
         NoKeptSecrets(),  # after all that the undo store keeps copies of
         *packages_gone,
-        *((RemovedPackages(tuple(sorted(purged()))),) if purge else ()),
+        *((RemovedPackages(tuple(sorted(purged())), PROTECTED),) if purge else ()),
     )
 
 
@@ -137,5 +136,6 @@ def left_on(cluster: Cluster, host: str) -> tuple[str, ...]:
 
 
 def purged() -> set[str]:
-    """The packages of a compute node that only Slurm needs."""
-    return {name for name in packages("compute") if not name.startswith("openssh")} | {PLUGINS}
+    """The packages of a compute node that only Slurm needs, of each kind: a host has those of one."""
+    kinds = PLATFORMS.values()
+    return {name for one in kinds for name in (*one.packages("compute"), one.core) if not name.startswith("openssh")}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slurmfab.facts import HostFacts
 from slurmfab.hostlist import fold
 from slurmfab.inventory import system_ids
-from slurmfab.slurm import versions
+from slurmfab.slurm import platform
 from slurmfab.terminal import table
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def lacking(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[tuple[tupl
             package
             for part, names in (("controller", cluster.controllers), ("compute", cluster.compute_nodes))
             if name in names
-            for package in versions.packages(part)
+            for package in platform.wanted(cluster).packages(part)
         }
         missing = tuple(sorted(wanted - fact.packages.keys()))
         if missing:

@@ -28,6 +28,7 @@ from slurmfab.slurm.job_submit_script import SCRIPT
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.oci import oci_conf
+from slurmfab.slurm.platform import Platform, wanted
 from slurmfab.slurm.power_saving import PowerSaving
 from slurmfab.slurm.site_files import OCI, TOPOLOGY, readers
 from slurmfab.slurm.topology import topology_conf
@@ -232,6 +233,11 @@ class PlanInput:
         return self.facts[self.cluster.controller]
 
     @cached_property
+    def platform(self) -> Platform:
+        """The kind of Slurm's packages that the cluster file asks for."""
+        return wanted(self.cluster)
+
+    @cached_property
     def slurm_version(self) -> SlurmVersion:
         """The Slurm version on the primary controller; before it is installed, its distribution's version."""
         installed = self.controller_facts.slurm_version
@@ -383,6 +389,7 @@ class PlanInput:
             private_data=self.cluster.private_data,
             local_groups=self.cluster.containers is not None and "docker" in self.cluster.containers.use,
             openmetrics=self.cluster.monitoring is not None and self.cluster.monitoring.openmetrics,
+            platform=self.platform,
         )
 
     def mail_programs(self, controllers: Iterable[str]) -> tuple[str, ...]:

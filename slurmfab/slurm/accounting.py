@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slurmfab.slurm.platform import DEBIAN, Platform
 from slurmfab.slurm.render import Settings, fill
-from slurmfab.slurm.versions import SlurmVersion, pid_files
+from slurmfab.slurm.versions import SlurmVersion
 
 DBD_PORT = 6819
 """The port of slurmdbd (DbdPort, slurmdbd.conf(5)): its default, written explicitly."""
@@ -43,6 +44,7 @@ class SlurmdbdConf:
         ipv6: whether slurmdbd uses IPv6 addresses too.
         own: the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out.
         private_data: what users see only their own of; slurmdbd has `DBD_PRIVATE` of it.
+        platform: the kind of Slurm's packages.
     """
 
     hostname: str
@@ -54,13 +56,14 @@ class SlurmdbdConf:
     ipv6: bool = False
     own: Mapping[str, str | None] = field(default_factory=dict)
     private_data: tuple[str, ...] = ()
+    platform: Platform = DEBIAN
 
 
 def slurmdbd_conf(conf: SlurmdbdConf) -> str:
     """The text of slurmdbd.conf; the agent adds the line with the password."""
     settings = Settings(conf.own)
     private = ",".join(one for one in conf.private_data if one in DBD_PRIVATE)
-    files = {"log": LOG, "pid_files": pid_files(conf.version)}
+    files = {"log": LOG, "pid_files": conf.platform.pid_files(conf.version)}
     context = {"conf": conf, "port": DBD_PORT, "private_data": private, **files}
     lines = {"slurmdbd": settings.line, "ipv6": settings.line_with, "slurmdbd_rest": settings.rest}
     return fill("slurmdbd.conf", {**context, **lines})

@@ -135,10 +135,20 @@ class Platform:
         return (self.core, self.client, *self.daemon_packages.values())
 
     @property
+    def asked(self) -> tuple[str, ...]:
+        """The packages of which hosts are asked for the version: those of all roles, and what Slurm needs."""
+        return (*self.packages("controller"), *self.telling, *self.database.packages, self.bus)
+
+    @property
     def daemon_packages(self) -> Mapping[str, str]:
         """The package of each daemon."""
         daemons = {"slurmctld": "controller", "slurmd": "compute", "slurmdbd": "database"}
         return {daemon: self.by_role[role][0] for daemon, role in daemons.items()}
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """The packages of daemons that serve the whole cluster, which are never removed along with others."""
+        return tuple(name for name in self.slurm_packages if name.endswith(("slurmctld", "slurmdbd", "slurmrestd")))
 
     @property
     def client(self) -> str:

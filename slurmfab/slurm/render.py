@@ -19,9 +19,10 @@ from slurmfab.slurm.job_submit_script import SCRIPT, explains_refusals, lua_text
 from slurmfab.slurm.node import Node, one_of_each
 from slurmfab.slurm.node_lines import node_lines, node_settings
 from slurmfab.slurm.node_programs import NodePrograms
+from slurmfab.slurm.platform import DEBIAN, Platform
 from slurmfab.slurm.power_saving import PowerSaving
 from slurmfab.slurm.preemption import Preemption, partition_settings, preemption
-from slurmfab.slurm.versions import SlurmVersion, pid_files, tells_figures
+from slurmfab.slurm.versions import SlurmVersion, tells_figures
 
 _TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")
 """The directories of the templates in an installed package, and in a checkout."""
@@ -117,6 +118,7 @@ class SlurmConf:
         private_data: what users see only their own of (PrivateData).
         local_groups: whether nodes look up the groups of a job's user, instead of slurmctld.
         openmetrics: whether slurmctld tells figures itself, where its version can.
+        platform: the kind of Slurm's packages.
     """
 
     cluster_name: str
@@ -149,6 +151,7 @@ class SlurmConf:
     private_data: tuple[str, ...] = ()
     local_groups: bool = False
     openmetrics: bool = False
+    platform: Platform = DEBIAN
 
     @property
     def mail_program(self) -> str:
@@ -184,7 +187,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         **{name: getattr(conf, name) for name in _AS_THEY_ARE},
         "controllers": [_host_and_address(*controller) for controller in conf.controllers],
         "version": (version.major, version.minor),
-        "pid_files": pid_files(version),
+        "pid_files": conf.platform.pid_files(version),
         "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
         "memory_per_cpu": _memory_per_cpu(kinds, conf.memory_margin),
         "gres_types": ",".join(gres_names(kinds)),

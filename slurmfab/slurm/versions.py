@@ -1,4 +1,4 @@
-"""Differences between Slurm 22.05 and 26.05: keys and values, packages, pid files, and effects of a reconfigure.
+"""Differences between Slurm 22.05 and 26.05: keys and values, and effects of a reconfigure.
 
 Newer versions get the rules of the newest known one, except that unknown keys are allowed, as the installed Slurm
 checks the rendered file anyway.
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.errors import SlurmfabError
 from slurmfab.slurm.keys import CGROUP_CONF, NODE, PARTITION, SLURM_CONF, SLURMDBD_CONF, Key
 
 
@@ -92,47 +92,9 @@ def distribution_version(codename: str) -> SlurmVersion:
     return SlurmVersion.parse(DISTRIBUTION[codename])
 
 
-def packages(role: str) -> tuple[str, ...]:
-    """The Debian and Ubuntu packages that a host needs, sorted; the same names in every supported release.
-
-    munge is listed because Slurm 26.05 only recommends it; openssh-client because the slurm user uses SSH everywhere.
-    libpmix is not listed: Debian 13's slurm-client depends on it, and Debian 12's pmix plugin opens `libpmix.so`, which
-    is only in libpmix-dev, whose dependencies include a compiler.
-
-    Args:
-        role: `controller`, `database`, `compute` or `login`.
-    """
-    daemon = {"controller": ("slurmctld",), "database": ("slurmdbd",), "compute": ("slurmd",), "login": ()}
-    if role not in daemon:
-        raise InputError(f"“{role}” is not a role with packages (known: {', '.join(daemon)}).")
-    return tuple(sorted(("munge", "openssh-client", "slurm-client", *daemon[role])))
-
-
-BUS = "dbus"
-"""The package of D-Bus, over which slurmd asks systemd for its cgroup v2 scope."""
-
-DATABASE_SERVER = ("mariadb-client", "mariadb-server")
-"""The packages of the database server and of its client."""
-
-
 def tells_figures(version: SlurmVersion) -> bool:
     """Whether slurmctld of this version can tell Prometheus its figures itself (MetricsType)."""
     return (version.major, version.minor) >= SLURM_CONF["metricstype"].since
-
-
-def pid_files(version: SlurmVersion) -> Mapping[str, str]:
-    """The pid file that the unit of each daemon expects, by daemon: `slurmctld`, `slurmd` and `slurmdbd`.
-
-    Up to 23.02 the units name `PIDFile=/run/….pid`. From 23.11 on slurmctld and slurmdbd run as the slurm user and own
-    only their RuntimeDirectory.
-    """
-    if version < SlurmVersion(23, 11):
-        return {daemon: f"/run/{daemon}.pid" for daemon in ("slurmctld", "slurmd", "slurmdbd")}
-    return {
-        "slurmctld": "/run/slurmctld/slurmctld.pid",
-        "slurmd": "/run/slurm/slurmd.pid",
-        "slurmdbd": "/run/slurmdbd/slurmdbd.pid",
-    }
 
 
 def adds_nodes_by_reconfigure(version: SlurmVersion) -> bool:
@@ -147,11 +109,6 @@ def adds_nodes_by_reconfigure(version: SlurmVersion) -> bool:
 def reconfigure_renews_daemons(version: SlurmVersion) -> bool:
     """Whether a reconfigure starts new processes of slurmctld and slurmd, instead of reading the files again."""
     return version >= SlurmVersion(23, 11)
-
-
-def slurmd_mode(version: SlurmVersion) -> str:
-    """The options of slurmd in its unit: `-D -s` (Type=simple) up to 23.02, `--systemd` (Type=notify) later."""
-    return "-D -s" if version < SlurmVersion(23, 11) else "--systemd"
 
 
 @dataclass(frozen=True)

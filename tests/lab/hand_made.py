@@ -16,6 +16,7 @@ from lab_cluster import DeployedLab
 from stock import Stock
 
 from slurmfab.slurm import versions
+from slurmfab.slurm.platform import DEBIAN
 
 ETC = "/etc/slurm"
 COMPLETED = "/var/log/slurm/jobcomp.log"
@@ -419,7 +420,7 @@ systemctl restart slurmctld
 def accounts(lab: DeployedLab, suite: str) -> HandMade:
     """slurmdbd on n3, QOS, two partitions, typed GPUs on n1 and n2; jobs of three QOS run and wait for a limit."""
     prepare(lab)
-    pids = versions.pid_files(versions.distribution_version(suite))
+    pids = DEBIAN.pid_files(versions.distribution_version(suite))
     dbd = file(f"{ETC}/slurmdbd.conf", SLURMDBD.format(pid=pids["slurmdbd"], password=PASSWORD), "600")
     owner = "chown slurm: /etc/slurm/slurmdbd.conf\n"
     lab.on("n3", f"set -e\nsystemctl disable --quiet --now slurmd\n{DATABASE}{dbd}{owner}systemctl restart slurmdbd")
@@ -516,7 +517,7 @@ SwitchName=spine Switches=leaf[1-2]
 def includes(lab: DeployedLab, suite: str) -> HandMade:
     """slurm.conf in four files with continued lines, lines of defaults and sets of nodes; a topology; three nodes."""
     prepare(lab)
-    pids = versions.pid_files(versions.distribution_version(suite))
+    pids = DEBIAN.pid_files(versions.distribution_version(suite))
     values = {host.name: host.address for host in lab.lab.hosts}
     conf = file(f"{ETC}/slurm.conf", INCLUDES.format(ctl=values["ctl"], **named(pids)))
     conf += file(f"{ETC}/scheduling.conf", SCHEDULING)
@@ -556,9 +557,7 @@ PartitionName=test Nodes=n1,n2 MaxTime=15 PriorityTier=20
 def configless(lab: DeployedLab, suite: str) -> HandMade:
     """Nodes without any file of Slurm's, whose slurmd fetches all from slurmctld; one GPU in each, one gres.conf."""
     prepare(lab)
-    conf = file(
-        f"{ETC}/slurm.conf", CONFIGLESS.format(**named(versions.pid_files(versions.distribution_version(suite))))
-    )
+    conf = file(f"{ETC}/slurm.conf", CONFIGLESS.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
     conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes\nConstrainDevices=yes")
     conf += file(f"{ETC}/gres.conf", "NodeName=n[1-2] Name=gpu Type=tesla File=/dev/nvidia0")
     lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
@@ -668,7 +667,7 @@ return slurm.SUCCESS
 def scripts(lab: DeployedLab, suite: str) -> HandMade:
     """A prolog, epilogs, a task prolog, a health check, a job_submit.lua and a plugin of job steps."""
     prepare(lab)
-    conf = file(f"{ETC}/slurm.conf", SCRIPTS.format(**named(versions.pid_files(versions.distribution_version(suite)))))
+    conf = file(f"{ETC}/slurm.conf", SCRIPTS.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
     conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
     conf += file(f"{ETC}/plugstack.conf.d/pbs.conf", "optional spank_pbs.so")
     note = "#!/bin/sh\n# {0}\necho {0} $SLURM_JOB_ID >>/var/log/site-{0}s\n"
@@ -688,7 +687,7 @@ KINDS: Mapping[str, Kind] = {
         accounts,
         nodes=3,
         gpus=("n1:2:A100-SXM4-40GB", "n2:2:Tesla_V100-SXM2-16GB"),
-        packages={"n3": (*versions.packages("database"), *versions.DATABASE_SERVER)},
+        packages={"n3": (*DEBIAN.packages("database"), *DEBIAN.database.packages)},
     ),
     "includes": Kind(includes, nodes=3),
     "configless": Kind(configless, gpus=("n1:1:Tesla_T4", "n2:1:Tesla_T4")),

@@ -17,7 +17,7 @@ from lab_cluster import PROGRAM, DeployedLab
 from slurmfab import lab
 from slurmfab.lab import Lab, LabSpec
 from slurmfab.lab.spec import CONTROLLER
-from slurmfab.slurm import versions
+from slurmfab.slurm.platform import DEBIAN
 
 SNAPSHOT = (
     "find /etc /usr/bin /usr/sbin /var/lib/dpkg /var/lib/slurm/home /home /root -xdev"
@@ -158,7 +158,7 @@ def installed(spec: LabSpec, **others: tuple[str, ...]) -> LabSpec:
         spec: the lab.
         others: host name to further packages that it has.
     """
-    names = {host: versions.packages("controller" if host == CONTROLLER else "compute") for host in spec.host_names}
+    names = {host: DEBIAN.packages("controller" if host == CONTROLLER else "compute") for host in spec.host_names}
     entries = (
         f"{host}:{','.join(dict.fromkeys((*packages, *others.get(host, ()))))}" for host, packages in names.items()
     )

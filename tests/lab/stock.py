@@ -15,7 +15,7 @@ from lab_user import installed
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
-from slurmfab.slurm import versions
+from slurmfab.slurm.platform import DEBIAN
 
 SUITES = ("bookworm", "trixie")
 """Slurm 22.05 and 24.11: without and with the ability of `scontrol reconfigure` to add nodes."""
@@ -113,7 +113,7 @@ class Stock:
         """Name of the disks that also have the database's packages on the controller; makes them on first use."""
         name = f"{self.name(suite)}db"
         if name not in self.kept:
-            database = (*versions.packages("database"), *versions.DATABASE_SERVER)
+            database = (*DEBIAN.packages("database"), *DEBIAN.database.packages)
             with self.running(installed(self.spec(suite), ctl=database)) as made:
                 made.deploy()
                 made.on("ctl", f"{NO_DATABASE} && {FORGET}")

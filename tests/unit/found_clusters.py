@@ -12,7 +12,8 @@ from support import prepared
 from slurmfab.agent.accounting.reading import read
 from slurmfab.agent.slurm.found_files import MISSING
 from slurmfab.facts import Account, Gpu, Hardware
-from slurmfab.slurm.versions import SlurmVersion, pid_files
+from slurmfab.slurm.platform import DEBIAN
+from slurmfab.slurm.versions import SlurmVersion
 from slurmfab.takeover.found import FoundCluster, FoundFile, HostFiles
 
 RELEASES = {"22.05": "22.05.8", "24.11": "24.11.5"}
@@ -275,7 +276,7 @@ def plain(slurm: str) -> FoundCluster:
 
 def accounts(slurm: str) -> FoundCluster:
     """slurmdbd on its own host, QOS, two partitions, typed GPUs; one node has another slurm.conf."""
-    pids = pid_files(SlurmVersion.parse(slurm))
+    pids = DEBIAN.pid_files(SlurmVersion.parse(slurm))
     text = ACCOUNTS.format(**pids)
     limits = conf("cgroup.conf", f"CgroupAutomount=yes\n{LIMITS}" if slurm == "22.05" else LIMITS)
     files = (conf("slurm.conf", text), limits)

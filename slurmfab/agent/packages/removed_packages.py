@@ -8,9 +8,6 @@ from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, Stat
 from slurmfab.agent.packages import apt_errors, dpkg_status
 from slurmfab.agent.packages.packages import apt_get
 
-PROTECTED = ("slurmctld", "slurmdbd", "slurmrestd")
-"""Never removed along with others: Debian's slurmctld cancels all jobs of its cluster on removal (its prerm script)."""
-
 
 class RemovedPackages(Resource):
     """Packages that are removed, and not purged.
@@ -20,11 +17,14 @@ class RemovedPackages(Resource):
 
     Args:
         names: package names.
+        protected: those that are never removed along with others: Debian's slurmctld cancels all jobs of its cluster on
+            removal (its prerm script).
     """
 
     kind: ClassVar[str] = "packages-gone"
     deadline: ClassVar[float] = 7200.0
     names: Tuple[str, ...]
+    protected: Tuple[str, ...] = ()
 
     def name(self) -> str:
         """The package names, with commas."""
@@ -46,7 +46,7 @@ class RemovedPackages(Resource):
         """
         present = [package for package in self.names if package in differing]
         _, plan = apt_get(context, ["--simulate", "remove", "--", *present])
-        unmeant = [package for package in removed(plan) if package in PROTECTED and package not in present]
+        unmeant = [package for package in removed(plan) if package in self.protected and package not in present]
         if unmeant:
             raise ResourceFailed(
                 "%s would be removed as well; this host is more than a compute node, so nothing was removed. "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from slurmfab.inventory.public_keys import key_of, mistake
+from slurmfab.slurm.platform import DEBIAN
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -34,7 +35,7 @@ POWERFUL_GROUPS = (
 OTHER_WAYS = {"docker": "containers.docker.users"}
 """Where a cluster file names users of such a group openly, other than by `sudo`."""
 
-SLURM_UID = 64030
+SLURM_UID = DEBIAN.slurm.number
 _FIRST_OF_PEOPLE = 1000
 _NOBODYS_IDS = (65534, 65535)
 _PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9_.+@-]+)+")

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import fold
 from slurmfab.inventory.site_packages import DEB, ROLES, wanted_from
-from slurmfab.slurm.versions import DATABASE_SERVER, packages
+from slurmfab.slurm.platform import PLATFORMS
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
     from slurmfab.inventory.slurm_settings import Place
 
-OF_SLURMFAB = frozenset({*DATABASE_SERVER, *(name for role in ROLES.values() for name in packages(role))})
+OF_SLURMFAB = frozenset(
+    name for one in PLATFORMS.values() for name in (*one.database.packages, *one.packages_of(ROLES.values()))
+)
 """Packages that slurmfab installs by the roles of hosts."""
 
-DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
+DAEMONS = frozenset(name for one in PLATFORMS.values() for name in one.daemon_packages.values())
 """Packages whose daemons would be at work on hosts that do not have their role."""
 
 

@@ -26,7 +26,7 @@ from slurmfab.plan.plan_input import PlanInput, digest
 from slurmfab.plan.site_servers import port, site_servers
 from slurmfab.slurm.render import fill
 from slurmfab.slurm.site_files import is_served
-from slurmfab.slurm.versions import reconfigure_renews_daemons, slurmd_mode
+from slurmfab.slurm.versions import reconfigure_renews_daemons
 
 OURS = ("slurm.conf", "gres.conf", "cgroup.conf", JOB_CONTAINER)
 """The files that slurmfab writes itself."""
@@ -75,9 +75,9 @@ def digests(plan_input: PlanInput) -> tuple[tuple[str, str], ...]:
 @once
 def drop_in(plan_input: PlanInput) -> str:
     """The text of the drop-in of slurmd's unit."""
-    return fill(
-        "slurmd-configless.conf", {"mode": slurmd_mode(plan_input.slurm_version), "servers": servers(plan_input)}
-    )
+    platform = plan_input.platform
+    values = {"program": platform.program("slurmd"), "mode": platform.slurmd_mode(plan_input.slurm_version)}
+    return fill("slurmd-configless.conf", {**values, "servers": servers(plan_input)})
 
 
 @once

@@ -100,4 +100,5 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
     version = plan_input.slurm_version
     values = (hostname, version, server, port, database.user, database.name, plan_input.uses_ipv6)
     cluster = plan_input.cluster
-    return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, cluster.slurmdbd_conf, cluster.private_data))
+    own = (cluster.slurmdbd_conf, cluster.private_data, plan_input.platform)
+    return accounting.slurmdbd_conf(accounting.SlurmdbdConf(*values, *own))

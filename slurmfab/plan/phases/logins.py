@@ -17,7 +17,6 @@ from slurmfab.plan.plan_input import PlanInput
 NODE_LOGINS = "node-logins"
 """What the facts of a host with these lines have among `owned`."""
 
-PACKAGE = "libpam-slurm-adopt"
 XAUTH = "xauth"
 """The package without which neither sshd nor Slurm forwards X11, on either side."""
 
@@ -58,7 +57,7 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The packages that the host's logins need."""
     cluster = plan_input.cluster
     has_screens = cluster.x11 and not cluster.is_for_database_alone(host)
-    return (*((PACKAGE,) if cluster.closes(host) else ()), *((XAUTH,) if has_screens else ()))
+    return (*((plan_input.platform.pam,) if cluster.closes(host) else ()), *((XAUTH,) if has_screens else ()))
 
 
 def login_hosts(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

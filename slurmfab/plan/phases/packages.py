@@ -23,10 +23,10 @@ from slurmfab.plan.phases import (
     rpcbind,
 )
 from slurmfab.plan.plan_input import PlanInput
-from slurmfab.slurm.versions import BUS, DATABASE_SERVER, packages
+from slurmfab.slurm.platform import PLATFORMS
 
 ROLES = ("controller", "database", "compute", "login")
-SLURMS = frozenset((*(name for role in ROLES for name in packages(role)), *DATABASE_SERVER, BUS, "sudo"))
+SLURMS = frozenset(("sudo", *(name for one in PLATFORMS.values() for name in (*one.asked, *one.packages_of(ROLES)))))
 """Packages that stay on a host whose role changes: Debian's slurmctld cancels all jobs when it is removed."""
 
 
@@ -45,10 +45,11 @@ def own(plan_input: PlanInput, host: str) -> tuple[Wanted, ...]:
 
 def wanted(plan_input: PlanInput, host: str) -> set[str]:
     """All packages that the host's roles, MariaDB, sudo rules, control groups and capabilities need, and the site's."""
-    names = {name for role in plan_input.cluster.roles(host) for name in packages(role)}
+    platform = plan_input.platform
+    names = {*platform.packages_of(plan_input.cluster.roles(host))}
     database = plan_input.cluster.database
     if database and host == database.host and not database.external:
-        names |= set(DATABASE_SERVER)
+        names |= {*platform.database.packages}
     names |= {*people.packages(plan_input, host), *logins.packages(plan_input, host)}
     names |= set(power.packages(plan_input, host))
     names |= {
@@ -57,7 +58,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
         *quotas.packages(plan_input, host),
         *rpcbind.packages(plan_input, host),
     }
-    names |= {BUS} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
+    names |= {platform.bus} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
     names |= {
         name
         for part in (mail, modules, mpi, containers, registry, monitoring)

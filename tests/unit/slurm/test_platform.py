@@ -54,8 +54,15 @@ def test_each_field_is_described() -> None:
     ] == []
 
 
+def test_packages_go_by_role() -> None:
+    assert DEBIAN.packages("controller") == ("munge", "openssh-client", "slurm-client", "slurmctld")
+    assert DEBIAN.packages("compute") == ("munge", "openssh-client", "slurm-client", "slurmd")
+    assert DEBIAN_SMD.packages("login") == ("munge", "openssh-client", "slurm-smd-client")
+
+
 def test_pid_files_follow_the_units() -> None:
-    assert DEBIAN.pid_files(SlurmVersion(22, 5))["slurmd"] == "/run/slurmd.pid"
+    assert DEBIAN.pid_files(SlurmVersion(22, 5)) == {unit: f"/run/{unit}.pid" for unit in DEBIAN.units}
+    assert DEBIAN.pid_files(SlurmVersion(23, 11))["slurmctld"] == "/run/slurmctld/slurmctld.pid"
     assert DEBIAN.pid_files(SlurmVersion(24, 11)) == DEBIAN_SMD.pid_files(SlurmVersion(24, 11))
     assert DEBIAN.slurmd_mode(SlurmVersion(22, 5)) == "-D -s"
     assert DEBIAN_SMD.slurmd_mode(SlurmVersion(25, 11)) == "--systemd"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from slurmfab.errors import InputError, SlurmfabError
+from slurmfab.errors import SlurmfabError
 from slurmfab.slurm.versions import (
     DISTRIBUTION,
     SlurmVersion,
     adds_nodes_by_reconfigure,
     complaints,
     distribution_version,
-    packages,
-    pid_files,
 )
 
 V2205, V2302, V2311, V2411, V2511, V2605 = (
@@ -150,18 +148,5 @@ def test_an_unknown_release_is_refused_by_name() -> None:
         distribution_version("sarge")
 
 
-def test_packages_go_by_role() -> None:
-    assert packages("controller") == ("munge", "openssh-client", "slurm-client", "slurmctld")
-    assert packages("compute") == ("munge", "openssh-client", "slurm-client", "slurmd")
-    assert packages("login") == ("munge", "openssh-client", "slurm-client")
-
-
-def test_an_unknown_role_is_refused() -> None:
-    with pytest.raises(InputError, match="“gateway” is not a role"):
-        packages("gateway")
-
-
-def test_units_and_reconfigure_differ_by_version() -> None:
-    assert pid_files(V2205) == {name: f"/run/{name}.pid" for name in ("slurmctld", "slurmd", "slurmdbd")}
-    assert pid_files(V2311)["slurmctld"] == "/run/slurmctld/slurmctld.pid"
+def test_reconfigure_differs_by_version() -> None:
     assert [adds_nodes_by_reconfigure(version) for version in (V2311, V2411)] == [False, True]

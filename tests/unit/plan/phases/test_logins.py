@@ -18,6 +18,7 @@ from slurmfab.plan.phases import logins
 from slurmfab.plan.phases.packages import resources as packages
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight.configuration import refuse_closed_nodes_without_control_groups
+from slurmfab.slurm.platform import DEBIAN
 
 CLOSED = "node_logins: with_job\n"
 UNPROVED = LoginGuard(proved=False)
@@ -46,7 +47,7 @@ def test_compute_nodes_are_closed_but_for_those_who_look_after_them(more: str, e
     plan = closing(more)
     assert logins.node_logins(plan, "n1") == (UNPROVED, NodeLogins(exempt))
     assert logins.node_logins(plan, "c1") == ()
-    assert [logins.PACKAGE in packages(plan, host)[0].names for host in ("c1", "n1")] == [False, True]  # type: ignore[attr-defined]
+    assert [DEBIAN.pam in packages(plan, host)[0].names for host in ("c1", "n1")] == [False, True]  # type: ignore[attr-defined]
 
 
 def test_a_node_with_another_hostname_has_its_nodename() -> None:
