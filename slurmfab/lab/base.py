@@ -9,6 +9,7 @@ whole lists. A tree is built under a temporary name and renamed when it is compl
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slurmfab.errors import LabError
-from slurmfab.lab import disks, sources, state
+from slurmfab.lab import disks, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
 
@@ -75,6 +76,28 @@ umount "$root/proc" "$root"
 """Shell script that installs packages into an overlay on the base tree without starting their daemons. munge is first,
 so that its user has the same UID beside every other package. The munge key that the package makes is removed, because
 all hosts with this overlay would have the same one."""
+
+LOCAL_SOURCE = """# Of the lab: a stand-in for the package source of a site.
+Types: deb
+URIs: file:/var/lib/lab-packages
+Suites: ./
+Trusted: yes
+"""
+"""A package source of hosts, in a directory of their own."""
+
+ADD_SOURCE = """
+set -e
+tree=$1 place=$2 root=$2/root
+mount -t overlay overlay -o "lowerdir=$tree,upperdir=$place/upper,workdir=$place/work" "$root"
+cp -r "$place/repository" "$root/var/lib/lab-packages"
+cp "$place/lab.sources" "$root/etc/apt/sources.list.d/lab-packages.sources"
+chroot "$root" apt-get -qq -o Dir::Etc::sourcelist=sources.list.d/lab-packages.sources \\
+    -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 update
+rm -f "$root"/var/cache/apt/*.bin
+chroot "$root" apt-cache gencaches
+umount "$root"
+"""
+"""Shell script that adds a package source in a directory, and its list alone, to an overlay on the base tree."""
 
 MASKED = (
     "apt-daily.timer apt-daily-upgrade.timer console-getty.service container-getty@.service dpkg-db-backup.timer "
@@ -152,30 +175,67 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     return tree
 
 
-def with_packages(tree: Path, packages: tuple[str, ...], progress: Callable[[str], None]) -> Path:
-    """Path of an overlay directory with packages installed on a base tree; builds it if there is none.
+def with_slurm(tree: Path, kind: str, progress: Callable[[str], None]) -> tuple[Path, ...]:
+    """Paths of the directories that make a base tree's hosts, topmost first, for one kind of Slurm packages.
 
     Args:
         tree: the base tree.
+        kind: `debian`, or `smd` for a tree that also has a package source with the stand-in for SchedMD's packages.
+        progress: called with a one-line message before a build.
+
+    Raises:
+        LabError: the packages cannot be made, or another process builds for too long.
+    """
+    if kind == "debian":
+        return (tree,)
+    debs = tree / "var/cache/apt/archives"
+    recipe = (ADD_SOURCE, LOCAL_SOURCE, inspect.getsource(smd_standin), sorted(deb.name for deb in debs.glob("*.deb")))
+
+    def add(place: Path) -> None:
+        repository = place / "repository"
+        smd_standin.pack(debs, repository)
+        smd_standin.write_index(repository)
+        (place / "lab.sources").write_text(LOCAL_SOURCE)
+        call([*CONTAINED, "sh", "-c", ADD_SOURCE, "sh", str(tree), str(place)])
+
+    message = f"packing the stand-in for SchedMD's packages for the base tree {tree.name}, once"
+    return (_layer(tree, repr(recipe), add, lambda: progress(message)), tree)
+
+
+def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: Callable[[str], None]) -> Path:
+    """Path of an overlay directory with packages installed on a base tree; builds it if there is none.
+
+    Args:
+        trees: the base tree, and what lies above it, topmost first.
         packages: names of Debian packages, sorted; the base tree's apt cache has them.
         progress: called with a one-line message before a build.
 
     Raises:
         LabError: a package cannot be installed (the text has apt's last lines), or another process builds for too long.
     """
-    recipe = repr((packages, INSTALL))
+    lower = ":".join(map(str, trees))
+
+    def install(place: Path) -> None:
+        call([*CONTAINED, "sh", "-c", INSTALL, "sh", lower, str(place), *packages])
+
+    message = f"installing {' '.join(packages)} on the base tree {trees[0].name}, once"
+    return _layer(trees[0], repr((packages, INSTALL)), install, lambda: progress(message))
+
+
+def _layer(tree: Path, recipe: str, build: Callable[[Path], None], progress: Callable[[], None]) -> Path:
+    """Path of an overlay directory on a tree; if there is none, it is what `build` puts into the `upper` of a place."""
     layer = CACHE / f"{tree.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
     if layer.is_dir():
         return layer
     with state.locked(CACHE, patience=900):
         if not layer.is_dir():
-            progress(f"installing {' '.join(packages)} on the base tree {tree.name}, once")
+            progress()
             _remove_half_built()
             place = CACHE / f".building-{layer.name}-{os.getpid()}"
             for name in ("upper", "work", "root"):
                 (place / name).mkdir(parents=True)
             try:
-                call([*CONTAINED, "sh", "-c", INSTALL, "sh", str(tree), str(place), *packages])
+                build(place)
                 (place / "upper").rename(layer)
             finally:
                 shutil.rmtree(place, ignore_errors=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slurmfab.errors import InputError
 from slurmfab.lab.spec import CONTROLLER, LabHost, LabSpec
+from slurmfab.slurm import versions
 
 MARK = "# Written by lab-up for the lab"
 """Start of the first line of a lab's cluster file; files without it are never changed or removed."""
@@ -32,10 +33,13 @@ def render(spec: LabSpec, addresses: Mapping[str, str], ssh_key: Path) -> str:
     places = ", ".join(
         f'{name}: "{address}"' if ":" in address else f"{name}: {address}" for name, address in addresses.items()
     )
+    # The packages that lab hosts find have the version of the distribution's, which they are made from.
+    version = versions.DISTRIBUTION[spec.suite]
+    slurm = f'slurm: {{packages: smd, version: "{version}.*"}}\n' if spec.slurm_packages == "smd" else ""
     return f"""{MARK} {spec.name}; lab-down removes it. Delete this line to keep the file.
 cluster: {spec.name}
 ssh: {{user: {spec.ssh_user}, key: {ssh_key}{become}}}
-addresses: {{{places}}}
+{slurm}addresses: {{{places}}}
 controllers: [{CONTROLLER}]
 nodes:
   - hosts: {nodes}

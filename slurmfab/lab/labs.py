@@ -129,12 +129,20 @@ def _start(remembered: LabState, origin: Disks | None, progress: Callable[[str],
 
 
 def _install_packages(remembered: LabState, copies: Container[str], progress: Callable[[str], None]) -> None:
-    """Write the `layers` file of each host that has packages from the start; copies of kept disks have their own."""
-    for name, packages in remembered.spec.packages_of.items():
+    """Write the `layers` file of each host that has more than the base tree; copies of kept disks have their own."""
+    for name in remembered.spec.host_names:
         if name not in copies:
-            host = remembered.layout.host(name)
-            host.directory.mkdir(parents=True, exist_ok=True)
-            host.layers.write_text(str(base.with_packages(Path(remembered.base), packages, progress)))
+            _write_layers(remembered, name, remembered.spec.packages_of.get(name, ()), progress)
+
+
+def _write_layers(remembered: LabState, name: str, packages: tuple[str, ...], progress: Callable[[str], None]) -> None:
+    """Write which directories a host has above the base tree: its packages, and the source of Slurm's packages."""
+    trees = base.with_slurm(Path(remembered.base), remembered.spec.slurm_packages, progress)
+    layers = [*([base.with_packages(trees, packages, progress)] if packages else ()), *trees[:-1]]
+    if layers:
+        host = remembered.layout.host(name)
+        host.directory.mkdir(parents=True, exist_ok=True)
+        host.layers.write_text("\n".join(map(str, layers)))
 
 
 def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[str], None]) -> None:
@@ -314,6 +322,7 @@ def reinstall_host(lab: Lab, host: str) -> Lab:
     tuple(map(shutil.rmtree, (layout.directory, layout.keys)))
     roots.make_keys(remembered.layout, (host,))
     roots.make_host_keys(layout)
+    _write_layers(remembered, host, (), lambda _: None)
     _write_ssh_config(remembered)
     start_host(lab, host)
     return load(lab.name)

@@ -12,6 +12,9 @@ from slurmfab.errors import InputError
 SUITES = ("bookworm", "trixie", "sid")
 """Debian suites that lab hosts can run: with Slurm 22.05, 24.11 and Debian's newest."""
 
+SLURM_PACKAGES = ("debian", "smd")
+"""Kinds of Slurm packages that lab hosts can install: the distribution's, or the stand-in for SchedMD's."""
+
 MOST_NODES = 200
 """Maximum number of compute nodes; the lab's /24 network has room for them and the controller."""
 
@@ -50,6 +53,8 @@ class LabSpec:
             from a site's image, and whose daemons were never started.
         ipv6: hosts with an IPv6 address and no IPv4 address; like `offline` hosts, they reach no mirror.
         dual: hosts with an IPv4 and an IPv6 address; the cluster file has the IPv4 address.
+        slurm_packages: whose packages of Slurm the cluster file names: `debian`, or `smd`: a stand-in for SchedMD's,
+            which hosts find in a package source of their own (see `slurmfab.lab.smd_standin`).
 
     Raises:
         InputError: one or more values are not valid; the text has a line for each.
@@ -72,6 +77,7 @@ class LabSpec:
     packages: tuple[str, ...] = ()
     ipv6: tuple[str, ...] = ()
     dual: tuple[str, ...] = ()
+    slurm_packages: str = "debian"
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
@@ -104,6 +110,10 @@ class LabSpec:
             complaints.append(f'lab name "{self.name}": use one to eight of a-z and 0-9, a letter first.')
         if self.suite not in SUITES:
             complaints.append(f'suite "{self.suite}": the lab knows {", ".join(SUITES)}.')
+        if self.slurm_packages not in SLURM_PACKAGES:
+            complaints.append(f'packages "{self.slurm_packages}": the lab knows {" and ".join(SLURM_PACKAGES)}.')
+        elif self.slurm_packages == "smd" and self.suite == "bookworm":
+            complaints.append("SchedMD's packages begin with Slurm 23.11, and bookworm has 22.05: use trixie or sid.")
         if not 1 <= self.nodes <= MOST_NODES:
             complaints.append(f"{self.nodes} nodes: the lab takes 1 to {MOST_NODES}.")
         if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,30}", self.ssh_user):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         "offline": "hosts that reach no package mirror",
         "ipv6": "hosts with an IPv6 address and no IPv4 address",
         "dual": "hosts with an IPv4 and an IPv6 address",
+        "packages": "Slurm's packages: debian, or smd, a stand-in for SchedMD's",
         "shared": "directories that all hosts share, as a file server would give them: /home,/data",
         "output": "cluster file to write (default: configs/lab-NAME.yaml)",
     },
@@ -51,6 +52,7 @@ def lab_up(
     offline: str = "",
     ipv6: str = "",
     dual: str = "",
+    packages: str = "debian",
     shared: str = "",
     output: str = "",
 ) -> None:
@@ -60,13 +62,14 @@ def lab_up(
 
     Examples:
         fab lab-up --nodes 4 --suite bookworm --gpus 'n[1-2]:2'
+        fab lab-up --packages smd
         fab lab-up --name rough --nodes 5 --user admin --sudo-password --no-python n1 --down n4 --hanging n5
     """
     from slurmfab import lab
 
     named = {"no_python": no_python, "down": down, "hanging": hanging, "unified": unified, "offline": offline}
     given: dict[str, Any] = {option: _hosts(text) for option, text in (named | {"ipv6": ipv6, "dual": dual}).items()}
-    given |= {"gpus": _gpus(gpus), "shared": tuple(filter(None, shared.split(",")))}
+    given |= {"slurm_packages": packages, "gpus": _gpus(gpus), "shared": tuple(filter(None, shared.split(",")))}
     spec = lab.LabSpec(
         name=name, suite=suite, nodes=_number(nodes), ssh_user=user, sudo_password=sudo_password, **given
     )

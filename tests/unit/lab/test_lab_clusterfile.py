@@ -30,6 +30,11 @@ def test_render_when_another_user_logs_in_then_sudo_makes_root(tmp_path):
     assert "hosts: n[1-2]" in text
 
 
+def test_render_when_hosts_have_the_stand_in_for_schedmds_packages_then_the_file_names_their_kind_and_version(tmp_path):
+    text = clusterfile.render(LabSpec(slurm_packages="smd"), ADDRESSES, tmp_path / "key")
+    assert 'slurm: {packages: smd, version: "24.11.*"}' in text.splitlines()
+
+
 def test_render_lock_when_keys_are_known_then_they_are_pinned():
     host = LabHost("x", "ctl", "10.1.2.10", "controller", {"ssh-ed25519": "AAAAexample"})
     lock = json.loads(clusterfile.render_lock([host]))

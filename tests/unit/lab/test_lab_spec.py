@@ -37,6 +37,8 @@ def test_spec_when_hosts_have_packages_from_the_start_then_they_are_sorted_by_ho
         ({"name": "much2long"}, 'lab name "much2long"'),
         ({"name": ""}, 'lab name ""'),
         ({"suite": "woody"}, "bookworm, trixie, sid"),
+        ({"slurm_packages": "rpm"}, 'packages "rpm": the lab knows debian and smd'),
+        ({"slurm_packages": "smd", "suite": "bookworm"}, "begin with Slurm 23.11"),
         ({"nodes": 0}, "1 to 200"),
         ({"nodes": 201}, "1 to 200"),
         ({"gpus": ("n1",)}, "HOST:COUNT"),
