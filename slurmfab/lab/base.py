@@ -170,7 +170,7 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     with state.locked(CACHE, patience=900):
         if not tree.is_dir():
             progress(f"building the {suite} base tree, once; this takes a minute or two")
-            _remove_half_built()
+            remove_half_built_here()
             _build(suite, tree, origin, settings)
     return tree
 
@@ -230,7 +230,7 @@ def _layer(tree: Path, recipe: str, build: Callable[[Path], None], progress: Cal
     with state.locked(CACHE, patience=900):
         if not layer.is_dir():
             progress()
-            _remove_half_built()
+            remove_half_built_here()
             place = CACHE / f".building-{layer.name}-{os.getpid()}"
             for name in ("upper", "work", "root"):
                 (place / name).mkdir(parents=True)
@@ -250,6 +250,7 @@ def remove_cache() -> None:
     """
     with state.locked(CACHE, patience=0, make=False):
         used = {lab.base for lab in state.states()} | {kept.base for kept in disks.all_kept()}
+        used |= {str(one) for lab in state.states() if lab.spec.newer_slurm for one in CACHE.glob("newer-slurm-*")}
         used |= {layer for kept in disks.all_kept() for layers in kept.layers.values() for layer in layers}
         for lab in state.states():
             used |= {layer for name in lab.spec.host_names for layer in disks.layers_of(lab.layout.host(name))}
@@ -262,12 +263,12 @@ def remove_half_built() -> None:
     """Remove leftovers of interrupted builds; does nothing while another process holds the cache's lock."""
     try:
         with state.locked(CACHE, patience=0, make=False):
-            _remove_half_built()
+            remove_half_built_here()
     except LabError:
         return
 
 
-def _remove_half_built() -> None:
+def remove_half_built_here() -> None:
     """Remove leftovers of interrupted builds; the caller holds the cache's lock."""
     for path in CACHE.glob(".building-*"):
         shutil.rmtree(path)

@@ -11,7 +11,20 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from slurmfab.errors import InputError, LabError
-from slurmfab.lab import addresses, base, cgroups, clusterfile, disks, machine, mounts, network, power, roots, state
+from slurmfab.lab import (
+    addresses,
+    base,
+    cgroups,
+    clusterfile,
+    disks,
+    machine,
+    mounts,
+    network,
+    power,
+    roots,
+    slurm_repository,
+    state,
+)
 from slurmfab.lab.command import require_machine
 from slurmfab.lab.disks import Disks
 from slurmfab.lab.layout import LABS, LabLayout
@@ -62,6 +75,8 @@ def up(
     clusterfile.require_ours(cluster_file)
     origin = disks.for_lab(copied, spec, bare) if copied else None
     tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
+    if spec.newer_slurm:
+        slurm_repository.ensure(spec.suite, progress)
     _put_up(spec, tree, cluster_file, origin, progress)
     return load(spec.name)
 

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from slurmfab.errors import LabError
-from slurmfab.lab import cgroups, namespaces
+from slurmfab.lab import cgroups, namespaces, slurm_repository
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import LabSpec
@@ -81,6 +81,8 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
     for path in spec.shared:
         host.shared(path).mkdir(parents=True, exist_ok=True)
     binds = [f"--bind={host.shared(path)}:{path}" for path in spec.shared]
+    if spec.newer_slurm:
+        binds.append(f"--bind-ro={slurm_repository.ensure(spec.suite, lambda _: None)}:{slurm_repository.PLACE}")
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **NETWORK_SETTINGS}
     # The systemd of sid supports only cgroup v2.
     if spec.suite == "sid" or host.name in spec.unified:

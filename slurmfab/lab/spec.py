@@ -55,6 +55,7 @@ class LabSpec:
         dual: hosts with an IPv4 and an IPv6 address; the cluster file has the IPv4 address.
         slurm_packages: whose packages of Slurm the cluster file names: `debian`, or `smd`: a stand-in for SchedMD's,
             which hosts find in a package source of their own (see `slurmfab.lab.smd_standin`).
+        newer_slurm: whether hosts see an apt repository with a newer Slurm as /srv/newer-slurm (`slurm_repository`).
 
     Raises:
         InputError: one or more values are not valid; the text has a line for each.
@@ -78,6 +79,7 @@ class LabSpec:
     ipv6: tuple[str, ...] = ()
     dual: tuple[str, ...] = ()
     slurm_packages: str = "debian"
+    newer_slurm: bool = False
 
     def __post_init__(self) -> None:
         complaints = (*self._shape_complaints(), *self._host_complaints())
