@@ -222,6 +222,8 @@ class HostFacts:
         written_site_files: the names of those that slurmfab has written.
         registry_ca: the certificate by which the cluster's own image registry on it is known; empty for none.
         slurm_use: what it has of clusters.
+        slurm_versions: the version that each of Slurm's programs there tells, such as `24.11.5`, by the program's name:
+            `slurmctld`, `slurmd`, `slurmdbd`, `scontrol`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -267,6 +269,7 @@ class HostFacts:
     written_site_files: Annotated[tuple[SiteFileName, ...], Field(max_length=1024)] = ()
     registry_ca: Certificate = ""
     slurm_use: SlurmUse = SlurmUse()
+    slurm_versions: Mapping[Word, Word] = field(default_factory=dict)
 
     @property
     def is_debian(self) -> bool:
@@ -287,7 +290,13 @@ class HostFacts:
 
     @property
     def slurm_version(self) -> str:
-        """The upstream version of the installed Slurm, such as `24.11.5`; empty if none is installed."""
+        """The upstream version of the installed Slurm, such as `24.11.5`; empty if none is installed.
+
+        Where no program tells it, as one of whose libraries is damaged, the version of the distribution's package does.
+        """
+        for program in ("slurmctld", "slurmd", *self.slurm_versions):
+            if program in self.slurm_versions:
+                return self.slurm_versions[program]
         for package in ("slurmctld", "slurmd", "slurm-client"):
             if package in self.packages:
                 return self.packages[package].split("-")[0].split("+")[0].rpartition(":")[2]

@@ -45,6 +45,8 @@ FACT_SELECTION = {
         *sorted(set(CLIENTS.values())),
         *software.ASKED,
     ),
+    "plugin_directories": tuple(one.plugin_directory for one in PLATFORMS.values()),
+    "slurm_programs": tuple(dict.fromkeys(path for one in PLATFORMS.values() for path in one.telling_programs)),
     "services": (
         "slurmctld",
         "slurmdbd",
@@ -57,7 +59,7 @@ FACT_SELECTION = {
         "slurmfab-power.timer",
     ),
 }
-"""The users, packages and services that a plan depends on."""
+"""The users, packages, services and programs that a plan depends on."""
 
 LATE_SSHD = 30.0
 """Seconds that sshd may need until it listens, on a host whose slurmd has answered since the boot."""

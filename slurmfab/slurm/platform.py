@@ -73,10 +73,12 @@ class Platform:
         by_role: the package of each role's daemon, by role; empty for a role without one.
         slurm_packages: every package of Slurm's own of this kind, for pins, holds, and telling what a host has.
         pam: the package of pam_slurm_adopt.
-        gpu_plugins: the package with the plugin of a value of AutoDetect, where one of its own has it.
+        gpu_plugins: the package with the plugin of a value of AutoDetect, where one of its own has it, and the part of
+            the archive that has it, if not the main one.
         plugin_directory: directory of Slurm's plugins in the directories of `libraries`.
         libraries: pattern of the directories of libraries.
         programs: directory of the daemons.
+        commands: directory of Slurm's commands.
         defaults: directory of the units' environment files, named as the daemons.
         makes_state: whether the packages make the directories of logs and state with slurm's ownership.
         rotates_logs: whether they rotate the logs in Slurm's directory of logs.
@@ -100,6 +102,7 @@ class Platform:
     plugin_directory: str
     libraries: str
     programs: str
+    commands: str
     defaults: str
     makes_state: bool
     rotates_logs: bool
@@ -163,6 +166,11 @@ class Platform:
     def program(self, daemon: str) -> str:
         """The path of a daemon's program."""
         return f"{self.programs}/{daemon}"
+
+    @property
+    def telling_programs(self) -> tuple[str, ...]:
+        """The paths of the programs that tell the version of Slurm."""
+        return (*(self.program(unit) for unit in self.units), f"{self.commands}/scontrol")
 
     def environment_file(self, daemon: str) -> str:
         """The environment file of a daemon's unit."""
@@ -239,10 +247,12 @@ DEBIAN = Platform(
         "sview",
     ),
     pam="libpam-slurm-adopt",
-    gpu_plugins={"nvml": "slurm-wlm-nvml-plugin", "rsmi": "slurm-wlm-rsmi-plugin"},
+    # Debian 12 has no nvml plugin that fits its slurmd.
+    gpu_plugins={"nvml": "slurm-wlm-nvml-plugin (contrib)", "rsmi": "slurm-wlm-rsmi-plugin"},
     plugin_directory="slurm-wlm",
     libraries="/usr/lib/*",
     programs="/usr/sbin",
+    commands="/usr/bin",
     defaults="/etc/default",
     makes_state=True,
     rotates_logs=True,
@@ -292,6 +302,7 @@ DEBIAN_SMD = Platform(
     plugin_directory="slurm",
     libraries="/usr/lib/*",
     programs="/usr/sbin",
+    commands="/usr/bin",
     defaults="/etc/default",
     # They have /etc/slurm, /var/log/slurm and /var/lib/slurm/slurmctld of root's, and neither user nor logrotate.
     makes_state=False,
@@ -323,3 +334,10 @@ def installed(facts: HostFacts) -> Platform | None:
     """The platform of a host's packages; `None` if it has none of Slurm's, or some of more than one kind."""
     found = all_installed(facts)
     return found[0] if len(found) == 1 else None
+
+
+def has(facts: HostFacts, daemon: str) -> bool:
+    """Whether a host has the program of a daemon, of whatever package or of none."""
+    return daemon in facts.slurm_versions or any(
+        one.daemon_packages[daemon] in facts.packages for one in PLATFORMS.values()
+    )

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence
 from slurmfab.agent.core.host_paths import ADDED_PACKAGES, MUNGE_KEY, OWNED, PROGRAMS, REGISTRY_CA
 from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import entries, names, read_bytes, read_text
-from slurmfab.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use
+from slurmfab.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use, slurm_versions
 from slurmfab.agent.packages import dpkg_status
 from slurmfab.agent.services import systemctl
 
@@ -38,7 +38,7 @@ CONF_SERVER = re.compile(rb"^[^#\n]*--conf-server[ =]+([\w.:,\[\]-]{1,1024})", r
 CERTIFICATE = re.compile(
     "-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=]{1,76}\n){1,64}-----END CERTIFICATE-----", re.ASCII
 )
-LIBRARIES, PLUGINS = "/usr/lib", "slurm-wlm"
+LIBRARIES = "/usr/lib"
 JOB_CONTAINER = "job_container_conf"
 OF_EACH_HOST = (JOB_CONTAINER, "gres_conf", "cgroup_conf")
 """The files that may differ between the hosts of a cluster that was made by hand."""
@@ -60,9 +60,10 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
 
     Args:
         request: `users` (and `groups`, if others), `packages`, `services`: names to look up; `gpu_files`: device files
-            that also count as GPUs; `site_files`: names below Slurm's directory; `with_munge_key`, `with_slurm_conf`
-            (with gres.conf and cgroup.conf): whether to read these files; `is_new`, `state_directories`: see
-            `slurm_use.read`; `root`: where the file system begins.
+            that also count as GPUs; `plugin_directories`: Slurm's, in those of libraries; `slurm_programs`: paths of
+            those that tell a version; `site_files`: names below Slurm's directory; `with_munge_key`,
+            `with_slurm_conf` (with gres.conf and cgroup.conf): whether to read these files; `is_new`,
+            `state_directories`: see `slurm_use.read`; `root`: where the file system begins.
 
     Returns:
         The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
@@ -78,7 +79,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         **ids(root, accounts),
         "packages": dpkg_status.versions(dpkg_status.read(root), request.get("packages", ())),
         "hardware": hardware.read(root),
-        **gpu_facts(root, request.get("gpu_files", ())),
+        **gpu_facts(root, request.get("gpu_files", ()), request.get("plugin_directories", ())),
         "cgroup": cgroups.read(root),
         "ssh_host_keys": ssh_host_keys(root),
         "public_key": public_key(root, accounts),
@@ -105,13 +106,13 @@ def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
     }
 
 
-def gpu_facts(root: str, named: Iterable[str]) -> Dict[str, Any]:
+def gpu_facts(root: str, named: Iterable[str], directories: Iterable[str]) -> Dict[str, Any]:
     """The GPUs with and without a device file, and what Slurm has for them."""
     found = gpus.read(root, named)
     return {
         "gpus": found,
         "driverless_gpus": gpus.without_driver(root, found),
-        "gpu_plugins": gpu_plugins(root),
+        "gpu_plugins": gpu_plugins(root, directories),
     }
 
 
@@ -126,10 +127,15 @@ def registry_ca(root: str) -> str:
     return text if CERTIFICATE.fullmatch(text) else ""
 
 
-def gpu_plugins(root: str) -> List[str]:
-    """The values that AutoDetect can have here (gres.conf(5)), by the names of Slurm's installed GPU plugins."""
-    libraries = root + LIBRARIES
-    found = {name for folder in names(libraries) for name in names("%s/%s/%s" % (libraries, folder, PLUGINS))}
+def gpu_plugins(root: str, directories: Iterable[str]) -> List[str]:
+    """The values that AutoDetect can have here (gres.conf(5)), by the names of Slurm's installed GPU plugins.
+
+    Args:
+        root: where the file system begins.
+        directories: the directories of Slurm's plugins in those of libraries.
+    """
+    places = ["%s/%s/%s" % (root + LIBRARIES, folder, one) for folder in names(root + LIBRARIES) for one in directories]
+    found = {name for place in places for name in names(place)}
     return [name for name in AUTODETECT if "gpu_%s.so" % name in found]
 
 
@@ -143,13 +149,18 @@ def mail_program(root: str) -> str:
 
 
 def slurm(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
-    """What Slurm this host has: its use by clusters, and the files that are asked for.
+    """What Slurm this host has: its versions, its use by clusters, and the files that are asked for.
 
     A controller that is new to the deployer sends its files unasked: they say which nodes its cluster has.
     """
     use = slurm_use.read(root, request, accounts)
     is_new_controller = bool(request.get("is_new")) and slurm_use.is_controller(hostname(), use["marks"])
-    return {"slurm_use": use, **slurm_files(root, bool(request.get("with_slurm_conf")) or is_new_controller)}
+    versions = slurm_versions.read(root, request.get("slurm_programs", ()))
+    return {
+        "slurm_use": use,
+        "slurm_versions": versions,
+        **slurm_files(root, bool(request.get("with_slurm_conf")) or is_new_controller),
+    }
 
 
 def slurm_files(root: str, is_wanted: bool) -> Dict[str, Any]:

@@ -14,15 +14,13 @@ from slurmfab.errors import InputError
 from slurmfab.facts import DriverlessGpu, Gpu, HostFacts
 from slurmfab.impact.drift_kinds import acceptance
 from slurmfab.slurm.gres import Device, autodetect, finds_itself, gres_value, is_of_type, named_files, parsed, written
+from slurmfab.slurm.platform import has
 from slurmfab.slurm.versions import SlurmVersion
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
     from slurmfab.inventory.lock import Lock
     from slurmfab.plan.plan_input import PlanInput
-
-PLUGIN_PACKAGES = {"nvml": "slurm-wlm-nvml-plugin (contrib)", "rsmi": "slurm-wlm-rsmi-plugin"}
-"""Debian's packages of plugins that are not in slurmd's package (Debian 12 has no nvml plugin that fits its slurmd)."""
 
 NVIDIA_PLUGIN_SINCE = SlurmVersion(24, 11)
 """The first version whose slurmd package has gpu_nvidia.so, which needs only the driver and no library."""
@@ -196,13 +194,13 @@ def _no_plugin(plan_input: PlanInput, node: str, settings: Mapping[str, str]) ->
     if not finds_itself(settings) or node not in plan_input.facts:
         return ""
     method, fact = autodetect(settings), plan_input.facts[node]
-    if "slurmd" in fact.packages:
+    if has(fact, "slurmd"):
         is_there = method in fact.gpu_plugins
     else:
         is_there = method == "nvidia" and plan_input.slurm_version >= NVIDIA_PLUGIN_SINCE
     if is_there:
         return ""
-    package = PLUGIN_PACKAGES.get(method)
+    package = plan_input.platform.gpu_plugins.get(method)
     return (
         f"AutoDetect: {method} needs Slurm's plugin gpu_{method}.so, and Slurm {plan_input.slurm_version} there has "
         f"{'and '.join(f'gpu_{name}.so' for name in fact.gpu_plugins) or 'none of its kind'}. Leave AutoDetect out: "
