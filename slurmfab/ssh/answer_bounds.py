@@ -43,7 +43,14 @@ LEAST_LINE = 64
 PIECES_BYTES = 1 << 40
 """The most bytes of all pieces in one answer."""
 
-WORK_SECONDS = {"facts": 120.0, "accounts": 1800.0, "save": 3600.0, "collect": 7200.0, "bundle": 1800.0}
+WORK_SECONDS = {
+    "facts": 120.0,
+    "accounts": 1800.0,
+    "save": 3600.0,
+    "collect": 7200.0,
+    "bundle": 1800.0,
+    "upgrade-rows": 7200.0,
+}
 """The longest time between two lines of an answer by operation; a sign of life is no line."""
 
 OTHER_SECONDS = 600.0
