@@ -14,6 +14,8 @@ SHELL_PACKAGES := zsh fish
 # Tests that deploy once to each suite that any test deploys to.
 SUPPORTED := tests/lab/test_deploy.py tests/lab/test_other_suites.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+# What sudo would leave out: the suites that tests on hosts are played on, and where Ubuntu's packages come from.
+KEPT := PATH="$$PATH" SUITES="$$SUITES" SLURMFAB_UBUNTU_MIRROR="$$SLURMFAB_UBUNTU_MIRROR"
 MISSING = $(shell for package in $(1); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; done)
 
 PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
@@ -69,10 +71,10 @@ test-fast: setup  ## the tests that need no hosts, within a minute
 	$(BIN)/pytest -n 3 -m 'not lab and not browser and not shells' --ignore tests/lab --ignore tests/browser --ignore tests/shells
 
 test-all: setup browser-packages shell-packages lab-packages  ## all tests on all suites, also those that `make test` plays by turns
-	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n $(WORKERS)
+	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n $(WORKERS)
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
-	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n 2 tests/breakages
+	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 tests/breakages
 
 unit: test-fast  ## another name for test-fast
 
@@ -98,7 +100,7 @@ bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of t
 
 supported: setup lab-packages  ## deploy to every suite of the tests, and write what they deployed to into docs/supported.md
 	rm -rf build/deployed
-	$(AS_ROOT) env PATH="$$PATH" TURN=all $(BIN)/pytest -n 2 $(SUPPORTED)
+	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 $(SUPPORTED)
 	PYTHONPATH=tests/lab $(BIN)/python -m deployed
 	$(BIN)/python -m reference
 

@@ -25,6 +25,7 @@ FILES = (
 )
 ENVIRONMENT = (
     ("SLURMFAB_CLUSTER", "The cluster file, where --cluster names none."),
+    ("SLURMFAB_UBUNTU_MIRROR", "Where lab-up finds packages for hosts with Ubuntu: http://MIRROR/ubuntu."),
     ("NO_COLOR", "No colours, if it is set."),
 )
 SPECIAL = {"\\": r"\e", "~": r"\(ti", "^": r"\(ha", "`": r"\(ga", "'": r"\(aq", '"': r"\(dq"}

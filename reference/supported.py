@@ -136,7 +136,8 @@ def lines() -> Iterator[str]:
         "slurmctld starts with them, slurmd reads its devices, and the keys that it knows are those of slurmfab's "
         "tables."
     )
-    yield from table(("Slurm", "its files are read by the Slurm of"), _files())
+    yield from (*table(("Slurm", "its files are read by the Slurm of"), _files()), "")
+    yield from _OWN
 
 
 def _wrapped(*texts: str) -> Iterator[str]:
@@ -193,6 +194,17 @@ def _read_by() -> Mapping[str, str]:
     raise ValueError("tests/golden/golden_cases.py has no READ_BY")
 
 
+_OWN = (
+    "## Another machine",
+    "",
+    "`SUITES` names the suites on which the lab's tests are played. On a machine with sources of Ubuntu's packages:",
+    "",
+    "    SUITES=noble make test        # the tests on hosts, on Ubuntu 24.04",
+    "    SUITES=noble make supported   # deploys once, puts that into the record, and renews this page and the README",
+    "",
+    "[The lab](lab.md#ubuntu) says where the packages come from, and how another machine names a mirror of Ubuntu.",
+)
+
 HEADING = "## What is supported"
 """Heading of the README's section that is written here."""
 
@@ -221,7 +233,10 @@ def _section() -> Iterator[str]:
         "",
     )
     if any("Ubuntu" in RELEASES[row.codename] for row in groups.get(_RENDERED_ALONE, ())):
-        yield "The tests have never deployed to Ubuntu, since no source of its packages was at hand where they run."
+        yield from _wrapped(
+            "The tests have never deployed to Ubuntu, since no source of its packages was at hand where they run; a "
+            "lab on Ubuntu is [one variable away](docs/lab.md#ubuntu)."
+        )
     yield "[What is supported](docs/supported.md) has the whole table, which is made from what the tests ran."
 
 

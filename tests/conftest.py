@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from suites import SUITES
 
 from slurmfab import lab
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-SUITES = ("bookworm", "trixie")
 LABS = ("tests/lab/", "tests/breakages/")
 TURN = "TURN"
 """Environment variable: which rows of tests/breakages and which files of tests/lab are played, and on which suite the
@@ -144,7 +144,7 @@ def pytest_collection_finish() -> None:
 
 
 def suite_of(nodeid: str) -> str:
-    """The Debian suite in a test's parameters; empty if there is none."""
+    """The suite in a test's parameters; empty if there is none."""
     return next((suite for suite in SUITES if re.search(rf"\[(.*-)?{suite}[\]-]", nodeid)), "")
 
 

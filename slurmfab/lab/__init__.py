@@ -26,9 +26,10 @@ from slurmfab.lab.labs import (
     unplug_host,
     up,
 )
-from slurmfab.lab.spec import Lab, LabHost, LabSpec
+from slurmfab.lab.spec import SUITES, Lab, LabHost, LabSpec
 
 __all__ = [
+    "SUITES",
     "Lab",
     "LabHost",
     "LabSpec",

@@ -1,4 +1,4 @@
-"""Base trees: one minimal Debian per suite, built once, the lower layer of each host's root file system.
+"""Base trees: one minimal system per suite, built once, the lower layer of each host's root file system.
 
 A tree contains a minimal installation with an SSH server. Its apt cache has the packages that a deployment installs, so
 that labs do not download them again. Slurm is not installed. Its package lists name only the packages that are
@@ -20,6 +20,7 @@ from slurmfab.errors import LabError
 from slurmfab.lab import disks, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
+from slurmfab.lab.spec import UBUNTU_SUITES
 
 INSTALLED = (
     "systemd systemd-sysv dbus libpam-systemd openssh-server python3 sudo iproute2 iputils-ping procps ca-certificates"
@@ -109,6 +110,13 @@ MASKED = (
 )
 """systemd units that are useless in a container; masked, because each makes every boot a little slower."""
 
+MASKED_ON_UBUNTU = "motd-news.timer motd-news.service"
+"""Further units that are useless on a lab host with Ubuntu."""
+
+NO_SOCKET = "systemctl disable ssh.socket && systemctl enable ssh.service"
+"""Shell command for Ubuntu, whose sshd is started by its first connection: it starts at boot as on Debian, so that
+`SSH_DROP_IN` holds, and a host that answers is up."""
+
 REMOUNT = 'while read -r _ place kind _; do if [ "$kind" = cgroup ]; then mount -o remount,bind,rw "$place"; fi; done'
 """Shell loop that remounts cgroup v1 controllers read-write; reads lines of /proc/mounts from standard input."""
 
@@ -155,15 +163,17 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     """Path of a suite's base tree; builds the tree if none matches the current recipe.
 
     Args:
-        suite: Debian suite.
+        suite: Debian or Ubuntu suite.
         progress: called with a one-line message before a build.
 
     Raises:
-        LabError: mmdebstrap failed (the text has its last lines of output), or another process builds for too long.
+        LabError: mmdebstrap failed (the text has its last lines of output), another process builds for too long, or
+            there is no mirror of Ubuntu.
     """
     origin = sources.machine_sources(suite)
     settings = sources.carried_settings(call(["apt-config", "dump"]))
-    recipe = repr((INSTALLED, FETCH, MASKED, FILES, OUTDATED, origin, settings))
+    own = (MASKED_ON_UBUNTU, NO_SOCKET) if suite in UBUNTU_SUITES else ()
+    recipe = repr((INSTALLED, FETCH, MASKED, FILES, OUTDATED, origin, settings, *own))
     tree = CACHE / f"{suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
     if tree.is_dir():
         return tree
@@ -289,20 +299,24 @@ def _build(suite: str, tree: Path, origin: tuple[sources.Source, ...], settings:
     options += [f"--include={INSTALLED.replace(' ', ',')}", f"--customize-hook={FETCH}"]
     try:
         call([*CONTAINED, "mmdebstrap", *options, suite, str(half), *given])
-        _finish(half, origin)
+        _finish(half, suite, origin)
         half.rename(tree)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _finish(tree: Path, origin: tuple[sources.Source, ...]) -> None:
+def _finish(tree: Path, suite: str, origin: tuple[sources.Source, ...]) -> None:
     """Complete a new tree: write files, mask units, remove SSH host keys, add keyrings and certificates."""
     for name, text in FILES.items():
         file = tree / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     units = tree / "etc/systemd/system"
-    for unit in MASKED.split():
+    masked = MASKED.split()
+    if suite in UBUNTU_SUITES:
+        call(["chroot", str(tree), "sh", "-c", NO_SOCKET])
+        masked += MASKED_ON_UBUNTU.split()
+    for unit in masked:
         (units / unit).unlink(missing_ok=True)
         (units / unit).symlink_to("/dev/null")
     (units / "sysinit.target.wants").mkdir(exist_ok=True)

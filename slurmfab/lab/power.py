@@ -16,7 +16,7 @@ from slurmfab.errors import LabError
 from slurmfab.lab import cgroups, namespaces, slurm_repository
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
-from slurmfab.lab.spec import LabSpec
+from slurmfab.lab.spec import UNIFIED_SUITES, LabSpec
 
 BANNER = b"SSH-"
 """First bytes that an SSH server sends (RFC 4253, section 4.2)."""
@@ -84,8 +84,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
     if spec.newer_slurm:
         binds.append(f"--bind-ro={slurm_repository.ensure(spec.suite, lambda _: None)}:{slurm_repository.PLACE}")
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **NETWORK_SETTINGS}
-    # The systemd of sid supports only cgroup v2.
-    if spec.suite == "sid" or host.name in spec.unified:
+    if spec.suite in UNIFIED_SUITES or host.name in spec.unified:
         environment[UNIFIED] = "1"
     with host.console.open("ab") as console:
         done = subprocess.run(

@@ -1,22 +1,37 @@
 """Package sources of the lab's hosts, derived from this machine's apt configuration.
 
 Formats: one-line and deb822 style of sources.list(5), apt 2.6. If this machine uses no Debian mirror (for example
-an Ubuntu machine), mmdebstrap uses its default mirror.
+an Ubuntu machine), mmdebstrap uses its default mirror for Debian. Hosts with Ubuntu need a mirror of it: this
+machine's, or the one in `UBUNTU_MIRROR`.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurmfab.errors import LabError
 from slurmfab.lab.command import call
+from slurmfab.lab.spec import UBUNTU_SUITES
 
 DEBIAN = frozenset(
     "bullseye bookworm trixie forky duke sid stable oldstable oldoldstable testing unstable".split()  # noqa: SIM905
 )
 """Names of Debian releases that sources.list can contain."""
+
+UBUNTU = frozenset(
+    "focal jammy kinetic lunar mantic noble oracular plucky questing resolute devel".split()  # noqa: SIM905
+)
+"""Names of Ubuntu releases that sources.list can contain."""
+
+UBUNTU_MIRROR = "SLURMFAB_UBUNTU_MIRROR"
+"""Environment variable: address of a mirror with all pockets of Ubuntu, for machines whose sources name none."""
+
+UBUNTU_KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+"""Keys that Ubuntu's package archive is signed with, where Ubuntu's package ubuntu-keyring puts them."""
 
 CARRIED = re.compile(
     r'Acquire::(https?::(?!Proxy-?Auto-?Detect)|Retries|Check-Valid-Until|Check-Date|Languages).* "..*";'
@@ -79,7 +94,7 @@ def _parse_line(line: str) -> Iterable[Source]:
 
 
 def for_suite(sources: Iterable[Source], suite: str, read: Callable[[str], str]) -> tuple[Source, ...]:
-    """Sources for hosts of a Debian suite, on the mirrors that this machine uses.
+    """Sources for hosts of a Debian or Ubuntu suite, on the mirrors that this machine uses.
 
     Args:
         sources: this machine's sources.
@@ -87,18 +102,56 @@ def for_suite(sources: Iterable[Source], suite: str, read: Callable[[str], str])
         read: returns the text of a mirror list, for addresses like `mirror+file:/etc/apt/mirrors/debian.list`.
 
     Returns:
-        Sources of the release, its updates and its security archive; empty if this machine uses no Debian mirror.
+        Sources of the release, its updates and its security archive; empty if this machine uses no mirror of the
+        suite's distribution.
     """
     kinds = ("",) if suite == "sid" else ("", "-updates", "-security")
+    releases = UBUNTU if suite in UBUNTU_SUITES else DEBIAN
     wanted: dict[str, Source] = {}
     for source in sources:
         for name in source.suites:
             release, _, kind = name.replace("/updates", "-security").partition("-")
             kind = f"-{kind}" if kind else ""
             uris = tuple(_plain_uris(source.uris, read))
-            if release in DEBIAN and kind in kinds and uris:
-                wanted.setdefault(kind, Source(uris, (suite + kind,), ("main",), source.signed_by))
+            if release in releases and kind in kinds and uris:
+                wanted.setdefault(kind, Source(uris, (suite + kind,), components_of(suite), source.signed_by))
     return tuple(wanted[kind] for kind in kinds if kind in wanted) if "" in wanted else ()
+
+
+def components_of(suite: str) -> tuple[str, ...]:
+    """The components in which a suite has Slurm and what slurmfab installs: in Ubuntu also universe."""
+    return ("main", "universe") if suite in UBUNTU_SUITES else ("main",)
+
+
+def on_mirror(mirror: str, suite: str) -> tuple[Source, ...]:
+    """Sources of an Ubuntu suite on one mirror, which has its updates and security fixes, too."""
+    suites = (suite, f"{suite}-updates", f"{suite}-security")
+    return (Source((mirror,), suites, components_of(suite), UBUNTU_KEYRING),)
+
+
+def require_ubuntu(suite: str, found: tuple[Source, ...], has_keys: Callable[[str], bool]) -> None:
+    """Check that hosts with an Ubuntu suite can get packages.
+
+    Args:
+        suite: the suite.
+        found: the sources for it.
+        has_keys: whether a keyring exists.
+
+    Raises:
+        LabError: there is no mirror, or its keys are missing; the text says what to set.
+    """
+    if not found:
+        raise LabError(
+            f"This machine's package sources name no mirror of Ubuntu, so there are no packages for {suite}. Name one "
+            f"with main and universe: {UBUNTU_MIRROR}=http://MIRROR/ubuntu. Or try --suite trixie, bookworm or sid."
+        )
+    keyrings = {source.signed_by for source in found if source.signed_by.startswith("/")}
+    missing = sorted(keyring for keyring in keyrings if not has_keys(keyring))
+    if missing:
+        raise LabError(
+            f"The keys of Ubuntu's archive are missing here: {' '.join(missing)}. Try: apt-get install ubuntu-keyring, "
+            "or copy the file from a machine with Ubuntu."
+        )
 
 
 def _plain_uris(uris: Iterable[str], read: Callable[[str], str]) -> Iterable[str]:
@@ -123,14 +176,36 @@ def render(sources: Iterable[Source]) -> str:
     return "\n".join(stanzas)
 
 
-def machine_sources(suite: str) -> tuple[Source, ...]:
-    """Sources for hosts of a suite, from this machine's source lists; empty if it uses no Debian mirror."""
+def machine_sources(suite: str, environment: Mapping[str, str] = os.environ) -> tuple[Source, ...]:
+    """Sources for hosts of a suite, from this machine's source lists.
+
+    Args:
+        suite: Debian or Ubuntu suite of the hosts.
+        environment: variables, of which `UBUNTU_MIRROR` names a mirror that is used instead.
+
+    Returns:
+        The sources; empty if the suite is Debian's and this machine uses no Debian mirror.
+
+    Raises:
+        LabError: there is no mirror of Ubuntu, or its keys are missing.
+    """
+    mirror = environment.get(UBUNTU_MIRROR, "")
+    if suite in UBUNTU_SUITES and mirror:
+        found = on_mirror(mirror, suite)
+    else:
+        found = for_suite(_configured(), suite, lambda path: Path(path).read_text())
+    if suite in UBUNTU_SUITES:
+        require_ubuntu(suite, found, lambda keyring: Path(keyring).is_file())
+    return found
+
+
+def _configured() -> tuple[Source, ...]:
+    """All sources in this machine's source lists."""
     variables = call(["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"])
     places = dict(re.findall(r"^(LIST|PARTS)='(.*)'$", variables, re.MULTILINE))
     parts = Path(places["PARTS"])
     files = [Path(places["LIST"]), *sorted(parts.glob("*.list")), *sorted(parts.glob("*.sources"))]
-    found = [source for file in files if file.is_file() for source in parse_sources(file.read_text())]
-    return for_suite(found, suite, lambda path: Path(path).read_text())
+    return tuple(source for file in files if file.is_file() for source in parse_sources(file.read_text()))
 
 
 def carried_settings(dump: str) -> tuple[str, ...]:

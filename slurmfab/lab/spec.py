@@ -9,8 +9,14 @@ from pathlib import Path
 
 from slurmfab.errors import InputError
 
-SUITES = ("bookworm", "trixie", "sid")
-"""Debian suites that lab hosts can run: with Slurm 22.05, 24.11 and Debian's newest."""
+UBUNTU_SUITES = ("noble", "resolute")
+"""Ubuntu suites that lab hosts can run where there is a mirror of Ubuntu: with Slurm 23.11 and 25.11."""
+
+SUITES = ("bookworm", "trixie", "sid", *UBUNTU_SUITES)
+"""Suites that lab hosts can run: those of Debian have Slurm 22.05, 24.11 and the newest."""
+
+UNIFIED_SUITES = ("sid", "resolute")
+"""Suites whose systemd (258 and newer) knows only control groups of version 2."""
 
 SLURM_PACKAGES = ("debian", "smd")
 """Kinds of Slurm packages that lab hosts can install: the distribution's, or the stand-in for SchedMD's."""
@@ -31,7 +37,7 @@ class LabSpec:
 
     Args:
         name: one to eight of a-z and 0-9, a letter first; part of the names of the bridge, namespaces and cgroups.
-        suite: Debian suite of all hosts: bookworm, trixie or sid.
+        suite: suite of all hosts: bookworm, trixie or sid of Debian, noble or resolute of Ubuntu.
         nodes: number of compute nodes; they are called n1, n2, …; the controller is ctl.
         gpus: `HOST:COUNT` or `HOST:COUNT:MODEL`, as in `n1:2` or `n1:2:A100-SXM4-40GB`: device files and a stand-in
             nvidia-smi that names the model, no real GPU. COUNT is 1 to 16. Underscores in MODEL stand for spaces. A
@@ -200,7 +206,7 @@ class Lab:
 
     Args:
         name: the lab's name.
-        suite: Debian suite of its hosts.
+        suite: suite of its hosts.
         hosts: the controller first, then the compute nodes.
         directory: directory with the lab's files.
         ssh_key: private key for logins on all hosts.

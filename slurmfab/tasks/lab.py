@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     help={
         "name": "name of the lab: one to eight of a-z and 0-9, starting with a letter",
         "nodes": "number of compute nodes",
-        "suite": "Debian release of the hosts: bookworm, trixie or sid",
+        "suite": "release of the hosts: bookworm, trixie or sid of Debian, noble or resolute of Ubuntu",
         "gpus": "stand-in GPUs, HOSTS:COUNT[:MODEL] separated by spaces, as in 'n[1-2]:2 n3:4:A100-SXM4-40GB'",
         "no_python": "hosts without python3, as in n1,n[3-4]",
         "user": "login user: root, or another user with sudo",

@@ -99,7 +99,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     },
     ("lab-up", "packages"): one_of("debian", "smd"),
     ("lab-up", "shared"): TEXT,
-    ("lab-up", "suite"): one_of("bookworm", "trixie", "sid"),
+    ("lab-up", "suite"): one_of("bookworm", "trixie", "sid", "noble", "resolute"),
     ("lab-up", "unified"): TEXT,
     ("logs", "target"): HOSTS,
     ("monitoring-files", "output"): DIRECTORY,

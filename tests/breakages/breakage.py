@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SUITES = ("bookworm", "trixie")
+from suites import SUITES
+
 HOSTS = ("ctl", "n1", "n2")
 """Hosts of the cluster on which rows are played: a controller that runs no jobs, and two compute nodes."""
 

@@ -9,6 +9,7 @@ import pytest
 from breakage import Breakage, Oddity, Row, Setting
 from played import BrokenCluster, Result
 from stock import Stock
+from suites import SUITES
 from table import rows
 
 pytestmark = pytest.mark.lab
@@ -38,7 +39,7 @@ def clusters(stock: Stock) -> Iterator[Clusters]:
 def played(kind: type[Row]) -> pytest.MarkDecorator:
     """The rows of a kind, each on its suites; those that need a database are last, so that a cluster is made once."""
     chosen = sorted((row for row in rows() if isinstance(row, kind)), key=lambda row: row.database)
-    cases = [(row, suite) for suite in ("bookworm", "trixie") for row in chosen if suite in row.suites]
+    cases = [(row, suite) for suite in SUITES for row in chosen if suite in row.suites]
     return pytest.mark.parametrize(("row", "suite"), cases, ids=[f"{row.name}-{suite}" for row, suite in cases])
 
 

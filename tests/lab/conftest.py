@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from lab_cluster import DeployedLab
-from stock import SUITES, Stock
+from stock import Stock
+from suites import SUITES
 
 
 @pytest.fixture(scope="module", params=SUITES)

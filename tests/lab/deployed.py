@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import suites
+
 from slurmfab.lab import Lab
 from slurmfab.slurm.versions import DISTRIBUTION, SlurmVersion
 
@@ -109,16 +111,11 @@ def missing(found: Iterable[Combination]) -> tuple[Combination, ...]:
     return tuple(one for one in found if one.key not in known)
 
 
-def renew(suites: Iterable[str]) -> tuple[Combination, ...]:
-    """Put what tests have deployed to into the record; what they did not deploy to stays in it.
-
-    Args:
-        suites: those on which all lab tests are played.
-    """
-    everything = frozenset(suites)
+def renew() -> tuple[Combination, ...]:
+    """Put what tests have deployed to into the record; what they did not deploy to stays in it."""
     rows = {one.key: one for one in recorded()}
     for one in seen():
-        test = "" if one.suite in everything and one.is_its_suites_own else one.test
+        test = "" if one.suite in suites.DEFAULT and one.is_its_suites_own else one.test
         rows[one.key] = Combination(*one.key, one.python, test)
     listed = sorted(rows.values())
     lines = ",\n".join(f"  {json.dumps(asdict(row))}" for row in listed)
@@ -127,6 +124,4 @@ def renew(suites: Iterable[str]) -> tuple[Combination, ...]:
 
 
 if __name__ == "__main__":
-    from stock import SUITES
-
-    renew(SUITES)
+    renew()

@@ -305,7 +305,11 @@ PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 def plain(lab: DeployedLab, suite: str) -> HandMade:
     """Two nodes, no accounting, the configurator's file: memory is not counted, state and logs lie where it says."""
     prepare(lab)
-    select = "select/cons_res" if suite == "bookworm" else "select/cons_tres"
+    select = (
+        "select/cons_res"
+        if versions.distribution_version(suite) < versions.SlurmVersion(23, 11)
+        else "select/cons_tres"
+    )
     conf = file(f"{ETC}/slurm.conf", PLAIN.format(select=select))
     cgroup = file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
     places = "mkdir /var/spool/slurmctld; touch /var/log/slurmctld.log; "

@@ -12,13 +12,11 @@ from types import MappingProxyType
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import installed
+from suites import SUITES
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
 from slurmfab.slurm.platform import DEBIAN
-
-SUITES = ("bookworm", "trixie")
-"""Slurm 22.05 and 24.11: without and with the ability of `scontrol reconfigure` to add nodes."""
 
 
 def in_turn(file: str) -> tuple[str, ...]:

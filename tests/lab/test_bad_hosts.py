@@ -15,6 +15,7 @@ import pytest
 from fingerprints import at_rest
 from lab_cluster import DeployedLab
 from lab_user import HOLD_LOCK, Person, held_up, installed, running_lab, said_when, snapshots, wait_for_dpkg, words_of
+from suites import NEWEST, OLDEST
 
 from slurmfab import lab
 from slurmfab.hostlist import expand
@@ -22,7 +23,7 @@ from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
-SPEC = LabSpec(name="hbad", suite="bookworm", nodes=15, ssh_user="admin", down=("n2",), hanging=("n3",))
+SPEC = LabSpec(name="hbad", suite=OLDEST, nodes=15, ssh_user="admin", down=("n2",), hanging=("n3",))
 
 PLUGINS = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
 BREAKAGES = {
@@ -191,7 +192,7 @@ def test_hosts_that_were_lost_or_full_when_they_are_back_then_the_next_deploymen
 @pytest.fixture(scope="module")
 def well(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
     """A cluster without any trouble yet."""
-    spec = installed(LabSpec(name="hlate", suite="bookworm", nodes=2))
+    spec = installed(LabSpec(name="hlate", suite=OLDEST, nodes=2))
     with running_lab(spec, tmp_path_factory.mktemp("late")) as hosts:
         hosts.deploy()
         yield hosts
@@ -332,7 +333,7 @@ def person(tmp_path: Path) -> Person:
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedLab]:
     """Bare hosts with users of their own."""
-    with running_lab(LabSpec(name="huid", suite="trixie", nodes=2), tmp_path_factory.mktemp("uid")) as hosts:
+    with running_lab(LabSpec(name="huid", suite=NEWEST, nodes=2), tmp_path_factory.mktemp("uid")) as hosts:
         yield hosts
 
 

@@ -12,6 +12,7 @@ import pytest
 from lab_cluster import DeployedLab, eventually
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
+from suites import NEWEST
 
 from slurmfab import lab
 
@@ -339,7 +340,7 @@ def test_a_removal_that_is_cut_off_when_repeated_then_the_node_is_gone_and_only_
     flux.ends(other, "n1")
 
 
-@pytest.mark.parametrize("flux", ["trixie"], indirect=True)
+@pytest.mark.parametrize("flux", [NEWEST], indirect=True)
 @pytest.mark.usefixtures("story")
 def test_a_host_that_dies_while_being_added_when_that_is_noticed_then_the_cluster_is_as_before(flux: Flux) -> None:
     job = flux.submit("-w n1")

@@ -13,6 +13,7 @@ import pytest
 from fingerprints import AT_WORK, INSTALLS, KEY, LEFTOVERS, PACKAGE_KEY, at_rest
 from lab_cluster import DeployedLab, eventually
 from lab_user import Person, held_up, running_lab, wait_for_dpkg, words_of
+from suites import NEWEST
 
 from slurmfab import lab
 from slurmfab.agent.core.lifeline import SILENCE
@@ -20,7 +21,7 @@ from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
-SPEC = LabSpec(name="hcut", suite="trixie", nodes=2)
+SPEC = LabSpec(name="hcut", suite=NEWEST, nodes=2)
 ALL = ("ctl", "n1", "n2")
 MANAGED = ("/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/cgroup.conf", "/etc/ssh/ssh_known_hosts", KEY)
 SUMS = f"sha256sum {' '.join(MANAGED)} 2>/dev/null || true"

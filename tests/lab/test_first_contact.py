@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import Person, running_lab, snapshots, words_of
+from suites import NEWEST
 
 from slurmfab.lab import LabSpec
 from slurmfab.ssh.host_keys import fingerprint
@@ -19,7 +20,7 @@ from slurmfab.ssh.host_keys import fingerprint
 pytestmark = pytest.mark.lab
 
 SPEC = LabSpec(
-    name="hfirst", suite="trixie", nodes=4, no_python=("n2",), down=("n4",), apt_lists=False, loopback_name=True
+    name="hfirst", suite=NEWEST, nodes=4, no_python=("n2",), down=("n4",), apt_lists=False, loopback_name=True
 )
 UP = ("ctl", "n1", "n2", "n3")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import guide
 import pytest
 from guide_player import ROOT, Player, play, player_of
-from stock import SUITES
+from suites import SUITES
 
 pytestmark = pytest.mark.lab
 

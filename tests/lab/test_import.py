@@ -12,7 +12,8 @@ import pytest
 from hand_made import KINDS, PASSWORD, HandMade, Jobs, made_by_hand, submit, wait_for
 from lab_cluster import report
 from lab_user import Person, words_of
-from stock import SUITES, Stock, in_turn
+from stock import Stock, in_turn
+from suites import SUITES
 
 pytestmark = pytest.mark.lab
 

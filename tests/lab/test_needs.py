@@ -14,6 +14,8 @@ import pytest
 from lab_cluster import DeployedLab, report
 from stock import Stock, in_turn
 
+from slurmfab.slurm.versions import distribution_version, reconfigure_renews_daemons
+
 pytestmark = pytest.mark.lab
 
 HOSTS = ("ctl", "n1", "n2")
@@ -111,13 +113,18 @@ def changing(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Changing]
         yield running
 
 
+def is_old(suite: str) -> bool:
+    """Whether the Slurm of a suite is older than 23.11."""
+    return not reconfigure_renews_daemons(distribution_version(suite))
+
+
 def test_a_plan_labels_each_change_with_what_it_needs_on_this_version(changing: Changing) -> None:
     changing.settings = {"SlurmdTimeout": "400", "MaxJobCount": "5000", "SelectTypeParameters": "CR_CPU_Memory"}
     changing.nodes = "  - {hosts: 'n[1-2]', RealMemory: 4000, Feature: big}\n"
     changing.partitions += "  - {PartitionName: more, Nodes: n1}\n"
     changing.more = "cgroup_conf: {ConstrainRAMSpace: no}\n"
     told = changing.plan()
-    old = changing.suite == "bookworm"
+    old = is_old(changing.suite)
     restart, slurmctld = ("restart of slurmctld and slurmd", "restart of slurmctld") if old else ("reconfigure",) * 2
     labels = {one["name"]: one["needs"] for one in told["slurm_conf"]}
     assert labels.pop("DefMemPerCPU") == "reconfigure"
@@ -159,7 +166,7 @@ def test_another_port_of_slurmctld_is_refused_while_jobs_run(changing: Changing)
 def test_other_ports_and_another_state_directory_are_in_force_and_no_job_is_lost(changing: Changing) -> None:
     ending = changing.submit("-n1", "until [ -e /tmp/end ]; do sleep 0.1; done")
     # From 23.11 on steps learn of slurmctld's other port; what does not, srun and salloc, does not run here.
-    ports = {"SlurmdPort": "6828"} | ({"SlurmctldPort": "6827"} if changing.suite != "bookworm" else {})
+    ports = {"SlurmdPort": "6828"} | ({"SlurmctldPort": "6827"} if not is_old(changing.suite) else {})
     changing.settings |= ports
     changing.more += "state_directory: /var/lib/slurm/elsewhere\n"
     told = changing.plan()

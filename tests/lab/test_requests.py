@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import pytest
 from lab_cluster import DeployedLab
 from lab_user import Person, running_lab, words_of
+from suites import OLDEST
 
 from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
-SPEC = LabSpec(name="hreq", suite="bookworm", nodes=2, no_python=("n2",))
+SPEC = LabSpec(name="hreq", suite=OLDEST, nodes=2, no_python=("n2",))
 ALL = ("ctl", "n1", "n2")
 BEFORE_PYTHON = 2
 """Commands that a host without python3 takes beforehand: the agent, in vain, and the package manager."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from lab_cluster import DeployedLab, program, report
 from lab_user import running_lab, words_of
+from suites import NEWEST
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
@@ -23,7 +24,7 @@ EDIT = f"sed -i '/BEGIN slurmfab host keys/a # by hand' {KNOWN_HOSTS}"
 UNDO_EDIT = f"sed -i '/^# by hand$/d' {KNOWN_HOSTS}"
 OTHER_KEY = "head -c 128 /dev/urandom >/etc/munge/munge.key"
 SUMS = f"sha256sum /etc/hosts {KNOWN_HOSTS} /etc/slurm/*.conf /etc/munge/munge.key"
-FIRST = LabSpec(name="vfirst", suite="trixie", nodes=2)
+FIRST = LabSpec(name="vfirst", suite=NEWEST, nodes=2)
 
 
 @pytest.fixture

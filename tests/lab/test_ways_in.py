@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import DeployedLab, eventually
 from lab_user import Person, installed, running_lab, words_of
+from suites import NEWEST
 
 from slurmfab import lab
 from slurmfab.hostlist import fold
@@ -22,7 +23,7 @@ from slurmfab.lab import LabSpec
 
 pytestmark = pytest.mark.lab
 
-SPEC = installed(LabSpec(name="hways", suite="trixie", nodes=2, ssh_user="admin", sudo_password=True))
+SPEC = installed(LabSpec(name="hways", suite=NEWEST, nodes=2, ssh_user="admin", sudo_password=True))
 ALL = ("ctl", "n1", "n2")
 SOMETHING_TO_DO = 4
 CLUSTER_FILE = """\

@@ -17,6 +17,7 @@ from lab_cluster import DeployedLab
 from lab_user import Person, running_lab, words_of
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from suites import NEWEST
 
 from slurmfab import __version__
 from slurmfab.lab import LabSpec
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.lab
 
 TOP = Path(__file__).parents[2]
 SOURCES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "slurmfab", "templates", "man", "configs")
-SPEC = LabSpec(name="hwheel", suite="trixie", nodes=1)
+SPEC = LabSpec(name="hwheel", suite=NEWEST, nodes=1)
 
 
 @pytest.fixture(scope="module")

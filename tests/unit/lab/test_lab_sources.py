@@ -1,6 +1,20 @@
 """Where lab hosts get their packages from: this machine's sources, with another suite."""
 
-from slurmfab.lab.sources import Source, carried_settings, for_suite, parse_sources, render
+import pytest
+
+from slurmfab.errors import LabError
+from slurmfab.lab.sources import (
+    UBUNTU_KEYRING,
+    UBUNTU_MIRROR,
+    Source,
+    carried_settings,
+    for_suite,
+    machine_sources,
+    on_mirror,
+    parse_sources,
+    render,
+    require_ubuntu,
+)
 
 MIRROR = "http://mirror.example/debian"
 SECURITY = "http://mirror.example/debian-security"
@@ -109,3 +123,71 @@ def test_carried_settings_when_dumped_then_proxies_go_along_and_programs_of_this
         'Acquire::https::Proxy::mirror.example "DIRECT";',
         'Acquire::Retries "3";',
     )
+
+
+UBUNTU_DEB822 = """
+# As the installer of Ubuntu 24.04 writes it.
+Types: deb
+URIs: http://de.mirror.example/ubuntu/
+Suites: noble noble-updates noble-backports
+Components: main restricted universe multiverse
+Signed-By: /usr/share/keyrings/ubuntu-archive-keyring.gpg
+
+Types: deb
+URIs: http://security.mirror.example/ubuntu/
+Suites: noble-security
+Components: main restricted universe multiverse
+Signed-By: /usr/share/keyrings/ubuntu-archive-keyring.gpg
+"""
+
+UBUNTU_ONE_LINE = """
+# As Ubuntu 22.04 has it, on a machine with ARM processors.
+deb http://ports.mirror.example/ubuntu-ports jammy main restricted
+# deb-src http://ports.mirror.example/ubuntu-ports jammy main restricted
+deb http://ports.mirror.example/ubuntu-ports jammy-updates main restricted
+deb http://ports.mirror.example/ubuntu-ports jammy universe
+deb http://ports.mirror.example/ubuntu-ports jammy-backports main restricted universe multiverse
+deb http://ports.mirror.example/ubuntu-ports jammy-security main restricted
+"""
+
+
+def test_for_suite_when_the_machine_is_ubuntu_then_its_mirrors_serve_another_ubuntu_with_universe():
+    found = for_suite(parse_sources(UBUNTU_DEB822), "resolute", no_file)
+    assert [(source.uris, source.suites) for source in found] == [
+        (("http://de.mirror.example/ubuntu/",), ("resolute",)),
+        (("http://de.mirror.example/ubuntu/",), ("resolute-updates",)),
+        (("http://security.mirror.example/ubuntu/",), ("resolute-security",)),
+    ]
+    assert {source.components for source in found} == {("main", "universe")}
+    assert {source.signed_by for source in found} == {UBUNTU_KEYRING}
+
+
+def test_for_suite_when_an_older_ubuntu_has_its_sources_in_lines_then_they_are_understood():
+    found = for_suite(parse_sources(UBUNTU_ONE_LINE), "noble", no_file)
+    assert [source.suites for source in found] == [("noble",), ("noble-updates",), ("noble-security",)]
+    assert {source.uris for source in found} == {("http://ports.mirror.example/ubuntu-ports",)}
+
+
+def test_for_suite_when_the_machine_is_debian_then_it_has_no_mirror_of_ubuntu():
+    assert for_suite(parse_sources(DEB822), "noble", no_file) == ()
+
+
+def test_machine_sources_when_a_mirror_of_ubuntu_is_named_then_all_pockets_come_from_it(monkeypatch):
+    monkeypatch.setattr("pathlib.Path.is_file", lambda path: str(path) == UBUNTU_KEYRING)
+    assert machine_sources("noble", {UBUNTU_MIRROR: "http://mirror.example/ubuntu"}) == (
+        Source(
+            ("http://mirror.example/ubuntu",),
+            ("noble", "noble-updates", "noble-security"),
+            ("main", "universe"),
+            UBUNTU_KEYRING,
+        ),
+    )
+
+
+def test_ubuntu_when_there_is_no_mirror_or_no_key_then_the_refusal_says_what_to_set():
+    with pytest.raises(LabError, match="SLURMFAB_UBUNTU_MIRROR=http://MIRROR/ubuntu") as refused:
+        require_ubuntu("noble", (), lambda _: True)
+    assert "no packages for noble" in str(refused.value)
+    with pytest.raises(LabError, match="apt-get install ubuntu-keyring"):
+        require_ubuntu("noble", on_mirror("http://mirror.example/ubuntu", "noble"), lambda _: False)
+    require_ubuntu("noble", for_suite(parse_sources(UBUNTU_ONE_LINE), "noble", no_file), lambda _: False)

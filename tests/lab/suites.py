@@ -1,0 +1,14 @@
+"""The suites on which tests on hosts are played."""
+
+from __future__ import annotations
+
+import os
+
+DEFAULT = ("bookworm", "trixie")
+"""Slurm 22.05 and 24.11: without and with the ability of `scontrol reconfigure` to add nodes."""
+
+SUITES = tuple(os.environ.get("SUITES", "").replace(",", " ").split()) or DEFAULT
+"""Those that the variable `SUITES` names, as in `SUITES=noble make test`, the oldest first; otherwise `DEFAULT`."""
+
+OLDEST, NEWEST = SUITES[0], SUITES[-1]
+"""For tests that need one suite, whichever."""
