@@ -171,7 +171,7 @@ def collect(run: Run, host: str, to: str) -> Path:
     facts = gather(run, (host,), may_prepare=False)
     if host not in facts:
         raise SlurmfabError(f"The bundle needs this host. To use another one: {FAB} bundle --from HOST.")
-    reason = wrong_system(facts[host])
+    reason = wrong_system(facts[host], run.inventory.cluster)
     if reason:
         raise SlurmfabError(f"{host}: {reason}")
     files = tuple(one for one in deb_files.read(run.inventory).values() if one.is_for(facts[host].architecture))

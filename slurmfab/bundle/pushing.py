@@ -14,7 +14,7 @@ from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.packages.packages import Packages
 from slurmfab.bundle.archive import Bundle
 from slurmfab.bundle.pinned import bundles, pin_first_uses
-from slurmfab.bundle.selection import lacking, newest_for, refusal
+from slurmfab.bundle.selection import expected_series, lacking, newest_for, refusal
 from slurmfab.bundle.sending import PIECE_BYTES, PackageFile, SentBytes, request_step, send_file, send_to_each
 from slurmfab.errors import AgentFailed, HostFailed
 from slurmfab.program_name import FAB
@@ -72,8 +72,8 @@ def send_packages(run: Run, plan_input: PlanInput, needing: Mapping[str, tuple[s
     def send(host: str, sent: SentBytes) -> str:
         bundle = chosen[host]
         if bundle is None:
-            names = names_in(needing[host])
-            raise HostFailed(host, refusal(found, plan_input.facts[host], names, plan_input.slurm_version))
+            names, facts = names_in(needing[host]), plan_input.facts[host]
+            raise HostFailed(host, refusal(found, facts, names, expected_series(plan_input, facts)))
         send_to_host(run, host, bundle, needing[host], sent)
         return bundle.digest
 

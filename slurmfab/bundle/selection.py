@@ -11,6 +11,7 @@ from slurmfab.bundle.pinned import bundles
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import HostFacts
 from slurmfab.plan.phases import packages
+from slurmfab.plan.slurm_series import series
 from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import SlurmVersion
 
@@ -37,10 +38,15 @@ def refusals(inventory: Inventory, plan_input: PlanInput, hosts: Iterable[str]) 
     for host in hosts:
         if host in plan_input.facts and lacking(plan_input, host):
             fact, names = plan_input.facts[host], lacking(plan_input, host)
-            reason = refusal(bundles(inventory), fact, names, plan_input.slurm_version)
+            reason = refusal(bundles(inventory), fact, names, expected_series(plan_input, fact))
             if reason:
                 reasons[host] = f"{reason} Nothing was changed there."
     return reasons
+
+
+def expected_series(plan_input: PlanInput, fact: HostFacts) -> SlurmVersion:
+    """The series of Slurm that a host's bundle has to have: the host's own, or else the cluster's."""
+    return series(fact, plan_input.cluster) if fact.slurm_version else plan_input.slurm_version
 
 
 def lacking(plan_input: PlanInput, host: str) -> tuple[str, ...]:
@@ -82,11 +88,11 @@ def refusal(found: tuple[Bundle, ...], fact: HostFacts, names: Iterable[str], ex
             f"are for {has}. Make one on a host with the same system that reaches its mirror: {FAB} bundle --from HOST."
         )
     try:
-        series = SlurmVersion.parse(bundle.slurm)
+        of_bundle = SlurmVersion.parse(bundle.slurm)
     except SlurmfabError as error:
         return f"{bundle.path}: {error}"
-    if series != expected:
-        return f"{bundle.path} has Slurm {series}, but the cluster has {expected}. Make it again: {FAB} bundle."
+    if of_bundle != expected:
+        return f"{bundle.path} has Slurm {of_bundle}, but the cluster has {expected}. Make it again: {FAB} bundle."
     missing = sorted(set(names) - bundle.names)
     if missing:
         return (

@@ -89,8 +89,8 @@ class JobSafety:
         self.slurm = self.snapshot() if asks_slurm else Snapshot()
         forecast = Forecast()
         if self.differs:
-            labels = labelled(plan_input.differences, plan_input.slurm_version)
-            found = disruptions(plan_input.differences, plan_input.slurm_version, self.slurm.jobs)
+            labels = labelled(plan_input.differences, plan_input.oldest_slurm)
+            found = disruptions(plan_input.differences, plan_input.oldest_slurm, self.slurm.jobs)
             forecast = Forecast(labels, renewal(plan_input, self.run.remaining(self.run.hosts)), found)
         left_drained = drain_first.still_drained(self.slurm)
         self.impact = replace(self.impact, forecast=forecast, left_drained=left_drained)

@@ -60,6 +60,7 @@ class HostLock:
         on_trial: whether the node has joined but has not passed its test job, so that it gets no user jobs yet.
         mail_program: program that sends mail on a controller, when it last answered; empty for none.
         addresses: its own IP addresses when it last answered, from which its slurm user may log in elsewhere.
+        slurm: its version of Slurm when it last answered, if that is of another series than the cluster's.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -73,6 +74,7 @@ class HostLock:
     on_trial: bool = False
     mail_program: Program = ""
     addresses: tuple[Address, ...] = ()
+    slurm: Word = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Lock:
 
     Args:
         version: version of the lock's format.
-        slurm: the installed upstream version of Slurm, such as `24.11.5`; empty before the first deployment.
+        slurm: the controller's upstream version of Slurm, such as `24.11.5`; empty before the first deployment.
         ids: the chosen UIDs and GIDs by key, such as `slurm.uid` and `munge.gid`; numbers of former users stay.
         leaving: users that `remove-user` removed from the cluster file, but that a host may still have.
         hosts: entries by host name in the cluster file.

@@ -18,7 +18,6 @@ from slurmfab.ip_addresses import canonical
 from slurmfab.nodes.discovery import DiscoveredHost
 from slurmfab.plan.preflight.hosts import unfit_newcomers
 from slurmfab.program_name import FAB
-from slurmfab.slurm.versions import SlurmVersion
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Ssh
@@ -165,8 +164,7 @@ def refuse_unfit(known: Inventory, discovered_hosts: Sequence[DiscoveredHost]) -
         IdConflict: a UID or GID of the cluster belongs to another user or group there.
     """
     facts = {discovered.name: discovered.facts for discovered in discovered_hosts}
-    expected = SlurmVersion.parse(known.lock.slurm) if known.lock.slurm else None
-    reasons = unfit_newcomers(facts, expected)
+    reasons = unfit_newcomers(known.cluster, facts, known.lock.slurm)
     if reasons:
         raise SlurmfabError(
             "\n".join([*(f"{host}: {reason}" for host, reason in reasons.items()), "Nothing was changed."])

@@ -42,7 +42,7 @@ def obstacles(plan_input: PlanInput, hosts: Collection[str]) -> tuple[str, ...]:
     found = [f"Slurm's files on {fold(left)} change too, so --hosts has to name {fold(left)} as well"] if left else []
     if CONFIGLESS_OPTION not in plan_input.setting_before("SlurmctldParameters").lower():
         found.append("the nodes do not fetch their files from slurmctld yet")
-    return (*found, *needs_of_nodes(plan_input.differences, plan_input.slurm_version))
+    return (*found, *needs_of_nodes(plan_input.differences, plan_input.oldest_slurm))
 
 
 def refusal(plan_input: PlanInput, hosts: Collection[str]) -> str:

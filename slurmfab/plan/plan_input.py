@@ -22,6 +22,7 @@ from slurmfab.ip_addresses import IPV4, IPV6, canonical
 from slurmfab.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.plan.hand_made_files import GRES, MAIN, alike, gres_of_nodes, is_hand_made, is_same_for, of_host, texts_of
 from slurmfab.plan.preflight import cgroups
+from slurmfab.plan.slurm_series import in_lock, series
 from slurmfab.slurm import accounting, render
 from slurmfab.slurm.conf_text import ConfText, parse
 from slurmfab.slurm.job_submit_script import SCRIPT
@@ -32,7 +33,8 @@ from slurmfab.slurm.platform import Platform, wanted
 from slurmfab.slurm.power_saving import PowerSaving
 from slurmfab.slurm.site_files import OCI, TOPOLOGY, readers
 from slurmfab.slurm.topology import topology_conf
-from slurmfab.slurm.versions import SlurmVersion, distribution_version
+from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.slurm.window import reaches
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -184,7 +186,7 @@ class PlanInput:
         text = topology_conf(switches, self._compute_nodes) if switches else ""
         files = (one for one in self.slurm_files if one.name != SCRIPT or not self.cluster.explains_refusals)
         directories = self.cluster.scratch.variables if self.cluster.scratch else ()
-        oci = (SiteFile(OCI, oci_conf(self.slurm_version, directories)),) if self.cluster.uses_oci else ()
+        oci = (SiteFile(OCI, oci_conf(self.oldest_slurm, directories)),) if self.cluster.uses_oci else ()
         return (*files, *((SiteFile(TOPOLOGY, text),) if switches else ()), *oci)
 
     @property
@@ -239,9 +241,25 @@ class PlanInput:
 
     @cached_property
     def slurm_version(self) -> SlurmVersion:
-        """The Slurm version on the primary controller; before it is installed, its distribution's version."""
-        installed = self.controller_facts.slurm_version
-        return SlurmVersion.parse(installed) if installed else distribution_version(self.controller_facts.codename)
+        """The Slurm version on the primary controller; before it is installed, the one that it gets."""
+        return series(self.controller_facts, self.cluster)
+
+    def slurm_of(self, host: str) -> SlurmVersion:
+        """The series of Slurm on a host: what it has or gets; of one that is silent, as the lock knows it."""
+        if host in self.facts:
+            return series(self.facts[host], self.cluster)
+        known = self.lock.hosts[host].slurm if host in self.lock.hosts else ""
+        return SlurmVersion.parse(known) if known else self.slurm_version
+
+    @cached_property
+    def oldest_slurm(self) -> SlurmVersion:
+        """The oldest series that reads Slurm's files, which are the same for all hosts.
+
+        While a cluster is upgraded, slurmd and commands may be older than slurmctld. A host that is too old to talk to
+        slurmctld does not count.
+        """
+        own = {self.slurm_of(host) for host in self.members if host in self.facts or self.lock.hosts[host].slurm}
+        return min((self.slurm_version, *(one for one in own if reaches(self.slurm_version, one))))
 
     def setting_before(self, key: str) -> str:
         """The value of a key (in any case) in the primary controller's actual slurm.conf; empty if it is not set."""
@@ -359,6 +377,7 @@ class PlanInput:
             cluster_name=self.cluster.name,
             controllers=tuple((self.host(name).hostname, self.address(name)) for name in controllers),
             version=str(self.slurm_version),
+            oldest=str(self.oldest_slurm),
             nodes=tuple(self.node(name) for name in self.compute_nodes),
             partitions=tuple(
                 (partition.name, self.partition_nodes(partition.nodes), partition.settings)
@@ -476,7 +495,9 @@ def pin(
     Raises:
         IdConflict: the UIDs or GIDs of slurm, munge or users conflict with those on a host.
     """
-    hosts = dict(lock.hosts)
+    installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
+    now = installed or lock.slurm
+    hosts = of_other_series(lock, now)
     for name, fact in facts.items():
         old = hosts.get(name, HostLock())
         hosts[name] = replace(
@@ -489,11 +510,26 @@ def pin(
             public_key=fact.public_key or old.public_key,
             mail_program=fact.mail_program if name in cluster.controllers else "",
             addresses=tuple(sorted(fact.addresses)) or old.addresses,
+            slurm=in_lock("", fact.slurm_version, now, ""),
         )
-    installed = facts[cluster.controller].slurm_version if cluster.controller in facts else ""
     ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
     leaving = people_ids.still_leaving(cluster, lock, facts)
-    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=installed or lock.slurm)
+    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now)
+
+
+def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:
+    """The entries of a lock's hosts, with their version of Slurm where that is not of the cluster's series.
+
+    Args:
+        lock: the lock before.
+        now: the cluster's version from now on.
+    """
+    if now == lock.slurm:
+        return dict(lock.hosts)
+    there = {name: in_lock(one.slurm, "", now, lock.slurm if one.hostname else "") for name, one in lock.hosts.items()}
+    return {
+        name: one if one.slurm == there[name] else replace(one, slurm=there[name]) for name, one in lock.hosts.items()
+    }
 
 
 def pinned_keys(old: Mapping[str, str], shown: Mapping[str, str]) -> Mapping[str, str]:

@@ -90,7 +90,7 @@ class SlurmConf:
         cluster_name: ClusterName.
         controllers: hostname (`hostname -s`, by which slurmctld recognizes its host) and address of each controller;
             the primary first.
-        version: the installed Slurm, such as `24.11.5`.
+        version: slurmctld's, such as `24.11.5`.
         nodes: the compute nodes, in the order of the cluster file.
         partitions: name, node list and other keys of each partition, in the order of the cluster file.
         slurm_conf: the user's keys; they replace the lines that slurmfab would write, `None` leaves a line out.
@@ -119,6 +119,7 @@ class SlurmConf:
         local_groups: whether nodes look up the groups of a job's user, instead of slurmctld.
         openmetrics: whether slurmctld tells figures itself, where its version can.
         platform: the kind of Slurm's packages.
+        oldest: the oldest Slurm that reads the files, on nodes and in commands; empty for the version.
     """
 
     cluster_name: str
@@ -152,6 +153,7 @@ class SlurmConf:
     local_groups: bool = False
     openmetrics: bool = False
     platform: Platform = DEBIAN
+    oldest: str = ""
 
     @property
     def mail_program(self) -> str:
@@ -180,14 +182,16 @@ def render(conf: SlurmConf) -> dict[str, str]:
 def _context(conf: SlurmConf) -> dict[str, object]:
     """The values for the templates, by the names that these use."""
     version = SlurmVersion.parse(conf.version)
+    # An unknown key is fatal in daemons and commands, so all have to know it; newer ones know the older ones' keys.
+    oldest = SlurmVersion.parse(conf.oldest or conf.version)
     slurm, cgroups = Settings(conf.slurm_conf), Settings(conf.cgroup_conf)
     kinds = one_of_each(conf.nodes)
     yielding = preemption([settings for _, _, settings in conf.partitions], conf.qos, conf.slurm_conf)
     return {
         **{name: getattr(conf, name) for name in _AS_THEY_ARE},
         "controllers": [_host_and_address(*controller) for controller in conf.controllers],
-        "version": (version.major, version.minor),
-        "pid_files": conf.platform.pid_files(version),
+        "version": (oldest.major, oldest.minor),
+        "pid_files": {**conf.platform.pid_files(version), "slurmd": conf.platform.pid_files(oldest)["slurmd"]},
         "has_cgroups": conf.cgroup.is_usable and conf.cgroup.version in ("v1", "v2"),
         "memory_per_cpu": _memory_per_cpu(kinds, conf.memory_margin),
         "gres_types": ",".join(gres_names(kinds)),
@@ -200,7 +204,7 @@ def _context(conf: SlurmConf) -> dict[str, object]:
         "gres_lines": gres_lines(conf.nodes),
         "x11": ",X11" if conf.x11 else "",
         "private_data": ",".join(conf.private_data),
-        "openmetrics": conf.openmetrics and tells_figures(version),
+        "openmetrics": conf.openmetrics and tells_figures(oldest),
         "slurm": slurm.line,
         "serving": slurm.line_with if conf.configless else None,
         "ipv6": slurm.line_with if conf.ipv6 else None,

@@ -35,7 +35,9 @@ def rest(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 def tree(plan_input: PlanInput) -> Mapping[str, Any]:
     """The fields of the `AccountTree` of this cluster, by name."""
-    cluster, version = plan_input.cluster, plan_input.slurm_version
+    cluster = plan_input.cluster
+    # sacctmgr runs on slurmdbd's host, which is upgraded before slurmctld.
+    version = plan_input.slurm_of(cluster.database.host) if cluster.database else plan_input.slurm_version
     sections = {"qos": cluster.qos, "accounts": cluster.accounts}
     return {
         "cluster": cluster.name,

@@ -26,7 +26,7 @@ from slurmfab.plan.plan_input import PlanInput, digest
 from slurmfab.plan.site_servers import port, site_servers
 from slurmfab.slurm.render import fill
 from slurmfab.slurm.site_files import is_served
-from slurmfab.slurm.versions import reconfigure_renews_daemons
+from slurmfab.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 
 OURS = ("slurm.conf", "gres.conf", "cgroup.conf", JOB_CONTAINER)
 """The files that slurmfab writes itself."""
@@ -55,7 +55,7 @@ def slurmd(plan_input: PlanInput, host: str, local: Service, *, carried: bool) -
     return (
         *((local,) if is_turning else ()),
         Directory(posixpath.dirname(CONFIGLESS_DROP_IN), "root", "root", 0o755),
-        File(CONFIGLESS_DROP_IN, drop_in(plan_input)),
+        File(CONFIGLESS_DROP_IN, drop_in(plan_input, plan_input.slurm_of(host))),
         FetchedFiles(servers(plan_input), digests(plan_input), carried and not is_turning),
         *(() if is_turning else (Service("slurmd"),)),
         # Without private_tmp, a job_container.conf is not listed here: slurmfab may not have written it.
@@ -73,10 +73,10 @@ def digests(plan_input: PlanInput) -> tuple[tuple[str, str], ...]:
 
 
 @once
-def drop_in(plan_input: PlanInput) -> str:
-    """The text of the drop-in of slurmd's unit."""
+def drop_in(plan_input: PlanInput, version: SlurmVersion) -> str:
+    """The text of the drop-in of slurmd's unit on hosts with this version of Slurm."""
     platform = plan_input.platform
-    values = {"program": platform.program("slurmd"), "mode": platform.slurmd_mode(plan_input.slurm_version)}
+    values = {"program": platform.program("slurmd"), "mode": platform.slurmd_mode(version)}
     return fill("slurmd-configless.conf", {**values, "servers": servers(plan_input)})
 
 

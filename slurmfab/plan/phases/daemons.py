@@ -56,9 +56,9 @@ def must_stop(plan_input: PlanInput) -> bool:
 
 def needs_stop(plan_input: PlanInput) -> bool:
     """Whether neither a reconfigure nor a plain restart of slurmctld is enough for the new files."""
-    if not adds_nodes_by_reconfigure(plan_input.slurm_version):
+    if not adds_nodes_by_reconfigure(plan_input.oldest_slurm):
         return plan_input.changes_nodes
-    version = plan_input.slurm_version
+    version = plan_input.oldest_slurm
     return any(
         need(setting, version) in (Requirement.RESTART, Requirement.NO_JOBS) for setting in plan_input.other_settings
     )
@@ -90,7 +90,7 @@ def renewal(plan_input: PlanInput, hosts: Iterable[str]) -> str:
         return f"{controllers} stops and starts with the new files, and {nodes} restarts and fetches them."
     if files <= SLURMD_ALONE and not plan_input.cluster.configless:
         return f"{nodes} restarts."
-    if adds_nodes_by_reconfigure(plan_input.slurm_version):
+    if adds_nodes_by_reconfigure(plan_input.oldest_slurm):
         return f"{' '.join(RECONFIGURE)} renews {controllers} and {nodes}."
     return f"{controllers} and {nodes} restart."
 
@@ -142,7 +142,7 @@ def is_reconfigured(plan_input: PlanInput) -> bool:
         plan_input.cluster.configless or difference.file not in SLURMD_ALONE for difference in plan_input.differences
     )
     runs = runs_slurmctld(plan_input, plan_input.cluster.controller)
-    return is_changed and runs and adds_nodes_by_reconfigure(plan_input.slurm_version) and not must_stop(plan_input)
+    return is_changed and runs and adds_nodes_by_reconfigure(plan_input.oldest_slurm) and not must_stop(plan_input)
 
 
 def gate(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -173,7 +173,7 @@ def controller_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]
     if host not in plan_input.cluster.controllers:
         return ()
     is_primary = host == plan_input.cluster.controller
-    reload = RECONFIGURE if is_primary and adds_nodes_by_reconfigure(plan_input.slurm_version) else ()
+    reload = RECONFIGURE if is_primary and adds_nodes_by_reconfigure(plan_input.oldest_slurm) else ()
     # A configless slurmctld serves the files from memory, as they were when it read its own.
     served = site_files.served_paths(plan_input, read_by_slurmd(plan_input)) if plan_input.cluster.configless else ()
     own = served or (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf")

@@ -97,7 +97,7 @@ def slurmdbd_conf(plan_input: PlanInput, database: Database, server: str, port: 
         port: TCP port of the server; 0 for the default.
     """
     hostname = plan_input.host(database.host).hostname
-    version = plan_input.slurm_version
+    version = plan_input.slurm_of(database.host)
     values = (hostname, version, server, port, database.user, database.name, plan_input.uses_ipv6)
     cluster = plan_input.cluster
     own = (cluster.slurmdbd_conf, cluster.private_data, plan_input.platform)

@@ -236,7 +236,7 @@ def reached(plan_input: PlanInput, host: str, named: str, port: int) -> str:
 def tells_itself(plan_input: PlanInput) -> bool:
     """Whether slurmctld tells figures itself."""
     monitoring = plan_input.cluster.monitoring
-    return monitoring is not None and monitoring.openmetrics and tells_figures(plan_input.slurm_version)
+    return monitoring is not None and monitoring.openmetrics and tells_figures(plan_input.oldest_slurm)
 
 
 def slurmctld_port(plan_input: PlanInput) -> str:

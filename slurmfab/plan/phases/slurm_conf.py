@@ -120,7 +120,7 @@ def watched(plan_input: PlanInput, host: str, paths: tuple[str, ...]) -> tuple[s
 
     Before 23.11 a reconfigure by hand leaves no trace, so a hand-made file may be newer than the daemon that loaded it.
     """
-    if reconfigure_renews_daemons(plan_input.slurm_version):
+    if reconfigure_renews_daemons(plan_input.slurm_of(host)):
         return paths
     return tuple(path for path in paths if not plan_input.is_as_found(host, posixpath.basename(path)))
 

@@ -51,7 +51,7 @@ def _refuse_fetching_by_ipv6(plan_input: PlanInput) -> None:
     Raises:
         InputError: there are such nodes; nothing was changed.
     """
-    cluster, version = plan_input.cluster, plan_input.slurm_version
+    cluster, version = plan_input.cluster, plan_input.oldest_slurm
     known = [name for name in cluster.controllers if name in plan_input.members]
     by_ipv6 = [name for name in known if plan_input.families(name) == {IPV6}]
     if by_ipv6 and version < FETCHES_BY_IPV6 and any(map(cluster.fetches, cluster.compute_nodes)):

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from slurmfab.errors import InputError
+from slurmfab.hostlist import fold
 from slurmfab.inventory.private_tmp import unknown_to
 from slurmfab.plan.configless_reach import refusal
 from slurmfab.program_name import FAB
@@ -82,14 +83,22 @@ def refuse_unknown_keys(plan_input: PlanInput) -> None:
         InputError: one line for each mistake.
     """
     cluster = plan_input.cluster
-    found = complaints(
-        plan_input.slurm_version,
-        cluster.slurm_conf,
-        cluster.cgroup_conf,
-        {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF},
-        {key for partition in cluster.partitions for key in partition.settings},
-        slurmdbd_conf=cluster.slurmdbd_conf,
-    )
-    found += unknown_to(cluster.private_tmp, plan_input.slurm_version)
+    node_keys = {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF}
+    partition_keys = {key for partition in cluster.partitions for key in partition.settings}
+    found: list[str] = []
+    for version in sorted({plan_input.oldest_slurm, plan_input.slurm_version}):
+        found += complaints(version, cluster.slurm_conf, cluster.cgroup_conf, node_keys, partition_keys)
+        found += unknown_to(cluster.private_tmp, version)
+    if cluster.database:
+        of_slurmdbd = plan_input.slurm_of(cluster.database.host)
+        found += complaints(of_slurmdbd, {}, {}, (), (), slurmdbd_conf=cluster.slurmdbd_conf)
     if found:
-        raise InputError("\n".join((*found, "Change that in the cluster file; nothing was changed on any host.")))
+        raise InputError("\n".join((*found, f"Change that in the cluster file{or_upgrade(plan_input)}.")))
+
+
+def or_upgrade(plan_input: PlanInput) -> str:
+    """The other way out, where hosts have a Slurm older than slurmctld, and that nothing was changed."""
+    oldest = plan_input.oldest_slurm
+    older = [host for host in plan_input.members if plan_input.slurm_of(host) == oldest < plan_input.slurm_version]
+    way = f", or bring {fold(older)} (Slurm {oldest}) to a newer Slurm first: {FAB} upgrade" if older else ""
+    return f"{way}; nothing was changed on any host"

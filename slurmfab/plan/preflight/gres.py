@@ -197,12 +197,12 @@ def _no_plugin(plan_input: PlanInput, node: str, settings: Mapping[str, str]) ->
     if has(fact, "slurmd"):
         is_there = method in fact.gpu_plugins
     else:
-        is_there = method == "nvidia" and plan_input.slurm_version >= NVIDIA_PLUGIN_SINCE
+        is_there = method == "nvidia" and plan_input.slurm_of(node) >= NVIDIA_PLUGIN_SINCE
     if is_there:
         return ""
     package = plan_input.platform.gpu_plugins.get(method)
     return (
-        f"AutoDetect: {method} needs Slurm's plugin gpu_{method}.so, and Slurm {plan_input.slurm_version} there has "
+        f"AutoDetect: {method} needs Slurm's plugin gpu_{method}.so, and Slurm {plan_input.slurm_of(node)} there has "
         f"{'and '.join(f'gpu_{name}.so' for name in fact.gpu_plugins) or 'none of its kind'}. Leave AutoDetect out: "
         f"the device files are then written out{f'; or install {package} there' if package else ''}."
     )

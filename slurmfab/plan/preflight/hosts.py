@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.slurm.versions import SlurmVersion, distribution_version
+from slurmfab.plan.slurm_series import series, version
+from slurmfab.program_name import FAB
+from slurmfab.slurm import mixed
+from slurmfab.slurm.platform import DEBIAN, installed
+from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.slurm.window import reaches
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -20,28 +25,30 @@ CLOCK_SECONDS = 240
 def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
     """The hosts that cannot be deployed to: names and reasons, for hosts whose facts are known."""
     reasons = {}
-    expected = series(facts[cluster.controller]) if cluster.controller in facts else None
+    controller = facts.get(cluster.controller)
+    knows = controller is not None and not wrong_system(controller, cluster)
     for host, fact in facts.items():
-        reason = wrong_system(fact) or wrong_clock(fact) or wrong_hardware(cluster, host, fact)
-        if not reason and expected and host != cluster.controller:
-            reason = wrong_version(fact, expected)
+        reason = wrong_system(fact, cluster) or wrong_clock(fact) or wrong_hardware(cluster, host, fact)
+        if not reason and controller is not None and knows and host != cluster.controller:
+            reason = wrong_version(cluster, fact, controller)
         if reason:
             reasons[host] = reason
     return reasons
 
 
-def unfit_newcomers(facts: Mapping[str, HostFacts], expected: SlurmVersion | None) -> dict[str, str]:
+def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: str) -> dict[str, str]:
     """The hosts that cannot become compute nodes of a cluster: names and reasons.
 
     Args:
+        cluster: the cluster file before they join.
         facts: the facts of hosts that are not in the cluster yet.
-        expected: the cluster's version of Slurm; `None` before its first deployment.
+        expected: the cluster's version of Slurm; empty before its first deployment.
     """
     found = {
-        host: wrong_system(fact)
+        host: wrong_system(fact, cluster)
         or wrong_clock(fact)
         or wrong_node(fact)
-        or (wrong_version(fact, expected) if expected else "")
+        or (wrong_client(cluster, fact, expected) if expected else "")
         for host, fact in facts.items()
     }
     return {host: reason for host, reason in found.items() if reason}
@@ -61,12 +68,12 @@ def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dic
     }
 
 
-def wrong_system(fact: HostFacts) -> str:
-    """Why the host's distribution is not supported; empty if it is."""
+def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
+    """Why the host's distribution, or the Slurm on it, is not supported; empty if it is."""
     if not fact.is_debian:
         return f"it runs {fact.os_id or 'an unknown system'}; slurmfab deploys to Debian and Ubuntu."
     try:
-        series(fact)
+        series(fact, cluster)
     except SlurmfabError as error:
         return str(error)
     return ""
@@ -98,21 +105,65 @@ def wrong_node(fact: HostFacts) -> str:
     )
 
 
-def wrong_version(fact: HostFacts, expected: SlurmVersion) -> str:
-    """Why the host's version of Slurm does not fit the controller's; empty if it does."""
-    found = series(fact)
-    if found == expected:
-        return ""
-    return (
-        f"its Slurm is {found} and the controller's is {expected}; slurmfab deploys one version per cluster. "
-        "Use the same release of the distribution on all hosts."
-    )
+def wrong_version(cluster: Cluster, fact: HostFacts, controller: HostFacts) -> str:
+    """Why the host's version of Slurm does not work with the controller's; empty if it does.
 
-
-def series(fact: HostFacts) -> SlurmVersion:
-    """The version of Slurm that is installed on a host, or that its distribution would install.
-
-    Raises:
-        SlurmfabError: slurmfab does not know this version or distribution.
+    Args:
+        cluster: the cluster file.
+        fact: of the host.
+        controller: of the primary controller.
     """
-    return SlurmVersion.parse(fact.slurm_version) if fact.slurm_version else distribution_version(fact.codename)
+    found, expected = series(fact, cluster), series(controller, cluster)
+    roles, texts = cluster.roles(fact.name), (version(fact, cluster), version(controller, cluster), controller.name)
+    if "controller" in roles:
+        return mixed.other_controller(*texts) if found != expected else ""
+    if "database" in roles and found != expected:
+        return wrong_database(found, expected, texts, fact.name)
+    return wrong_client(cluster, fact, texts[1], controller)
+
+
+def wrong_database(found: SlurmVersion, expected: SlurmVersion, texts: tuple[str, str, str], host: str) -> str:
+    """Why slurmdbd's version on a host of its own does not work with slurmctld's; empty if it does.
+
+    Args:
+        found: slurmdbd's series.
+        expected: slurmctld's series.
+        texts: both versions, and the name of the primary controller.
+        host: the host of slurmdbd.
+    """
+    if found < expected:
+        return mixed.older_database(*texts, host)
+    return "" if reaches(found, expected) else mixed.too_new_database(*texts, host)
+
+
+def wrong_client(cluster: Cluster, fact: HostFacts, expected: str, controller: HostFacts | None = None) -> str:
+    """Why a host's slurmd or its commands do not work with slurmctld; empty if they do.
+
+    Args:
+        cluster: the cluster file.
+        fact: of the host.
+        expected: slurmctld's version.
+        controller: the facts of the primary controller; `None` where they are not known.
+    """
+    found = series(fact, cluster)
+    wrong = mixed.judged(found, SlurmVersion.parse(expected))
+    if not wrong:
+        return ""
+    if not fact.slurm_version:
+        having = f"its distribution ({fact.codename}) installs Slurm {found}"
+        return mixed.outside(having, expected, cluster.controller, mixed.chosen(expected))
+    can_go_back = controller is not None and fact.codename == controller.codename
+    repair = back(fact, controller) if controller is not None and can_go_back else mixed.chosen(expected)
+    if wrong == "newer":
+        return mixed.newer(fact.slurm_version, expected, cluster.controller, repair)
+    if can_go_back:
+        repair = f"{FAB} upgrade --hosts {fact.name}, which installs the controller's version there"
+    return mixed.outside(f"its Slurm is {fact.slurm_version}", expected, cluster.controller, repair)
+
+
+def back(fact: HostFacts, controller: HostFacts) -> str:
+    """How a host gets the controller's packages of Slurm, as the end of a sentence."""
+    platform = installed(fact) or DEBIAN
+    there = {name: full for name, full in fact.packages.items() if name in platform.slurm_packages}
+    theirs = {controller.packages[name] for name in platform.slurm_packages if name in controller.packages}
+    return mixed.back_to(there, min(theirs, default=""), fact.name)

@@ -30,8 +30,11 @@ def test_healthy_hosts_are_fit() -> None:
         ({"os_id": ""}, "it runs an unknown system"),
         ({"codename": "jammy"}, "too old"),
         ({"codename": "warty"}, "does not know which Slurm the release “warty” has"),
-        ({"codename": "bookworm"}, "its Slurm is 22.05 and the controller's is 24.11"),
-        ({"packages": {"slurmd": "22.05.8-4"}}, "its Slurm is 22.05 and the controller's is 24.11"),
+        ({"codename": "bookworm"}, "its distribution (bookworm) installs Slurm 22.05, and slurmctld on c1 is 24.11"),
+        (
+            {"packages": {"slurmd": "22.05.8-4"}},
+            "its Slurm is 22.05.8, and slurmctld on c1 is 24.11, which talks to 23.02",
+        ),
         ({"hardware": None}, "could not be read"),
         ({"clock_offset": CLOCK_SECONDS + 60.0}, "its clock is 300 s ahead of this machine's"),
         ({"clock_offset": -CLOCK_SECONDS - 60.0}, "its clock is 300 s behind this machine's"),
@@ -47,6 +50,7 @@ def test_an_unfit_host_is_named_with_its_reason(differing: dict[str, Any], words
         {"os_id": "linuxmint", "os_like": "ubuntu debian"},
         {"clock_offset": 200.0},
         {"packages": {"slurmd": "1:24.11.5-4"}},
+        {"packages": {"slurmd": "23.11.4-1.2ubuntu5"}},
     ],
 )
 def test_what_does_no_harm_is_let_be(differing: dict[str, Any]) -> None:

@@ -1,0 +1,69 @@
+"""Which Slurm each host of a cluster has, or gets; pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from slurmfab.slurm.versions import SlurmVersion, distribution_version
+
+if TYPE_CHECKING:
+    from slurmfab.facts import HostFacts
+    from slurmfab.inventory.cluster import Cluster
+    from slurmfab.plan.plan_input import PlanInput
+
+parsed = cache(SlurmVersion.parse)
+"""The series of a version; cached, because ten thousand hosts have the same."""
+
+
+def series(fact: HostFacts, cluster: Cluster) -> SlurmVersion:
+    """The series of Slurm that is installed on a host, or that it would get: the cluster file's or its distribution's.
+
+    Raises:
+        SlurmfabError: slurmfab does not know this version or distribution.
+    """
+    return parsed(fact.slurm_version) if fact.slurm_version else wanted(fact.codename, cluster)
+
+
+def wanted(codename: str, cluster: Cluster) -> SlurmVersion:
+    """The series of Slurm that a host without any gets.
+
+    Args:
+        codename: of its distribution.
+        cluster: the cluster file, which may want a version.
+
+    Raises:
+        SlurmfabError: slurmfab does not know this version or distribution.
+    """
+    return cluster.slurm.series or distribution_version(codename)
+
+
+def version(fact: HostFacts, cluster: Cluster) -> str:
+    """The version that is installed on a host, or else the series that it would get.
+
+    Raises:
+        SlurmfabError: slurmfab does not know this version or distribution.
+    """
+    return fact.slurm_version or str(series(fact, cluster))
+
+
+def older_hosts(plan_input: PlanInput) -> dict[str, str]:
+    """The version of Slurm of each host whose slurmd and commands are of an older series than slurmctld."""
+    cluster, ours = plan_input.cluster, plan_input.slurm_version
+    there = {host: plan_input.facts[host] for host in cluster.hosts if host in plan_input.facts}
+    return {
+        host: fact.slurm_version for host, fact in there.items() if fact.slurm_version and series(fact, cluster) < ours
+    }
+
+
+def in_lock(before: str, installed: str, now: str, cluster_before: str) -> str:
+    """A host's version in the lock, which has one only where its series is not the cluster's.
+
+    Args:
+        before: what the lock has of the host.
+        installed: its version by its facts; empty where it did not answer, or has no Slurm.
+        now: the cluster's version that the lock gets.
+        cluster_before: the cluster's version in the lock before.
+    """
+    known = installed or before or cluster_before
+    return known if now and known.split(".")[:2] != now.split(".")[:2] else ""

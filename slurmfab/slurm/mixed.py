@@ -1,0 +1,146 @@
+"""Sentences about hosts whose Slurm is of another series than slurmctld: what is legal, and the repair of what is not.
+
+What a slurmd or a command that is newer than slurmctld does was seen with 26.05 and 24.11: slurmctld refuses all that
+it sends (“Incompatible versions of client and server code”), but goes on to send it jobs, which neither run nor end.
+Jobs that ran before go on. With the former packages again, slurmd registers, its jobs go on, and those that were sent
+meanwhile are requeued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slurmfab.hostlist import fold
+from slurmfab.program_name import FAB
+from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.slurm.window import reached, reaches
+
+
+def notice(older: Mapping[str, str], controller: str, version: str) -> str:
+    """The notice about a legal mixed state.
+
+    Args:
+        older: version of Slurm by host, of those whose series is older than slurmctld's.
+        controller: the primary controller.
+        version: its version.
+    """
+    alike: dict[str, list[str]] = {}
+    for host, found in older.items():
+        alike.setdefault(found, []).append(host)
+    having = ", ".join(
+        f"{fold(hosts)} {'has' if len(hosts) == 1 else 'have'} Slurm {found}" for found, hosts in alike.items()
+    )
+    return (
+        f"{having}, {controller} has {version}: that works, since slurmctld {version} talks to them, and Slurm's files "
+        f"are made for the oldest of them. To bring all hosts to one version: {FAB} upgrade."
+    )
+
+
+def judged(found: SlurmVersion, expected: SlurmVersion) -> str:
+    """`newer`, `too old`, or empty if a host's Slurm works with slurmctld.
+
+    Args:
+        found: the series of the host's slurmd and commands.
+        expected: slurmctld's.
+    """
+    if found > expected:
+        return "newer"
+    return "" if reaches(expected, found) else "too old"
+
+
+def newer(found: str, expected: str, controller: str, repair: str) -> str:
+    """Why a host whose Slurm is newer than slurmctld's cannot be used, with both ways out.
+
+    Args:
+        found: the host's version.
+        expected: slurmctld's version.
+        controller: the primary controller.
+        repair: how the host gets slurmctld's version, as the end of a sentence without its full stop.
+    """
+    series = SlurmVersion.parse(found)
+    return (
+        f"its Slurm is {found}, and slurmctld on {controller} is {expected}, which refuses what a newer slurmd or "
+        "command sends: jobs that it sends there neither run nor end. Jobs that run there go on meanwhile. Do not "
+        f'restart or reboot it. Repair: {repair}. Or, for {series} on all hosts: {FAB} upgrade --to "{series}.*".'
+    )
+
+
+def outside(having: str, expected: str, controller: str, repair: str) -> str:
+    """Why a host whose Slurm is not within slurmctld's window cannot be used, with the way out.
+
+    Args:
+        having: what the host has or would install, such as `its Slurm is 22.05.8`.
+        expected: slurmctld's version.
+        controller: the primary controller.
+        repair: how the host gets a fitting version, as the end of a sentence without its full stop.
+    """
+    talks = ", ".join(map(str, reached(SlurmVersion.parse(expected))))
+    return (
+        f"{having}, and slurmctld on {controller} is {expected}, which talks to {talks or 'no older ones'} and its own "
+        f"series alone. Repair: {repair}."
+    )
+
+
+def other_controller(found: str, expected: str, controller: str) -> str:
+    """Why a second controller of another series than the primary cannot be used, with the way out.
+
+    Args:
+        found: its version.
+        expected: the primary controller's version.
+        controller: the primary controller.
+    """
+    reads = "could not read the state that the primary writes" if found < expected else "would convert the state"
+    return (
+        f"its slurmctld is {found}, and that on {controller} is {expected}: all controllers have one version, because "
+        f"it {reads} when it takes over. Repair: {FAB} upgrade, which brings controllers to one version together."
+    )
+
+
+def older_database(found: str, expected: str, controller: str, database: str) -> str:
+    """Why slurmdbd that is older than slurmctld cannot be used, with the way out.
+
+    Args:
+        found: slurmdbd's version.
+        expected: slurmctld's version.
+        controller: the primary controller.
+        database: the host of slurmdbd.
+    """
+    series = SlurmVersion.parse(expected)
+    return (
+        f"slurmdbd on {database} is {found}, and slurmctld on {controller} is {expected}: slurmdbd refuses all that a "
+        "newer slurmctld sends, which keeps its records for a while (MaxDBDMsgs). Jobs go on. Repair: "
+        f'{FAB} upgrade --to "{series}.*", which brings slurmdbd to that version first.'
+    )
+
+
+def too_new_database(found: str, expected: str, controller: str, database: str) -> str:
+    """Why slurmdbd whose window does not reach slurmctld cannot be used, with the way out; arguments as before."""
+    talks = ", ".join(map(str, reached(SlurmVersion.parse(found))))
+    return (
+        f"slurmdbd on {database} is {found}, which talks to {talks} and its own series alone, and slurmctld on "
+        f"{controller} is {expected}. Repair: {FAB} upgrade, which brings slurmctld to a version within that window."
+    )
+
+
+def back_to(names: Iterable[str], version: str, host: str) -> str:
+    """How a host gets former packages of Slurm, as the end of a sentence.
+
+    Args:
+        names: Slurm's packages there.
+        version: the full version of the controller's packages.
+        host: the host.
+    """
+    words = " ".join(f"{name}={version}" for name in sorted(names))
+    return (
+        f"apt-get install --allow-downgrades {words} there, with libraries that came in the same run of apt "
+        f"(/var/log/apt/history.log) as NAME=VERSION, too; then {FAB} deploy --hosts {host}"
+    )
+
+
+def chosen(version: str) -> str:
+    """How hosts get the cluster's Slurm where their distribution has another, as the end of a sentence."""
+    return (
+        f"name a source of Slurm {SlurmVersion.parse(version)} for them in the cluster file, as in "
+        f'slurm: {{version: "{SlurmVersion.parse(version)}.*", source: …}}, or use the distribution that the other '
+        "hosts have"
+    )
