@@ -32,7 +32,7 @@ _LAYOUT = {"boards", "sockets", "socketsperboard", "corespersocket", "threadsper
 
 def files(cluster: Cluster, lock: Lock) -> dict[str, str]:
     """The wanted texts of Slurm's files, by file name; empty before the first deployment."""
-    facts = HostFacts(cluster.controller, "", "", "", packages={"slurm-client": lock.slurm})
+    facts = HostFacts(cluster.controller, "", "", "", slurm_versions={"slurmctld": lock.slurm})
     return dict(PlanInput(cluster, lock, {cluster.controller: facts}).files) if lock.slurm else {}
 
 
@@ -46,7 +46,7 @@ def files_of(cluster: Cluster, lock: Lock, host: str, present: Mapping[str, Mapp
         present: the texts that it has and that the controller has, by host and file name, with all that they include.
     """
     facts = {name: with_texts(HostFacts(name, "", "", ""), texts) for name, texts in present.items()}
-    facts[cluster.controller] = replace(facts[cluster.controller], packages={"slurm-client": lock.slurm})
+    facts[cluster.controller] = replace(facts[cluster.controller], slurm_versions={"slurmctld": lock.slurm})
     return dict(PlanInput(cluster, lock, facts).files_of(host))
 
 
@@ -71,7 +71,7 @@ def site_files(inventory: Inventory, host: str) -> dict[str, str]:
     if not cluster.site_file_names or not lock.slurm:
         return {}
     files = slurm_files.read(cluster.slurm_files, inventory.path.parent)
-    facts = HostFacts(cluster.controller, "", "", "", packages={"slurm-client": lock.slurm})
+    facts = HostFacts(cluster.controller, "", "", "", slurm_versions={"slurmctld": lock.slurm})
     plan_input = PlanInput(cluster, lock, {cluster.controller: facts}, slurm_files=files)
     there = phase.wanted(plan_input, not cluster.fetches(host))
     return {file.name: digest(file.text) for file in there}

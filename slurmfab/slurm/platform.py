@@ -71,7 +71,8 @@ class Platform:
         core: the package that all of Slurm's others need, by which the kind is known.
         common: packages that each host of a cluster needs.
         by_role: the package of each role's daemon, by role; empty for a role without one.
-        slurm_packages: every package of Slurm's own of this kind, for pins, holds, and telling what a host has.
+        slurm_packages: every package of Slurm's own of this kind, for pins and holds; those of libraries, which have a
+            number in their names, as patterns (fnmatch, apt_preferences(5)).
         pam: the package of pam_slurm_adopt.
         gpu_plugins: the package with the plugin of a value of AutoDetect, where one of its own has it, and the part of
             the archive that has it, if not the main one.
@@ -241,7 +242,10 @@ DEBIAN = Platform(
         "slurm-wlm-basic-plugins-dev",
         "libpam-slurm",
         "libpam-slurm-adopt",
+        "libpmi0*",
+        "libpmi2-0*",
         "libslurm-dev",
+        "libslurm[0-9]*",
         "libslurm-perl",
         "libslurmdb-perl",
         "sview",

@@ -13,7 +13,10 @@ from typing import Any, Dict, Iterable, List
 
 from slurmfab.agent.compiled import DIRECTORY, Compiled
 
-REMEMBERED = "slurm-versions.json"
+REMEMBERED, EXAMPLE = "slurm-versions.json", "slurm-versions.conf"
+ANY_CONF = b"ClusterName=any\nSlurmctldHost=localhost\n"
+"""A slurm.conf for Slurm's commands, which tell no version without one, nor with one that has a mistake."""
+
 ANSWER = re.compile(r"\b\d\d\.\d\d\.\d+[\w.+~-]{0,64}", re.ASCII)
 SECONDS = 20.0
 """Time limit of a program, which only prints a line."""
@@ -32,11 +35,12 @@ def read(root: str, programs: Iterable[str]) -> Dict[str, str]:
     there = {path: known[path] for path, one in marks.items() if one and known.get(path, [])[:1] == [one]}
     asked = [path for path, one in marks.items() if one and path not in there]
     if asked:
+        cache.write(EXAMPLE, ANY_CONF)
         there.update({path: [marks[path], version] for path, version in ask(root, asked).items()})
         cache.write(REMEMBERED, json.dumps(there).encode())
     found: Dict[str, str] = {}
     for path in marks:
-        if path in there and there[path][1]:
+        if path in there:
             found.setdefault(os.path.basename(path), there[path][1])
     return found
 
@@ -60,7 +64,7 @@ def remembered(cache: Compiled) -> Dict[str, List[str]]:
 
 
 def ask(root: str, paths: Iterable[str]) -> Dict[str, str]:
-    """The version that each program tells, all asked at once; empty for one that tells none and will not later.
+    """The version that each program tells, all asked at once; without those that tell none.
 
     Args:
         root: where the file system begins.
@@ -69,11 +73,11 @@ def ask(root: str, paths: Iterable[str]) -> Dict[str, str]:
     import subprocess  # not every request needs it
 
     running, found = {}, {}
+    null, environment = subprocess.DEVNULL, {**os.environ, "SLURM_CONF": "%s/%s" % (root + DIRECTORY, EXAMPLE)}
     for path in paths:
+        argv = [root + path, "-V"]
         try:
-            running[path] = subprocess.Popen(
-                [root + path, "-V"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
+            running[path] = subprocess.Popen(argv, stdin=null, stdout=subprocess.PIPE, stderr=null, env=environment)
         except OSError:
             continue
     for path, process in running.items():
@@ -83,5 +87,6 @@ def ask(root: str, paths: Iterable[str]) -> Dict[str, str]:
             process.kill()
             process.communicate()
             continue
-        found[path] = told[0] if told and process.returncode == 0 else ""
+        if told and process.returncode == 0:
+            found[path] = told[0]
     return found
