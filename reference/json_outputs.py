@@ -25,6 +25,7 @@ from slurmfab.status.cluster_state import StatusJson
 from slurmfab.support_bundle.making import SupportBundleJson
 from slurmfab.takeover.importing import ImportJson
 from slurmfab.tasks.description import all_tasks
+from slurmfab.updates.plan import UpdatePlanJson
 from slurmfab.usage.showing import UsageJson
 
 SCHEMAS = "schemas"
@@ -49,12 +50,13 @@ class Output(NamedTuple):
 
 RUNS = (
     "deploy", "plan", "rotate-munge-key", "add-node", "remove-node", "replace-node", "drain", "resume", "reboot",
-    "add-user", "remove-user", "rollback", "restore",
+    "add-user", "remove-user", "rollback", "restore", "update",
 )  # fmt: skip
 """The tasks that compare hosts with the cluster file, or change them."""
 
 OUTPUTS = (
     Output("run", "Runs", RunJson, RUNS),
+    Output("update-plan", "Plan of an update", UpdatePlanJson, ("update --plan",)),
     Output("import", "Import", ImportJson, ("import",)),
     Output("status", "Status", StatusJson, ("status",)),
     Output("check-cluster", "Checks", ChecksJson, ("check-cluster",)),

@@ -199,11 +199,24 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "saved": strict_object({}, {"next_job_id": _COUNT, "files": _COUNT, "jobs": numbers}),
         "support": _support(),
         "slurm": core_schema.dict_schema(_LINE, core_schema.union_schema([_TEXT, _ROWS])),
-        "conversion": _conversion(),
-        "trial_jobs": core_schema.dict_schema(_LINE, _TEXT),
-        "upgrade_rows": core_schema.dict_schema(_LINE, _COUNT),
+        "updates": _updates(),
         "usage": _usage(),
     }
+
+
+def _updates() -> core_schema.CoreSchema:
+    """What an update of a host's packages would do (`slurmfab.agent.packages.updates.read`)."""
+    word = core_schema.str_schema(pattern=r"^[A-Za-z0-9@._+:~-]*\z", max_length=255)
+    package = core_schema.tuple_schema([word, word, word, _FLAG], strict=False)
+    why = core_schema.literal_schema(["slurm", "held", "apt"])
+    left = core_schema.tuple_schema([word, word, word, why], strict=False)
+    files = core_schema.dict_schema(_LINE, core_schema.list_schema(_LINE, max_length=16), max_length=1000)
+    age = core_schema.float_schema(ge=-1, allow_inf_nan=False)
+    lists = {"packages": core_schema.list_schema(package, max_length=100_000),
+             "kept": core_schema.list_schema(left, max_length=100_000),
+             "removed": core_schema.list_schema(word, max_length=100_000),
+             "reboot": core_schema.list_schema(_LINE, max_length=10)}  # fmt: skip
+    return strict_object({**lists, "stale": files, "age": age, "unfinished": _LINE, "trouble": _TEXT}, {})
 
 
 def _support() -> core_schema.CoreSchema:
@@ -262,14 +275,6 @@ def _directory_sizes() -> core_schema.CoreSchema:
     state = core_schema.literal_schema(["", "partly", "late"])
     row = core_schema.tuple_schema([_PATH, _LINE, _LINE, size, _COUNT, state], strict=False)
     return strict_object({"rows": core_schema.list_schema(row, max_length=5000), "more": _COUNT}, {})
-
-
-def _conversion() -> core_schema.CoreSchema:
-    """How far slurmdbd is with its tables (`slurmfab.agent.upgrade.conversion.read`)."""
-    state = core_schema.literal_schema(["done", "converting", "ended"])
-    words = core_schema.list_schema(_TEXT, max_length=20)
-    percent = core_schema.int_schema(ge=-1, le=100)
-    return strict_object({"state": state, "table": _LINE, "seconds": _COUNT, "percent": percent, "words": words}, {})
 
 
 def _usage() -> core_schema.CoreSchema:

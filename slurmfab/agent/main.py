@@ -18,14 +18,12 @@
     {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
     {"op": "job", ...}      -> {"job": {...}}, {"done": true}
     {"op": "support", ...}  -> {"support": {...}}, {"done": true}
-    {"op": "upgrade-rows", ...} -> {"upgrade_rows": {...}}, {"done": true}
-    {"op": "conversion", ...} -> {"conversion": {...}}, {"done": true}
-    {"op": "trial-jobs", ...} -> {"trial_jobs": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
     {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
     {"op": "collect", ...}  -> {"file": "..."}, {"piece": "..."} ..., {"collected": {...}}, {"done": true}
     {"op": "bundle", ...}   -> {"bundle": {...}}, {"done": true}
+    {"op": "updates", ...}  -> {"updates": {...}}, {"done": true}
     any request that fails  -> {"error": "...", "traceback": "..."}, {"done": true}
     modules, newline, ...   -> no answer: further modules of the agent, for the next request
 
@@ -261,6 +259,18 @@ def stage_packages(request: Mapping[str, Any], answers: Answers, lock: Lock) -> 
         answers.send(bundle=bundle_staging.stage(request, context))
 
 
+def read_updates(request: Mapping[str, Any], answers: Answers, lock: Lock) -> None:
+    """Send what an update of the packages would do; to fetch the package lists, take the host's lock."""
+    from slurmfab.agent.core.resource import Context
+    from slurmfab.agent.packages import updates
+
+    context = Context(request.get("root", "/"))
+    if request.get("fetch"):
+        lock.take(context.path(LOCK), request.get("who", ""))
+    with Refusing():
+        answers.send(updates=updates.read(request, context))
+
+
 READINGS = {
     "slurm": "slurm.reading",
     "job-processes": "nodes.job_processes",
@@ -277,9 +287,6 @@ READINGS = {
     "logs": "logs.reading",
     "job": "logs.job_record",
     "support": "support.reading",
-    "upgrade-rows": "upgrade.proved_dump",
-    "conversion": "upgrade.conversion",
-    "trial-jobs": "upgrade.trial_jobs",
 }
 """Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
 
@@ -290,6 +297,7 @@ OPERATIONS = {
     "stage": stage_part,
     "collect": collect_packages,
     "bundle": stage_packages,
+    "updates": read_updates,
     **dict.fromkeys(READINGS, read_other),
 }
 

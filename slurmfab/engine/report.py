@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
 """Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""
 
-NOT_DEPLOYING = ("drain", "reboot", "resume")
+NOT_DEPLOYING = ("drain", "reboot", "resume", "update")
 """Commands after which a deployment does not help failed hosts: jobs still run there, or an admin has drained them."""
 
 UNKNOWN = "unknown"

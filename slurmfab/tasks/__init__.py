@@ -27,6 +27,7 @@ from slurmfab.tasks import (
     ssh,
     support,
     takeover,
+    update,
     usage,
     user_guide,
 )
@@ -51,7 +52,15 @@ GROUPS: tuple[help.Group, ...] = (
     ),
     (
         "Nodes",
-        (deploy.add_node, nodes.remove_node, nodes.replace_node, nodes.drain, nodes.resume, nodes.reboot),
+        (
+            deploy.add_node,
+            nodes.remove_node,
+            nodes.replace_node,
+            nodes.drain,
+            nodes.resume,
+            nodes.reboot,
+            update.update,
+        ),
     ),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export, usage.usage)),

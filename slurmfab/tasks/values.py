@@ -62,6 +62,7 @@ EVERYWHERE: Mapping[str, Takes] = {
     "plan": FILE,
     "port": TEXT,
     "reason": TEXT,
+    "reboot_timeout": TEXT,
     "repeat": TEXT,
     "run": Takes(takes.RUNS),
     "save": FILE,

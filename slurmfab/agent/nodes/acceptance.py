@@ -14,7 +14,15 @@ from typing import ClassVar, List, Optional, Tuple
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.identities.users_and_groups import gid_of, uid_of
-from slurmfab.agent.nodes.states import UNKNOWN_NODE, NodeState, node_states, our_reason, poll_intervals, update
+from slurmfab.agent.nodes.states import (
+    ACCEPTANCE_FAILED,
+    UNKNOWN_NODE,
+    NodeState,
+    node_states,
+    our_reason,
+    poll_intervals,
+    update,
+)
 from slurmfab.agent.services.service import is_active
 
 READY = "ready"
@@ -138,7 +146,7 @@ class NodeAcceptance(Resource):
     def drain(self, context: Context, node: str, reason: str) -> None:
         """Drain a node, with the reason in one line."""
         text = " ".join(reason.replace('"', "'").replace("(", "[").replace(")", "]").split())[:LONGEST_REASON]
-        update(context, [node], "State=DRAIN", "Reason=" + our_reason("acceptance failed: " + text, self.stamp))
+        update(context, [node], "State=DRAIN", "Reason=" + our_reason(ACCEPTANCE_FAILED + text, self.stamp))
 
 
 def format_state(state: Optional[NodeState]) -> str:

@@ -68,16 +68,23 @@ UNDER_WAY = frozenset({
 FOR_CHANGE = "drained by a deployment for a change of "
 """Prefix of the text with which a deployment drains nodes for a change that would harm their jobs."""
 
+ACCEPTANCE_FAILED = "acceptance failed: "
+"""Prefix of the text with which nodes are drained on which slurmfab's test job failed."""
+
+FOR_UPDATE = "drained for a system update"
+"""The text with which an update drains nodes."""
+
 # Texts, not compiled patterns: re caches those that are used, and most requests use none.
 _FIELD = r"(?:^|\s+)([A-Z][\w:/]*)="
 _REASON = r"(.*) \[([^\[\]@]*)@(\d{4}-\d\d-\d\dT[\d:]+)\]"
 _AFTER_REASON = r" (?:Comment|Extra|ReservationName|InstanceId|InstanceType)=.*"
 _OUR_REASON = OURS + r"(.*?)(?: \((\S+@\S+) \d{4}-\d\d-\d\dT\d\d:\d\d\)(?: : .*)?)?"
-_FOR_CHANGE = (
-    OURS + FOR_CHANGE + r".* \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)"
-    r"(?: : (?:Not responding|Node unexpectedly rebooted).*)?"
-)
-"""A deployment's reason, also with a reason of Slurm's behind it that no longer applies once the node answers."""
+_STAMP = r" \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)(?: : (?:Not responding|Node unexpectedly rebooted).*)?"
+"""A stamp, also with a reason of Slurm's behind it that no longer applies once the node answers."""
+
+_FOR_CHANGE = OURS + FOR_CHANGE + r".*" + _STAMP
+_FOR_UPDATE = OURS + FOR_UPDATE + _STAMP
+"""The reasons of a deployment and of an update."""
 
 _OF_HEALTH = HEALTH + r"(?!.* \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\))(?:(?! : ).)*(?: : Not responding.*)?"
 """A health check's reason, also with Slurm's `Not responding` behind it; not a user's reason with the same text."""
@@ -130,6 +137,16 @@ class NodeState(NamedTuple):
         The reason alone does not show that: from Slurm 24.11 on it is kept when the node is resumed.
         """
         return self.is_drained and bool(re.fullmatch(_FOR_CHANGE, self.reason))
+
+    @property
+    def is_for_update(self) -> bool:
+        """Whether an update drained the node, and nobody has added another reason since."""
+        return self.is_drained and bool(re.fullmatch(_FOR_UPDATE, self.reason))
+
+    @property
+    def has_failed_acceptance(self) -> bool:
+        """Whether the node is drained because slurmfab's test job failed there."""
+        return self.is_drained and self.reason.startswith(OURS + ACCEPTANCE_FAILED)
 
     @property
     def is_for_health(self) -> bool:

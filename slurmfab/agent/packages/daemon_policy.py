@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Iterator, Optional
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence
 
 from slurmfab.agent.core import replace
 
@@ -51,14 +51,26 @@ def restore(context: Context) -> None:
 
 
 @contextmanager
-def daemons_wait(context: Context) -> Iterator[None]:
-    """A context in which dpkg starts none of the daemons that slurmfab sets up; others obey the host's own policy."""
+def daemons_wait(context: Context, but: Sequence[str] = ()) -> Iterator[None]:
+    """A context in which dpkg starts none of the daemons that slurmfab sets up; others obey the host's own policy.
+
+    Args:
+        context: the request's context.
+        but: daemons that dpkg may start all the same.
+    """
     restore(context)
     policy = context.path(POLICY)
     if os.path.lexists(policy):
         os.rename(policy, context.path(SAVED_POLICY))
     try:
-        replace.put(policy, b"#!/bin/sh\n" + SCRIPT, 0, 0, 0o755)
+        replace.put(policy, b"#!/bin/sh\n" + without(SCRIPT, but), 0, 0, 0o755)
         yield
     finally:
         restore(context)
+
+
+def without(script: bytes, daemons: Sequence[str]) -> bytes:
+    """The policy without some of the daemons that it knows."""
+    for daemon in daemons:
+        script = script.replace(b"|%s|" % daemon.encode(), b"|")
+    return script

@@ -1,0 +1,50 @@
+"""What hosts say about their updates: one request to each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slurmfab.engine.actor import who
+from slurmfab.engine.run import Run
+from slurmfab.errors import SlurmfabError
+from slurmfab.ssh.fan_out import on_each
+from slurmfab.ssh.session import answer_value
+from slurmfab.updates.host_updates import HostUpdates, slurms_own
+
+
+def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: bool) -> dict[str, HostUpdates]:
+    """What an update would do on each host; hosts that do not answer are excluded from the run.
+
+    Args:
+        run: the run.
+        hosts: names of the hosts.
+        only_security: whether only security fixes count.
+        fetches: whether the hosts fetch their package lists first.
+    """
+    names = tuple(hosts)
+    run.progress.begin("fetching package lists" if fetches else "asking", names)
+    found = {}
+    for host, answer in on_each(names, lambda host: ask(run, host, only_security=only_security, fetches=fetches)):
+        if isinstance(answer, SlurmfabError):
+            run.exclude(host, answer)
+        else:
+            found[host] = answer
+            run.progress.host_done(host)
+    run.progress.end()
+    return {host: found[host] for host in names if host in found}
+
+
+def ask(run: Run, host: str, *, only_security: bool, fetches: bool) -> HostUpdates:
+    """What an update would do on one host; the arguments are those of `ask_hosts`.
+
+    Raises:
+        HostError: the host does not answer.
+    """
+    request = {
+        "op": "updates",
+        "slurm": slurms_own(),
+        "security": only_security,
+        "fetch": fetches,
+        "who": f"{who()}, fab {run.options.command}",
+    }
+    return HostUpdates.from_answer(answer_value(host, run.transport.call(host, request), "updates"))
