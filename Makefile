@@ -22,7 +22,7 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages browser-packages shell-packages demo demo-down test test-fast test-all test-breakages unit lint format docs supported reference bench clean
+.PHONY: help setup constraints lab-packages browser-packages shell-packages demo demo-down test test-fast test-all test-smd test-breakages unit lint format docs supported reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ test-fast: setup  ## the tests that need no hosts, within a minute
 
 test-all: setup browser-packages shell-packages lab-packages  ## all tests on all suites, also those that `make test` plays by turns
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n $(WORKERS)
+
+test-smd: setup lab-packages  ## the tests on lab hosts, with the stand-in for SchedMD's packages of Slurm
+	$(AS_ROOT) env PATH="$$PATH" PACKAGES=smd TURN=all $(BIN)/pytest -n $(WORKERS) tests/lab
 
 test-breakages: setup lab-packages  ## every way of breaking a host: found, named, mended?
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n 2 tests/breakages

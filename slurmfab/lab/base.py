@@ -224,12 +224,14 @@ def with_packages(trees: tuple[Path, ...], packages: tuple[str, ...], progress: 
         LabError: a package cannot be installed (the text has apt's last lines), or another process builds for too long.
     """
     lower = ":".join(map(str, trees))
+    # Told to download nothing, apt 3.0 does not find packages in a source that is a directory.
+    script = INSTALL if len(trees) == 1 else INSTALL.replace("--no-download ", "")
 
     def install(place: Path) -> None:
-        call([*CONTAINED, "sh", "-c", INSTALL, "sh", lower, str(place), *packages])
+        call([*CONTAINED, "sh", "-c", script, "sh", lower, str(place), *packages])
 
     message = f"installing {' '.join(packages)} on the base tree {trees[0].name}, once"
-    return _layer(trees[0], repr((packages, INSTALL)), install, lambda: progress(message))
+    return _layer(trees[0], repr((packages, script)), install, lambda: progress(message))
 
 
 def _layer(tree: Path, recipe: str, build: Callable[[Path], None], progress: Callable[[], None]) -> Path:

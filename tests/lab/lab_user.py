@@ -13,11 +13,12 @@ from pathlib import Path
 
 import forked
 from lab_cluster import PROGRAM, DeployedLab
+from suites import PACKAGES
 
 from slurmfab import lab
 from slurmfab.lab import Lab, LabSpec
 from slurmfab.lab.spec import CONTROLLER
-from slurmfab.slurm.platform import DEBIAN
+from slurmfab.slurm.platform import PLATFORMS, Platform
 
 SNAPSHOT = (
     "find /etc /usr/bin /usr/sbin /var/lib/dpkg /var/lib/slurm/home /home /root -xdev"
@@ -135,7 +136,8 @@ def said_when(process: subprocess.Popen[str], patience: float = 300) -> list[tup
 def held_up(hosts: DeployedLab, *names: str) -> Iterator[None]:
     """Remove a package of Slurm from hosts and lock dpkg, so that deployments wait there until the context ends."""
     for name in names:
-        hosts.on(name, "rm -f /tmp/held /tmp/release; dpkg --force-depends --purge slurm-client")
+        client = platform_of(hosts.lab.spec).client
+        hosts.on(name, f"rm -f /tmp/held /tmp/release; dpkg --force-depends --purge {client}")
         hosts.on(name, f'systemd-run --quiet python3 -c "{HOLD_LOCK}"')
         hosts.until(name, "ls /tmp/held", "/tmp/held")
     try:
@@ -151,6 +153,16 @@ def wait_for_dpkg(hosts: DeployedLab, *names: str) -> None:
         hosts.until(name, "pgrep -xc apt-get", "1")
 
 
+def of_kind(spec: LabSpec) -> LabSpec:
+    """The same lab with the packages of Slurm that the tests are run with, where the suite has them."""
+    return spec if spec.suite == "bookworm" else replace(spec, slurm_packages=PACKAGES)
+
+
+def platform_of(spec: LabSpec) -> Platform:
+    """What Slurm is packaged as on a lab's hosts."""
+    return next(one for one in PLATFORMS.values() if one.word == spec.slurm_packages)
+
+
 def installed(spec: LabSpec, **others: tuple[str, ...]) -> LabSpec:
     """The same lab with Slurm's packages on all hosts, so that deployments do not spend time on installing them.
 
@@ -158,7 +170,9 @@ def installed(spec: LabSpec, **others: tuple[str, ...]) -> LabSpec:
         spec: the lab.
         others: host name to further packages that it has.
     """
-    names = {host: DEBIAN.packages("controller" if host == CONTROLLER else "compute") for host in spec.host_names}
+    spec = of_kind(spec)
+    platform = platform_of(spec)
+    names = {host: platform.packages("controller" if host == CONTROLLER else "compute") for host in spec.host_names}
     entries = (
         f"{host}:{','.join(dict.fromkeys((*packages, *others.get(host, ()))))}" for host, packages in names.items()
     )
@@ -170,7 +184,7 @@ def running_lab(spec: LabSpec, directory: Path) -> Iterator[DeployedLab]:
     """A lab that is removed at the end of the context."""
     lab.down(spec.name)
     try:
-        made = lab.up(spec, directory)
+        made = lab.up(of_kind(spec), directory)
         yield DeployedLab(made, made.cluster_file)
     finally:
         lab.down(spec.name)

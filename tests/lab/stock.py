@@ -11,12 +11,11 @@ from types import MappingProxyType
 
 import pytest
 from lab_cluster import DeployedLab
-from lab_user import installed
+from lab_user import installed, of_kind, platform_of
 from suites import SUITES
 
 from slurmfab import lab
 from slurmfab.lab import LabSpec
-from slurmfab.slurm.platform import DEBIAN
 
 
 def in_turn(file: str) -> tuple[str, ...]:
@@ -95,7 +94,8 @@ class Stock:
             nodes: number of compute nodes.
             wanted: further arguments of `LabSpec`.
         """
-        return LabSpec(name=self.name(suite), suite=suite, nodes=nodes, **wanted)  # type: ignore[arg-type]
+        spec = LabSpec(name=self.name(suite), suite=suite, nodes=nodes, **wanted)  # type: ignore[arg-type]
+        return spec if "slurm_packages" in wanted else of_kind(spec)
 
     def disks(self, suite: str) -> str:
         """Name of the suite's disks with Slurm deployed; makes them on first use."""
@@ -111,8 +111,10 @@ class Stock:
         """Name of the disks that also have the database's packages on the controller; makes them on first use."""
         name = f"{self.name(suite)}db"
         if name not in self.kept:
-            database = (*DEBIAN.packages("database"), *DEBIAN.database.packages)
-            with self.running(installed(self.spec(suite), ctl=database)) as made:
+            spec = self.spec(suite)
+            platform = platform_of(spec)
+            database = (*platform.packages("database"), *platform.database.packages)
+            with self.running(installed(spec, ctl=database)) as made:
                 made.deploy()
                 made.on("ctl", f"{NO_DATABASE} && {FORGET}")
                 self.keep(made, name)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 
-DEFAULT = ("bookworm", "trixie")
-"""Slurm 22.05 and 24.11: without and with the ability of `scontrol reconfigure` to add nodes."""
+PACKAGES = os.environ.get("PACKAGES", "debian")
+"""Whose packages of Slurm the hosts have that no test says it of: `debian`, or `smd`, the stand-in for SchedMD's."""
+
+DEFAULT = ("bookworm", "trixie") if PACKAGES == "debian" else ("trixie",)
+"""Slurm 22.05 and 24.11: without and with the ability of `scontrol reconfigure` to add nodes. SchedMD's packages begin
+with 23.11."""
 
 SUITES = tuple(os.environ.get("SUITES", "").replace(",", " ").split()) or DEFAULT
 """Those that the variable `SUITES` names, as in `SUITES=noble make test`, the oldest first; otherwise `DEFAULT`."""

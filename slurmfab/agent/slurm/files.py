@@ -16,7 +16,7 @@ from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names, read_bytes
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.core.safe_paths import Opened, open_folder
-from slurmfab.agent.identities.users_and_groups import group_name, user_name
+from slurmfab.agent.identities.users_and_groups import find_user, group_name, user_name
 
 if TYPE_CHECKING:
     import subprocess
@@ -28,6 +28,9 @@ SLURM_CONF = "slurm.conf"
 
 REFUSED = "the installed Slurm refuses the new files, so nothing was replaced: "
 """Beginning of the message about files that the installed Slurm does not accept; its errors follow."""
+
+SLURM_USER = re.compile(rb"^SlurmUser=slurm$", re.MULTILINE)
+"""The line of slurm.conf that names the user of slurmctld."""
 
 BETWEEN = " | "
 """What stands between these errors."""
@@ -154,7 +157,10 @@ class SlurmFiles(Resource):
             return
         path = context.path("%s/%s" % (self.directory, SLURM_CONF))
         with Opened(os.memfd_create(SLURM_CONF, os.MFD_CLOEXEC)) as descriptor:
-            os.write(descriptor, whole(path, content.encode("utf-8", "surrogateescape")))
+            text = whole(path, content.encode("utf-8", "surrogateescape"))
+            # Slurm refuses a user who is not there. SchedMD's packages make none, and the run has not made it yet.
+            missing = find_user(context, "slurm") is None
+            os.write(descriptor, SLURM_USER.sub(b"", text) if missing else text)
             conf = "/proc/%d/fd/%d" % (os.getpid(), descriptor)
             try:
                 done = context.run(commands.hostnames("x"), env={"SLURM_CONF": conf})

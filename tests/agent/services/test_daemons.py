@@ -513,6 +513,18 @@ def test_new_slurm_files_before_slurm_is_installed_are_judged_later(root: Path) 
     assert apply(PREVIEWED, Reading(root, is_installed=False)).status == "would change"
 
 
+@pytest.mark.parametrize(
+    ("users", "shown"), [("", "\na\n"), ("slurm:x:64030:64030::/:/bin/sh\n", "SlurmUser=slurm\na\n")]
+)
+def test_a_new_slurm_conf_before_its_user_is_made_is_shown_to_slurm_without_it(
+    root: Path, users: str, shown: str
+) -> None:
+    (root / "etc/passwd").write_text(users)
+    host = Reading(root)
+    files = SlurmFiles("/etc/slurm", (("slurm.conf", "SlurmUser=slurm\na\n"),), previewed=True)
+    assert (apply(files, host).status, host.read) == ("would change", [shown])
+
+
 def test_slurm_files_that_do_not_change_and_those_of_other_hosts_are_not_shown_to_slurm_in_a_dry_run(
     root: Path,
 ) -> None:
