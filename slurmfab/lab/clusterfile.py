@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from slurmfab.errors import InputError
-from slurmfab.lab.spec import CONTROLLER, LabHost, LabSpec
-from slurmfab.slurm import versions
+from slurmfab.lab.spec import CONTROLLER, SERIES, LabHost, LabSpec
 
 MARK = "# Written by lab-up for the lab"
 """Start of the first line of a lab's cluster file; files without it are never changed or removed."""
@@ -33,9 +32,7 @@ def render(spec: LabSpec, addresses: Mapping[str, str], ssh_key: Path) -> str:
     places = ", ".join(
         f'{name}: "{address}"' if ":" in address else f"{name}: {address}" for name, address in addresses.items()
     )
-    # The packages that lab hosts find have the version of the distribution's, which they are made from.
-    version = versions.DISTRIBUTION[spec.suite]
-    slurm = f'slurm: {{packages: smd, version: "{version}.*"}}\n' if spec.slurm_packages == "smd" else ""
+    slurm = f'slurm: {{packages: smd, version: "{SERIES[spec.suite]}.*"}}\n' if spec.slurm_packages == "smd" else ""
     return f"""{MARK} {spec.name}; lab-down removes it. Delete this line to keep the file.
 cluster: {spec.name}
 ssh: {{user: {spec.ssh_user}, key: {ssh_key}{become}}}

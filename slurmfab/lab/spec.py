@@ -18,6 +18,9 @@ SUITES = ("bookworm", "trixie", "sid", *UBUNTU_SUITES)
 UNIFIED_SUITES = ("sid", "resolute")
 """Suites whose systemd (258 and newer) knows only control groups of version 2."""
 
+SERIES = {"bookworm": "22.05", "trixie": "24.11", "sid": "26.05"}
+"""The Slurm of each suite, also that of the stand-in for SchedMD's packages, which is made from it."""
+
 SLURM_PACKAGES = ("debian", "smd")
 """Kinds of Slurm packages that lab hosts can install: the distribution's, or the stand-in for SchedMD's."""
 

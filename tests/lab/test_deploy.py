@@ -164,13 +164,15 @@ def test_the_munge_key_during_a_deployment_is_in_no_output_record_or_argument(de
     assert "file:/etc/munge/munge.key" in json.dumps(told)
 
 
-STATE, LURED = "/var/lib/slurm/slurmctld", "/usr/local/bin"
+PARENT, STATE, LURED = "/var/lib/slurm", "/var/lib/slurm/slurmctld", "/usr/local/bin"
 OWNERS = f"stat -c '%U:%G %a %n' /usr/local {LURED}; ls -la {LURED} /etc/cron.d | sha256sum"
 
 
 def test_a_link_that_slurm_puts_in_place_of_the_state_gives_it_nothing_of_root_and_is_named(
     deployed_lab: DeployedLab,
 ) -> None:
+    # Debian's packages give slurm the directory; SchedMD's leave it to root, so that slurm could put no link there.
+    owner = deployed_lab.on("ctl", f"stat -c %U {PARENT}; chown slurm {PARENT}")
     before = deployed_lab.on("ctl", OWNERS)
     as_slurm = "runuser -u slurm -- sh -ec"
     deployed_lab.on("ctl", f"{as_slurm} 'mv {STATE} {STATE}.away; ln -s {LURED} {STATE}'")
@@ -179,7 +181,7 @@ def test_a_link_that_slurm_puts_in_place_of_the_state_gives_it_nothing_of_root_a
         checked = deployed_lab.slurmfab("check-cluster", "--only", "directories")
         assert deployed_lab.on("ctl", OWNERS) == before
     finally:
-        deployed_lab.on("ctl", f"{as_slurm} 'rm {STATE}; mv {STATE}.away {STATE}'")
+        deployed_lab.on("ctl", f"{as_slurm} 'rm {STATE}; mv {STATE}.away {STATE}'; chown {owner} {PARENT}")
     assert deployed.returncode == 1, deployed.stdout
     assert f"{STATE} is a symbolic link of slurm to {LURED}. It is not followed" in " ".join(deployed.stderr.split())
     assert checked.returncode == 1
