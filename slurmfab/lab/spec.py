@@ -18,7 +18,7 @@ SUITES = ("bookworm", "trixie", "sid", *UBUNTU_SUITES)
 UNIFIED_SUITES = ("sid", "resolute")
 """Suites whose systemd (258 and newer) knows only control groups of version 2."""
 
-SERIES = {"bookworm": "22.05", "trixie": "24.11", "sid": "26.05"}
+SERIES = {"bookworm": "22.05", "noble": "23.11", "trixie": "24.11", "resolute": "25.11", "sid": "26.05"}
 """The Slurm of each suite, also that of the stand-in for SchedMD's packages, which is made from it."""
 
 SLURM_PACKAGES = ("debian", "smd")
