@@ -200,6 +200,9 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "support": _support(),
         "slurm": core_schema.dict_schema(_LINE, core_schema.union_schema([_TEXT, _ROWS])),
         "updates": _updates(),
+        "conversion": _conversion(),
+        "trial_jobs": core_schema.dict_schema(_LINE, _TEXT),
+        "upgrade_rows": core_schema.dict_schema(_LINE, _COUNT),
         "usage": _usage(),
     }
 
@@ -275,6 +278,14 @@ def _directory_sizes() -> core_schema.CoreSchema:
     state = core_schema.literal_schema(["", "partly", "late"])
     row = core_schema.tuple_schema([_PATH, _LINE, _LINE, size, _COUNT, state], strict=False)
     return strict_object({"rows": core_schema.list_schema(row, max_length=5000), "more": _COUNT}, {})
+
+
+def _conversion() -> core_schema.CoreSchema:
+    """How far slurmdbd is with its tables (`slurmfab.agent.upgrade.conversion.read`)."""
+    state = core_schema.literal_schema(["done", "converting", "ended"])
+    words = core_schema.list_schema(_TEXT, max_length=20)
+    percent = core_schema.int_schema(ge=-1, le=100)
+    return strict_object({"state": state, "table": _LINE, "seconds": _COUNT, "percent": percent, "words": words}, {})
 
 
 def _usage() -> core_schema.CoreSchema:

@@ -18,6 +18,9 @@
     {"op": "logs", ...}     -> {"logs": {...}}, {"done": true}
     {"op": "job", ...}      -> {"job": {...}}, {"done": true}
     {"op": "support", ...}  -> {"support": {...}}, {"done": true}
+    {"op": "upgrade-rows", ...} -> {"upgrade_rows": {...}}, {"done": true}
+    {"op": "conversion", ...} -> {"conversion": {...}}, {"done": true}
+    {"op": "trial-jobs", ...} -> {"trial_jobs": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
     {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
@@ -287,6 +290,9 @@ READINGS = {
     "logs": "logs.reading",
     "job": "logs.job_record",
     "support": "support.reading",
+    "upgrade-rows": "upgrade.proved_dump",
+    "conversion": "upgrade.conversion",
+    "trial-jobs": "upgrade.trial_jobs",
 }
 """Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
 

@@ -50,6 +50,7 @@ WORK_SECONDS = {
     "collect": 7200.0,
     "bundle": 1800.0,
     "updates": 1800.0,
+    "upgrade-rows": 7200.0,
 }
 """The longest time between two lines of an answer by operation; a sign of life is no line."""
 

@@ -43,12 +43,13 @@ def is_installed() -> bool:
     return True
 
 
-def sql(context: Context, statements: str) -> List[List[str]]:
+def sql(context: Context, statements: str, seconds: float = 60.0) -> List[List[str]]:
     """Run statements as root on this host's server and return the rows as texts.
 
     Args:
         context: the request's context.
         statements: passed by standard input, so that no process list shows them.
+        seconds: how long they may take.
 
     Returns:
         One list of columns for each row.
@@ -57,7 +58,7 @@ def sql(context: Context, statements: str) -> List[List[str]]:
         ResourceFailed: there is no client, the server does not answer, or it refuses.
     """
     argv = ["mariadb", "--batch", "--raw", "--skip-column-names", "--protocol=socket", "--user=root"]
-    done = context.run(argv, statements.encode())
+    done = context.run(argv, statements.encode(), seconds)
     if done.returncode != 0:
         raise ResourceFailed(explain_error(done.stderr.decode(errors="replace")))
     return [line.split("\t") for line in done.stdout.decode(errors="replace").splitlines()]

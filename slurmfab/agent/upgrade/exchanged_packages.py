@@ -1,0 +1,175 @@
+"""Slurm's packages in a certain version: exchanged all together, while the daemons that must not notice are stopped."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Dict, List, Optional, Tuple
+
+from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
+from slurmfab.agent.packages import apt_errors, bundle_place, daemon_policy, dpkg_status, unfinished
+from slurmfab.agent.packages.packages import (
+    CONFIGURE,
+    ENVIRONMENT,
+    INSTALL_SECONDS,
+    MINIMAL,
+    apt_get,
+    complete,
+    is_version,
+    update,
+)
+from slurmfab.agent.services import start_guard
+from slurmfab.agent.services.service import is_active
+
+STOP_SECONDS = 120.0
+"""Time that a daemon gets to end (systemd's TimeoutStopSec= is 90 s)."""
+
+MOST_TRIES = 3
+"""How often packages that would be removed are named, too, to be exchanged with the others."""
+
+AS_ROOT = ("-o", "APT::Sandbox::User=root")
+"""The user _apt cannot read files in a directory of root's."""
+
+
+class ExchangedPackages(Resource):
+    """Installed packages of Slurm's, all of certain versions; no package is removed, and dpkg starts no daemon.
+
+    The daemons in `stops` are stopped when all files have been downloaded, and started by whoever asks for that later;
+    a guard starts them if the run ends before. Others go on with the programs and plugins that they have loaded.
+    slurmd is stopped, since one that runs would start the new slurmstepd: without it, steps and jobs that begin wait
+    for it (tried with 24.11 and 26.05); those that run have a slurmstepd of their own.
+
+    Args:
+        versions: `NAME=VERSION`, or with a `*` behind the beginning of a version.
+        suite: name of the suite that has them, if apt would not take the libraries that they need from there by itself.
+        stops: units of daemons that are stopped meanwhile.
+        bundle: digest of the bundle that the packages come from; empty for the host's own sources.
+        files: name, file and SHA-256 of packages that were sent here in files.
+    """
+
+    kind: ClassVar[str] = "packages-exchanged"
+    deadline: ClassVar[float] = 7200.0
+    versions: Tuple[str, ...]
+    suite: str = ""
+    stops: Tuple[str, ...] = ()
+    bundle: str = ""
+    files: Tuple[Tuple[str, str, str], ...] = ()
+
+    @property
+    def names(self) -> Tuple[str, ...]:
+        """The packages' names."""
+        return tuple(self.wanted_versions)
+
+    @property
+    def wanted_versions(self) -> Dict[str, str]:
+        """The wanted version of each package."""
+        return dict(text.split("=", 1) for text in self.versions)
+
+    def name(self) -> str:
+        """The package names, with commas."""
+        return ",".join(self.names)
+
+    def units(self) -> Tuple[str, ...]:
+        """The daemons that are stopped."""
+        return self.stops
+
+    def wanted(self, context: Context) -> State:  # noqa: ARG002
+        """Each package in its version, none half installed, and nothing left by an interrupted run."""
+        return {**self.wanted_versions, "unfinished": None, "policy-rc.d": None}
+
+    def actual(self, context: Context) -> State:
+        """The version of each package; the wanted one where that is only the beginning, and it fits."""
+        status = dpkg_status.read(context.root)
+        wanted, there = self.wanted_versions, dpkg_status.versions(status, self.names)
+        states: Dict[str, Optional[str]] = {
+            name: wanted[name] if is_version(version, wanted[name]) else version for name, version in there.items()
+        }
+        left = unfinished.unfinished(context.root, status) or None
+        return {**states, "unfinished": left, "policy-rc.d": daemon_policy.leftover(context)}
+
+    def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
+        """Find out how apt exchanges the packages without a removal, download them, stop daemons, and exchange them.
+
+        Raises:
+            ResourceFailed: apt cannot exchange them, or would remove packages; before that, nothing is stopped.
+        """
+        with daemon_policy.daemons_wait(context):
+            if dpkg_status.is_interrupted(context.root):
+                context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
+            source = bundle_place.options(context, self.bundle) if self.bundle else ()
+            if dpkg_status.is_interrupted(context.root):
+                complete(context, source)
+            if not source:
+                update(context)
+            options = [*source, *(AS_ROOT if self.files else ()), *MINIMAL, "--allow-change-held-packages"]
+            wanted = self.solved(context, options)
+            must_apt(context, [*options, "--download-only", "install", "--", *wanted])
+            for unit in self.stops:
+                stop(context, unit)
+            held = set(unfinished.held(dpkg_status.read(context.root))).intersection(self.names)
+            must_apt(context, [*options, "install", "--", *wanted])
+            if held:
+                context.must(["apt-mark", "hold", *sorted(held)])
+        bundle_place.remove(context)
+
+    def solved(self, context: Context, options: List[str]) -> List[str]:
+        """The words for apt-get with which it exchanges the packages and removes none.
+
+        Libraries that depend on each other in one version, such as libhwloc15 and libhwloc-plugins, would partly be
+        removed; named as well, they are exchanged.
+
+        Args:
+            context: runs apt-get.
+            options: of apt-get.
+
+        Raises:
+            ResourceFailed: there are none.
+        """
+        trouble = ""
+        for words in self.ways(context):
+            wanted = list(words)
+            for _ in range(MOST_TRIES):
+                code, output = apt_get(context, [*options, "--simulate", "install", "--", *wanted])
+                if code == 0:
+                    return wanted
+                trouble = trouble or apt_errors.explain(output, unfinished.held(dpkg_status.read(context.root)))
+                gone = apt_errors.REMOVALS.search(output)
+                more = [name.partition(":")[0] for name in gone.group(1).split()] if gone else []
+                wanted += ["%s/%s" % (name, self.suite) if self.suite else name for name in more]
+                if not more:
+                    break
+        raise ResourceFailed(trouble)
+
+    def ways(self, context: Context) -> List[List[str]]:
+        """The packages as words for apt-get: by their versions; then by their suite, whose libraries then come along.
+
+        Args:
+            context: knows where files are.
+        """
+        exact = [
+            name if version.endswith("*") else "%s=%s" % (name, version)
+            for name, version in self.wanted_versions.items()
+        ]
+        if self.files:
+            return [bundle_place.as_files(context, self.files, exact)]
+        return [exact, *([["%s/%s" % (name, self.suite) for name in self.names]] if self.suite else [])]
+
+
+def must_apt(context: Context, arguments: List[str]) -> None:
+    """Run apt-get, which has to succeed.
+
+    Raises:
+        ResourceFailed: it failed, with the reason.
+    """
+    code, output = apt_get(context, arguments)
+    if code != 0:
+        raise ResourceFailed(apt_errors.explain(output, unfinished.held(dpkg_status.read(context.root))))
+
+
+def stop(context: Context, unit: str) -> None:
+    """Stop a daemon that runs; it is started when the run ends, if not before.
+
+    Raises:
+        ResourceFailed: it does not stop.
+    """
+    if is_active(context, unit):
+        start_guard.arm(context, unit)
+        context.must(["systemctl", "stop", unit], seconds=STOP_SECONDS)
