@@ -43,8 +43,8 @@ class SlurmVersion:
         version = cls(int(found[1]), int(found[2]))
         if version < OLDEST:
             raise SlurmfabError(
-                f"Slurm {version} is too old: slurmfab supports {OLDEST} to {NEWEST}, "
-                "that is Debian 12 or newer and Ubuntu 24.04 or newer. Upgrade the hosts' distribution."
+                f"Slurm {version} is too old: slurmfab supports {OLDEST} to {NEWEST}, as in Debian 12, Ubuntu 24.04 "
+                "and newer releases (docs/supported.md). Upgrade the hosts' distribution."
             )
         return version
 
@@ -87,7 +87,8 @@ def distribution_version(codename: str) -> SlurmVersion:
     """
     if codename not in DISTRIBUTION:
         raise SlurmfabError(
-            f"slurmfab does not know which Slurm the release “{codename}” has (known: {', '.join(DISTRIBUTION)})."
+            f"slurmfab does not know which Slurm the release “{codename}” has (known: {', '.join(DISTRIBUTION)}; "
+            "docs/supported.md says which the tests deploy to)."
         )
     return SlurmVersion.parse(DISTRIBUTION[codename])
 

@@ -71,7 +71,8 @@ def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dic
 def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
     """Why the host's distribution, or the Slurm on it, is not supported; empty if it is."""
     if not fact.is_debian:
-        return f"it runs {fact.os_id or 'an unknown system'}; slurmfab deploys to Debian and Ubuntu."
+        system = fact.os_id or "an unknown system"
+        return f"it runs {system}; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."
     try:
         series(fact, cluster)
     except SlurmfabError as error:

@@ -518,7 +518,8 @@ def test_a_host_with_the_wrong_system_is_excluded_with_the_reason() -> None:
     hosts = in_place()
     hosts.facts["n1"] = dataclasses.replace(hosts.facts["n1"], os_id="fedora")
     report = deploy(run_over(hosts, cluster()))
-    assert lost_words(report.failed_hosts) == {"n1": "it runs fedora; slurmfab deploys to Debian and Ubuntu."}
+    reason = "it runs fedora; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."
+    assert lost_words(report.failed_hosts) == {"n1": reason}
     assert hosts.of("n1") == ["facts"]
     assert report.exit_code == 3
 

@@ -26,7 +26,7 @@ def test_healthy_hosts_are_fit() -> None:
 @pytest.mark.parametrize(
     ("differing", "words"),
     [
-        ({"os_id": "fedora"}, "it runs fedora; slurmfab deploys to Debian and Ubuntu."),
+        ({"os_id": "fedora"}, "it runs fedora; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."),
         ({"os_id": ""}, "it runs an unknown system"),
         ({"codename": "jammy"}, "too old"),
         ({"codename": "warty"}, "does not know which Slurm the release “warty” has"),
