@@ -112,7 +112,8 @@ def of_hosts(
             progress.end()
             transport.close()
         sleepers = [host for host in wanted if may_sleep(known.cluster, host)]
-        yield from hosts.judged(answers, has_bundle=has_bundle, sleepers=sleepers)
+        has_version = known.cluster.slurm.version is not None
+        yield from hosts.judged(answers, has_bundle=has_bundle, has_version=has_version, sleepers=sleepers)
 
     yield from guarded("hosts", look)
 

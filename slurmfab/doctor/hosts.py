@@ -1,4 +1,4 @@
-"""The way to each host: can we log in, do the clocks agree, and does the host reach its package mirrors?"""
+"""The way to each host: can we log in, do we deploy to its system, do the clocks agree, are there package mirrors?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurmfab.checks.shell import SshShell
+from slurmfab.doctor import systems
 from slurmfab.doctor.finding import Finding, failure, ok, warning
 from slurmfab.errors import HostError, SlurmfabError, Unreachable
 from slurmfab.hostlist import fold
@@ -51,11 +52,13 @@ class Answer:
         offset: its clock minus ours, in seconds.
         blur: the largest error of that.
         mirrors: for each package source an empty text, or why it could not be fetched from.
+        system: what it runs.
     """
 
     offset: float
     blur: float
     mirrors: Mapping[str, str]
+    system: systems.System
 
 
 def ask_all(transport: SshTransport, hosts: Iterable[str], *, with_mirrors: bool) -> dict[str, Answer | SlurmfabError]:
@@ -83,7 +86,8 @@ def ask(shell: SshShell, *, with_mirrors: bool) -> Answer:
     said = shell.run(CLOCK, seconds=SECONDS)
     after = time.time()
     mirrors = parsed_mirrors(shell.run(MIRRORS, seconds=SECONDS).output) if with_mirrors else {}
-    return Answer(parsed_clock(shell.host, said.output) - (before + after) / 2, (after - before) / 2, mirrors)
+    system = systems.parsed(shell.run(systems.SYSTEM, seconds=SECONDS).output)
+    return Answer(parsed_clock(shell.host, said.output) - (before + after) / 2, (after - before) / 2, mirrors, system)
 
 
 def parsed_clock(host: str, output: bytes) -> float:
@@ -113,13 +117,18 @@ def parsed_mirrors(output: bytes) -> dict[str, str]:
 
 
 def judged(
-    answers: Mapping[str, Answer | SlurmfabError], *, has_bundle: bool, sleepers: Collection[str] = ()
+    answers: Mapping[str, Answer | SlurmfabError],
+    *,
+    has_bundle: bool,
+    has_version: bool = False,
+    sleepers: Collection[str] = (),
 ) -> Iterator[Finding]:
     """Yield what is to be said of the hosts.
 
     Args:
         answers: the answer of each host, or why there is none.
         has_bundle: whether hosts get packages from a bundle.
+        has_version: whether the cluster file names a version of Slurm.
         sleepers: the hosts that Slurm may have switched off.
     """
     for host, answer in sorted(answers.items()):
@@ -132,6 +141,7 @@ def judged(
     there = {host: answer for host, answer in answers.items() if isinstance(answer, Answer)}
     if there:
         yield ok("hosts", f"{fold(sorted(there))}: the login works")
+        yield from systems.judged({host: one.system for host, one in there.items()}, has_version=has_version)
         yield from judged_clocks(there)
         yield from judged_mirrors(there, has_bundle=has_bundle)
 

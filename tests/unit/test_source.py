@@ -121,6 +121,8 @@ SLURM_COMMANDS = ("squeue", "sinfo", "sacct", "scontrol", "scancel", "sacctmgr")
 KNOWS_COMMANDS = {
     "agent/client/commands.py": set(SLURM_COMMANDS),
     "agent/accounting/sacctmgr.py": {"sacctmgr"},
+    # Asks the program for its version alone, which needs no slurmctld; a login host has no other program of Slurm's.
+    "doctor/systems.py": {"scontrol"},
     "programs/user_tools/asking.py": {"scontrol"},
     "programs/user_tools/questions.py": {"squeue", "scontrol", "sacctmgr"},
     # It runs none, and tells users which they may.

@@ -10,8 +10,10 @@ from slurmfab.checks.shell import CommandResult
 from slurmfab.doctor import hosts
 from slurmfab.doctor.finding import FAILURE, OK, WARNING, Finding
 from slurmfab.doctor.hosts import Answer
+from slurmfab.doctor.systems import SYSTEM, System, parsed
 from slurmfab.errors import HostError, InputError, LoginRefused, Unreachable
 
+TRIXIE = System("trixie", ("debian",))
 MIRROR = "http://mirror.example.org/debian/"
 
 
@@ -24,7 +26,8 @@ class FakeShell:
         self.clock, self.mirrors = clock, mirrors
 
     def run(self, command: str, stdin: str = "", seconds: float = 0.0) -> CommandResult:  # noqa: ARG002
-        return CommandResult(0, (self.clock if command == hosts.CLOCK else self.mirrors).encode())
+        told = {hosts.CLOCK: self.clock, hosts.MIRRORS: self.mirrors, SYSTEM: "trixie\ndebian \n"}
+        return CommandResult(0, told[command].encode())
 
 
 def judged(answers: dict[str, Answer | HostError | InputError], *, has_bundle: bool = False) -> dict[str, Finding]:
@@ -32,7 +35,7 @@ def judged(answers: dict[str, Answer | HostError | InputError], *, has_bundle: b
 
 
 def answer(offset: float = 0.0, **reasons: str) -> Answer:
-    return Answer(offset, 0.1, {MIRROR: "", **reasons})
+    return Answer(offset, 0.1, {MIRROR: "", **reasons}, TRIXIE)
 
 
 def test_a_host_when_asked_then_its_clock_is_compared_with_ours() -> None:
@@ -101,7 +104,7 @@ def test_clocks_when_they_differ_then_it_is_told_whose(offsets: tuple[float, flo
 
 
 def test_mirrors_when_hosts_cannot_reach_one_then_hosts_and_reason_are_named() -> None:
-    broken = Answer(0.0, 0.1, {MIRROR: "E: Could not resolve mirror.example.org."})
+    broken = Answer(0.0, 0.1, {MIRROR: "E: Could not resolve mirror.example.org."}, TRIXIE)
     found = judged({"n1": broken, "n2": broken, "n3": answer()})["package mirrors"]
     assert found.state == WARNING
     assert found.text.startswith(f"n[1-2]: cannot fetch from {MIRROR}: E: Could not resolve mirror.example.org. See")
@@ -109,4 +112,45 @@ def test_mirrors_when_hosts_cannot_reach_one_then_hosts_and_reason_are_named() -
 
 
 def test_mirrors_when_a_host_has_none_then_that_is_told() -> None:
-    assert "no package source" in judged({"n1": Answer(0.0, 0.1, {})})["package mirrors"].text
+    assert "no package source" in judged({"n1": Answer(0.0, 0.1, {}, TRIXIE)})["package mirrors"].text
+
+
+@pytest.mark.parametrize(
+    ("output", "system"),
+    [
+        ("trixie\ndebian \n", TRIXIE),
+        ("noble\nubuntu debian\nslurm-wlm 23.11.4\n", System("noble", ("ubuntu", "debian"), "slurm-wlm 23.11.4")),
+        ("\nfedora \n", System("", ("fedora",))),
+        ("", System("", ())),
+        ("x\x1b[31m\ndebian\n" + "y" * 100, System("", ("debian",))),
+    ],
+)
+def test_a_system_when_a_host_tells_it_then_words_alone_are_taken(output: str, system: System) -> None:
+    assert parsed(output.encode()) == system
+
+
+@pytest.mark.parametrize(
+    ("system", "told"),
+    [
+        (System("", ("fedora",)), "n1: it runs fedora; slurmfab deploys to Debian and Ubuntu (docs/supported.md)."),
+        (System("", ()), "it runs an unknown system"),
+        (System("jammy", ("ubuntu", "debian")), "Slurm 21.08 is too old"),
+        (System("trixie", ("debian",), "slurm 20.11.4"), "Slurm 20.11 is too old"),
+        (System("warty", ("ubuntu", "debian")), "does not know which Slurm the release “warty” has"),
+    ],
+)
+def test_a_system_when_it_is_not_supported_then_the_page_of_those_that_are_is_named(system: System, told: str) -> None:
+    one = Answer(0.0, 0.1, {MIRROR: ""}, system)
+    found = judged({"n1": one, "n2": answer()})["hosts' systems"]
+    assert (found.state, found.is_host) == (FAILURE, True)
+    assert told in found.text
+    assert "docs/supported.md" in found.text
+
+
+def test_a_system_when_its_slurm_comes_from_elsewhere_then_its_own_slurm_does_not_matter() -> None:
+    jammy = ("ubuntu", "debian")
+    newer = {"n1": Answer(0.0, 0.1, {MIRROR: ""}, System("jammy", jammy, "slurm 25.11.2"))}
+    assert judged(newer)["hosts' systems"] == Finding("hosts' systems", OK, "n1: jammy")
+    bare = {"n1": Answer(0.0, 0.1, {MIRROR: ""}, System("jammy", jammy))}
+    found = {one.subject: one for one in hosts.judged(bare, has_bundle=True, has_version=True)}
+    assert found["hosts' systems"].state == OK
