@@ -224,6 +224,7 @@ class HostFacts:
         slurm_use: what it has of clusters.
         slurm_versions: the version that each of Slurm's programs there tells, such as `24.11.5`, by the program's name:
             `slurmctld`, `slurmd`, `slurmdbd`, `scontrol`.
+        unfinished_packages: those of which it was asked that are there and not completely installed.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -270,6 +271,7 @@ class HostFacts:
     registry_ca: Certificate = ""
     slurm_use: SlurmUse = SlurmUse()
     slurm_versions: Mapping[Word, Word] = field(default_factory=dict)
+    unfinished_packages: Annotated[tuple[Word, ...], Field(max_length=4096)] = ()
 
     @property
     def is_debian(self) -> bool:

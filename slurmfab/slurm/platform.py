@@ -159,6 +159,15 @@ class Platform:
         """The package of Slurm's commands."""
         return next(name for name in self.common if name in self.slurm_packages)
 
+    def key(self, series: str) -> str:
+        """How a cluster file asks for it.
+
+        Args:
+            series: of the Slurm that it means; only the distribution's packages need none.
+        """
+        version = "" if self.word == DEBIAN.word else f', version: "{series}.*"'
+        return f"slurm: {{packages: {self.word}{version}}}"
+
     @property
     def units(self) -> tuple[str, ...]:
         """The units of Slurm's daemons that slurmfab sets up."""
@@ -271,7 +280,7 @@ DEBIAN = Platform(
 DEBIAN_SMD = Platform(
     name="debian-smd",
     word="smd",
-    title="SchedMD's packages (slurm-smd)",
+    title="SchedMD's packages",
     manager="apt",
     like=("debian", "ubuntu"),
     core="slurm-smd",
@@ -338,6 +347,11 @@ def installed(facts: HostFacts) -> Platform | None:
     """The platform of a host's packages; `None` if it has none of Slurm's, or some of more than one kind."""
     found = all_installed(facts)
     return found[0] if len(found) == 1 else None
+
+
+def is_unfinished(facts: HostFacts) -> bool:
+    """Whether the installation of Slurm's packages was interrupted on a host."""
+    return any(name in one.telling for name in facts.unfinished_packages for one in PLATFORMS.values())
 
 
 def has(facts: HostFacts, daemon: str) -> bool:

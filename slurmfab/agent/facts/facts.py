@@ -77,7 +77,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "accounts": accounts,
         "groups": read_groups(root, (*users, *request.get("groups", ()))),
         **ids(root, accounts),
-        "packages": dpkg_status.versions(dpkg_status.read(root), request.get("packages", ())),
+        **packages(root, request.get("packages", ())),
         "hardware": hardware.read(root),
         **gpu_facts(root, request.get("gpu_files", ()), request.get("plugin_directories", ())),
         "cgroup": cgroups.read(root),
@@ -95,6 +95,14 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "registry_ca": registry_ca(root),
         "clock": time.time(),
     }
+
+
+def packages(root: str, asked: Iterable[str]) -> Dict[str, Any]:
+    """The versions of packages that are installed, and those that are there and not completely installed."""
+    status, asked = dpkg_status.read(root), tuple(asked)
+    there = dpkg_status.versions(status, asked)
+    states = dpkg_status.states(status, [name for name in asked if name not in there])
+    return {"packages": there, "unfinished_packages": [name for name in states if states[name] != "installed"]}
 
 
 def ids(root: str, accounts: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import HostFacts
+from slurmfab.plan.preflight.package_kinds import wrong_packages
 from slurmfab.plan.slurm_series import series, version
 from slurmfab.program_name import FAB
 from slurmfab.slurm import mixed
@@ -28,7 +29,12 @@ def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
     controller = facts.get(cluster.controller)
     knows = controller is not None and not wrong_system(controller, cluster)
     for host, fact in facts.items():
-        reason = wrong_system(fact, cluster) or wrong_clock(fact) or wrong_hardware(cluster, host, fact)
+        reason = (
+            wrong_system(fact, cluster)
+            or wrong_packages(fact, cluster)
+            or wrong_clock(fact)
+            or wrong_hardware(cluster, host, fact)
+        )
         if not reason and controller is not None and knows and host != cluster.controller:
             reason = wrong_version(cluster, fact, controller)
         if reason:
@@ -45,8 +51,7 @@ def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: 
         expected: the cluster's version of Slurm; empty before its first deployment.
     """
     found = {
-        host: wrong_system(fact, cluster)
-        or wrong_clock(fact)
+        host: wrong_host(fact, cluster)
         or wrong_node(fact)
         or (wrong_client(cluster, fact, expected) if expected else "")
         for host, fact in facts.items()
@@ -66,6 +71,11 @@ def renamed(cluster: Cluster, lock: Lock, facts: Mapping[str, HostFacts]) -> dic
         for host, name in known.items()
         if name and name.lower() != facts[host].hostname.lower() and set(cluster.roles(host)) - {"login"}
     }
+
+
+def wrong_host(fact: HostFacts, cluster: Cluster) -> str:
+    """Why a host cannot be deployed to, whatever its role; empty if it can."""
+    return wrong_system(fact, cluster) or wrong_packages(fact, cluster) or wrong_clock(fact)
 
 
 def wrong_system(fact: HostFacts, cluster: Cluster) -> str:
