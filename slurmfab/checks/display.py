@@ -85,7 +85,7 @@ class Display:
     def show(self, verdict: Verdict) -> None:
         """Show the table, the failures, what was not run, and the summary as the last line."""
         lines = check_table(verdict, Paint(self.out)) if self.has_table else []
-        write("\n".join([*lines, *failures(verdict, self.verbose), *not_run(verdict), ""]), self.out)
+        write("\n".join([*lines, *failures(verdict, self.verbose), *remarks(verdict), *not_run(verdict), ""]), self.out)
         write(f"{verdict.cluster}: {verdict.headline}.", self.out)
 
     def end(self) -> None:
@@ -136,6 +136,13 @@ def failures(verdict: Verdict, verbose: bool = False) -> tuple[str, ...]:
             lines.append(f"  {one.hostlist}: {hang(cause)}")
             lines += [f"    repair: {hang(repair)}"] if repair else []
     return tuple(lines)
+
+
+def remarks(verdict: Verdict) -> tuple[str, ...]:
+    """What checks that passed have to tell all the same; hosts with the same remark are put together."""
+    told = [(result.host, (result.cause,)) for result in verdict.having(PASSED) if result.cause]
+    lines = [f"note    {one.hostlist}: {hang(one.texts[0])}" for one in fold_texts(told)]
+    return ("", *lines) if lines else ()
 
 
 def not_run(verdict: Verdict) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ from slurmfab.checks.container_ways import CALLS
 from slurmfab.checks.drifted import kind_of
 from slurmfab.checks.foundation import is_foundation
 from slurmfab.checks.hosts import CheckedHost, Shells
-from slurmfab.checks.release import OtherRelease
+from slurmfab.checks.release import OtherRelease, Remark
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Result, cause_and_repair
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import gpus_of, has_gres, sends_mail, with_logs
@@ -217,6 +217,8 @@ class Checks:
         error: BaseException | None = None
         try:
             item.obj(**self.arguments(item))
+        except Remark as remark:
+            return replace(self.result(item, None, time.monotonic() - begin), cause=str(remark))
         except (Exception, pytest.skip.Exception) as caught:  # a bug in a check is reported as its result
             error = self.errors[item.nodeid] = caught
         return self.result(item, error, time.monotonic() - begin)
@@ -232,7 +234,7 @@ class Checks:
         hosts = {name: params[name] for name in arguments if name in self.places}
         needed = [*hosts.values(), *([self.controller] if {"controller", "slurm"} & set(arguments) else [])]
         if group_of(item) in OF_SLURM and self.other_release & set(hosts.values()):
-            pytest.skip(f"{fold(hosts.values())} has another release of Slurm.")
+            pytest.skip(f"{fold(hosts.values())} has a Slurm that does not work with the controller's.")
         for host in needed:
             self.need(item, host)
         if "slurm" in arguments and self.slurm and not self.slurm.answers:

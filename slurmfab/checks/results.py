@@ -26,7 +26,7 @@ class ResultJson(TypedDict):
         title: a sentence for people, which may be reworded.
         host: the host that was checked.
         outcome: `passed`, `failed` or `not run`.
-        cause: why it failed or was not run, for people; empty if it passed.
+        cause: why it failed or was not run, for people; if it passed, a remark or empty.
         repair: what to do, for people; empty unless it failed.
         drift: the kind of drift, such as `changed file`; empty if it is none.
         seconds: how long it took.
@@ -77,7 +77,7 @@ class Result:
         title: the check's title, a sentence.
         host: the name of the host that the check tested.
         outcome: `passed`, `failed` or `not run`.
-        cause: why it failed or was not run; empty if it passed.
+        cause: why it failed or was not run; a remark if it passed, mostly empty.
         repair: how to repair the problem; empty if unknown.
         seconds: duration on this host.
         is_unreachable: whether it failed because a host is unreachable by SSH.

@@ -1,4 +1,4 @@
-"""Checks of the configuration: the same version of Slurm and identical files on all hosts."""
+"""Checks of the configuration: identical files on all hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from slurmfab.agent.client import commands
 from slurmfab.agent.client.commands import update_partition
 from slurmfab.checks.drifted import Drifted
-from slurmfab.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, lives_without_files, need_files
+from slurmfab.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, need_files
 from slurmfab.checks.hosts import CheckedHost, line_of
 from slurmfab.checks.munge import need_munged
 from slurmfab.checks.slurm import Slurm, need_answer
@@ -64,19 +64,6 @@ def test_partitions_are_as_wanted(cluster: Cluster, slurm: Slurm) -> None:
 def wanted_state(partition: Partition) -> str:
     """The State of a partition in the cluster file, in capitals."""
     return next((str(value).upper() for key, value in partition.settings.items() if key.lower() == "state"), "UP")
-
-
-def test_version_is_the_controllers(
-    other: CheckedHost, controller: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock
-) -> None:
-    """Slurm has the same version as on the controller"""
-    has_no_files = lives_without_files(other, others, cluster, lock)
-    theirs = other.as_found.ask(line_of(commands.DATABASE_VERSION if has_no_files else commands.VERSION))
-    reference = controller.as_found.ask(line_of(commands.VERSION))
-    assert theirs == reference, (
-        f"this host has {theirs}, but {controller.name} has {reference}. "
-        "Repair: install the same version on both; slurmctld must not be older than any slurmd"
-    )
 
 
 def test_files_are_the_controllers(

@@ -1,9 +1,10 @@
-"""Check that all hosts have one release of Slurm; where it is another, nothing else about Slurm is checked."""
+"""Check that the versions of Slurm work together; where one does not, nothing else about Slurm is checked there."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 import pytest
 
@@ -12,43 +13,104 @@ from slurmfab.agent.client.commands import Command
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hand_made import lives_without_files
 from slurmfab.checks.hosts import CheckedHost, line_of
-from slurmfab.checks.release import OtherRelease
+from slurmfab.checks.release import OtherRelease, Remark, way_back
+from slurmfab.errors import SlurmfabError
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
 from slurmfab.program_name import FAB
+from slurmfab.slurm import mixed
+from slurmfab.slurm.platform import wanted
 
-NUMBER = re.compile(r"(\d+\.\d+)")
+NUMBER = re.compile(r"\d+\.\d+(?:\.\d+)?")
+
+REPLACED = """\
+for unit in slurmctld slurmd slurmdbd; do
+  pid=$(systemctl show --value -p MainPID $unit 2>/dev/null)
+  [ "${pid:-0}" -gt 0 ] || continue
+  case $(readlink /proc/$pid/exe) in
+    *" (deleted)") echo "$unit $(tr '\\0' '\\n' </proc/$pid/exe | grep -axm1 '[0-9][0-9]\\.[0-9][0-9]\\.[0-9]*')" ;;
+  esac
+done"""
+"""Prints the daemons whose program was replaced since they started, and the version that they run: their program has it
+once, between zero bytes."""
 
 
 @foundation
 def test_release_is_the_controllers(
     other: CheckedHost, controller: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock
 ) -> None:
-    """Slurm has the same release as on the controller"""
+    """Slurm's release works with the controller's"""
     has_no_files = lives_without_files(other, others, cluster, lock)
     theirs = shown(other, commands.DATABASE_VERSION if has_no_files else commands.VERSION)
     reference = shown(controller, commands.VERSION)
-    if release(theirs) != release(reference):
-        raise OtherRelease(
-            f"this host has {theirs}, but {controller.name} has {reference}: daemons of different releases understand "
-            "each other only in part, and slurmctld must be the newest. Repair: install the same release there, from "
-            f"the same package source, then {FAB} deploy --hosts {other.name}"
+    if theirs == reference:
+        return
+
+    def way(trouble: Literal["newer", "too old"]) -> str:
+        if trouble == "newer":
+            return way_back(other, controller, wanted(cluster).slurm_packages)
+        return f"{FAB} upgrade --hosts {other.name}, which installs the controller's version there"
+
+    try:
+        found = mixed.wrong(other.name, cluster.roles(other.name), (theirs, reference), controller.name, way)
+    except SlurmfabError:
+        found = f"it has Slurm {theirs}, and {controller.name} has {reference}."
+    if found:
+        raise OtherRelease(found)
+    raise Remark(f"it has Slurm {theirs}, {controller.name} has {reference}: {mixed.LEGAL}")
+
+
+def test_daemons_run_what_is_installed(host: CheckedHost) -> None:
+    """Slurm's daemons run the programs that are installed"""
+    done = host.as_found.run(REPLACED)
+    for line in str(done.stdout).splitlines():
+        unit, _, running = line.partition(" ")
+        raise AssertionError(outdated(unit, running or "an earlier version", shown_of(host, unit)))
+
+
+def outdated(unit: str, running: str, now: str) -> str:
+    """The message about a daemon whose program was replaced since it started.
+
+    Args:
+        unit: the daemon.
+        running: the version that it runs.
+        now: the version that is installed.
+    """
+    found = f"{unit} still runs the program of {running}, which was replaced on disk by {now}. "
+    if release(running) == release(now):
+        return f"{found}Repair: systemctl restart {unit} there; jobs go on."
+    if unit == "slurmd":
+        return (
+            f"{found}A restart begins the new version, which works only if slurmctld is not older; jobs go on. "
+            f"Repair: systemctl restart {unit} there, or, if slurmctld is older, first the packages of its version"
         )
+    what = "the database" if unit == "slurmdbd" else "the state"
+    return (
+        f"{found}A restart begins the new version, which converts {what}, with no way back but a backup. Repair: "
+        f'{FAB} upgrade --to "{release(now)}.*", which saves it first'
+    )
+
+
+def shown_of(host: CheckedHost, unit: str) -> str:
+    """The version of a daemon's installed program."""
+    found = NUMBER.search(str(host.as_found.run(f"{unit} -V").stdout))
+    return found[0] if found else "another version"
 
 
 def shown(host: CheckedHost, command: Command) -> str:
-    """The version of Slurm on a host, such as `slurm-wlm 24.11.5`; skips the check if the command does not run."""
+    """The version of Slurm on a host, such as `24.11.5`; skips the check if the command does not run."""
     done = host.as_found.run(line_of(command))
     if done.rc != 0:
         pytest.skip(f"Slurm's commands do not run on {host.name}.")
-    return str(done.stdout).strip()
+    text = str(done.stdout).strip()
+    found = NUMBER.search(text)
+    return found[0] if found else text
 
 
 def release(version: str) -> str:
     """The release of a version, such as `24.11`.
 
-    >>> release("slurm-wlm 24.11.5")
+    >>> release("24.11.5")
     '24.11'
     """
-    found = NUMBER.search(version)
-    return found[1] if found else version
+    return ".".join(version.split(".")[:2])

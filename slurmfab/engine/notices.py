@@ -14,7 +14,7 @@ from slurmfab.impact.hardware_changes import GPUS
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import gres
 from slurmfab.plan.preflight.cgroups import cgroup_notices
-from slurmfab.plan.slurm_series import older_hosts, version
+from slurmfab.plan.slurm_series import of_others
 from slurmfab.program_name import FAB
 from slurmfab.slurm import mixed
 
@@ -34,9 +34,9 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         steps: the outcomes of the survey.
     """
     tell_of_resources(run, steps)
-    if older := older_hosts(plan_input):
-        ours = version(plan_input.controller_facts, plan_input.cluster)
-        run.progress.line(mixed.notice(older, plan_input.cluster.controller, ours))
+    if others := of_others(plan_input):
+        ours = plan_input.controller_facts.slurm_version
+        run.progress.line(mixed.notice(others, plan_input.cluster.controller, ours))
     for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
         run.progress.line(line)
     tell_folded(run, gres.remarks(plan_input, run.hosts))

@@ -47,13 +47,12 @@ def version(fact: HostFacts, cluster: Cluster) -> str:
     return fact.slurm_version or str(series(fact, cluster))
 
 
-def older_hosts(plan_input: PlanInput) -> dict[str, str]:
-    """The version of Slurm of each host whose slurmd and commands are of an older series than slurmctld."""
-    cluster, ours = plan_input.cluster, plan_input.slurm_version
-    there = {host: plan_input.facts[host] for host in cluster.hosts if host in plan_input.facts}
-    return {
-        host: fact.slurm_version for host, fact in there.items() if fact.slurm_version and series(fact, cluster) < ours
-    }
+def of_others(plan_input: PlanInput) -> dict[str, str]:
+    """The version of Slurm of each host that has another one than the controller."""
+    facts = plan_input.facts
+    there = {host: facts[host].slurm_version for host in plan_input.cluster.hosts if host in facts}
+    ours = plan_input.controller_facts.slurm_version
+    return {host: found for host, found in there.items() if found and ours and found != ours}
 
 
 def in_lock(before: str, installed: str, now: str, cluster_before: str) -> str:

@@ -8,44 +8,63 @@ meanwhile are requeued.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Literal
 
 from slurmfab.hostlist import fold
 from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import SlurmVersion
 from slurmfab.slurm.window import reached, reaches
 
+Way = Callable[[Literal["newer", "too old"]], str]
+"""Tells how a host that is newer or too old gets slurmctld's version."""
 
-def notice(older: Mapping[str, str], controller: str, version: str) -> str:
+
+LEGAL = (
+    "that works: all of them are within Slurm's window, and Slurm's files are made for the oldest. To bring all hosts "
+    f"to one version: {FAB} upgrade."
+)
+"""The end of a notice about hosts with another version of Slurm than slurmctld."""
+
+
+def notice(others: Mapping[str, str], controller: str, version: str) -> str:
     """The notice about a legal mixed state.
 
     Args:
-        older: version of Slurm by host, of those whose series is older than slurmctld's.
+        others: version of Slurm by host, of those that have another one than the controller.
         controller: the primary controller.
         version: its version.
     """
     alike: dict[str, list[str]] = {}
-    for host, found in older.items():
+    for host, found in others.items():
         alike.setdefault(found, []).append(host)
     having = ", ".join(
         f"{fold(hosts)} {'has' if len(hosts) == 1 else 'have'} Slurm {found}" for found, hosts in alike.items()
     )
-    return (
-        f"{having}, {controller} has {version}: that works, since slurmctld {version} talks to them, and Slurm's files "
-        f"are made for the oldest of them. To bring all hosts to one version: {FAB} upgrade."
-    )
+    return f"{having}, {controller} has {version}: {LEGAL}"
 
 
-def judged(found: SlurmVersion, expected: SlurmVersion) -> str:
-    """`newer`, `too old`, or empty if a host's Slurm works with slurmctld.
+def wrong(host: str, roles: Collection[str], versions: tuple[str, str], controller: str, way: Way) -> str:
+    """Why a host's Slurm does not work with slurmctld, with the repair; empty if it does.
 
     Args:
-        found: the series of the host's slurmd and commands.
-        expected: slurmctld's.
+        host: the host.
+        roles: its roles in the cluster file.
+        versions: its version, and slurmctld's.
+        controller: the primary controller.
+        way: how the host gets slurmctld's version, as the end of a sentence; asked only if it has to.
     """
-    if found > expected:
-        return "newer"
-    return "" if reaches(expected, found) else "too old"
+    found, expected = versions
+    has, ours = SlurmVersion.parse(found), SlurmVersion.parse(expected)
+    if "controller" in roles:
+        return other_controller(*versions, controller) if has != ours else ""
+    if "database" in roles and has < ours:
+        return older_database(*versions, controller, host)
+    if "database" in roles and has > ours:
+        return "" if reaches(has, ours) else too_new_database(*versions, controller, host)
+    if has > ours:
+        return newer(*versions, controller, way("newer"))
+    return "" if reaches(ours, has) else outside(f"its Slurm is {found}", expected, controller, way("too old"))
 
 
 def newer(found: str, expected: str, controller: str, repair: str) -> str:
@@ -122,19 +141,17 @@ def too_new_database(found: str, expected: str, controller: str, database: str) 
     )
 
 
-def back_to(names: Iterable[str], version: str, host: str) -> str:
+def back_to(packages: Iterable[str], host: str, *, libraries: bool) -> str:
     """How a host gets former packages of Slurm, as the end of a sentence.
 
     Args:
-        names: Slurm's packages there.
-        version: the full version of the controller's packages.
+        packages: each as `NAME=VERSION`.
         host: the host.
+        libraries: whether others may have to be named, too.
     """
-    words = " ".join(f"{name}={version}" for name in sorted(names))
-    return (
-        f"apt-get install --allow-downgrades {words} there, with libraries that came in the same run of apt "
-        f"(/var/log/apt/history.log) as NAME=VERSION, too; then {FAB} deploy --hosts {host}"
-    )
+    more = ", with the libraries of the same run of apt (/var/log/apt/history.log) as NAME=VERSION, too"
+    more = more if libraries else ""
+    return f"apt-get install --allow-downgrades {' '.join(packages)} there{more}; then {FAB} deploy --hosts {host}"
 
 
 def chosen(version: str) -> str:

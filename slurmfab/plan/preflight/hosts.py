@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
@@ -12,8 +12,6 @@ from slurmfab.plan.slurm_series import series, version
 from slurmfab.program_name import FAB
 from slurmfab.slurm import mixed
 from slurmfab.slurm.platform import DEBIAN, installed
-from slurmfab.slurm.versions import SlurmVersion
-from slurmfab.slurm.window import reaches
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -53,7 +51,7 @@ def unfit_newcomers(cluster: Cluster, facts: Mapping[str, HostFacts], expected: 
     found = {
         host: wrong_host(fact, cluster)
         or wrong_node(fact)
-        or (wrong_client(cluster, fact, expected) if expected else "")
+        or (wrong_slurm(cluster, fact, expected, ("compute",)) if expected else "")
         for host, fact in facts.items()
     }
     return {host: reason for host, reason in found.items() if reason}
@@ -124,57 +122,40 @@ def wrong_version(cluster: Cluster, fact: HostFacts, controller: HostFacts) -> s
         fact: of the host.
         controller: of the primary controller.
     """
-    found, expected = series(fact, cluster), series(controller, cluster)
-    roles, texts = cluster.roles(fact.name), (version(fact, cluster), version(controller, cluster), controller.name)
-    if "controller" in roles:
-        return mixed.other_controller(*texts) if found != expected else ""
-    if "database" in roles and found != expected:
-        return wrong_database(found, expected, texts, fact.name)
-    return wrong_client(cluster, fact, texts[1], controller)
+    return wrong_slurm(cluster, fact, version(controller, cluster), cluster.roles(fact.name), controller)
 
 
-def wrong_database(found: SlurmVersion, expected: SlurmVersion, texts: tuple[str, str, str], host: str) -> str:
-    """Why slurmdbd's version on a host of its own does not work with slurmctld's; empty if it does.
-
-    Args:
-        found: slurmdbd's series.
-        expected: slurmctld's series.
-        texts: both versions, and the name of the primary controller.
-        host: the host of slurmdbd.
-    """
-    if found < expected:
-        return mixed.older_database(*texts, host)
-    return "" if reaches(found, expected) else mixed.too_new_database(*texts, host)
-
-
-def wrong_client(cluster: Cluster, fact: HostFacts, expected: str, controller: HostFacts | None = None) -> str:
-    """Why a host's slurmd or its commands do not work with slurmctld; empty if they do.
+def wrong_slurm(
+    cluster: Cluster, fact: HostFacts, expected: str, roles: Collection[str], controller: HostFacts | None = None
+) -> str:
+    """Why a host's Slurm does not work with slurmctld; empty if it does.
 
     Args:
         cluster: the cluster file.
         fact: of the host.
         expected: slurmctld's version.
+        roles: of the host.
         controller: the facts of the primary controller; `None` where they are not known.
     """
-    found = series(fact, cluster)
-    wrong = mixed.judged(found, SlurmVersion.parse(expected))
-    if not wrong:
-        return ""
-    if not fact.slurm_version:
-        having = f"its distribution ({fact.codename}) installs Slurm {found}"
-        return mixed.outside(having, expected, cluster.controller, mixed.chosen(expected))
-    can_go_back = controller is not None and fact.codename == controller.codename
-    repair = back(fact, controller) if controller is not None and can_go_back else mixed.chosen(expected)
-    if wrong == "newer":
-        return mixed.newer(fact.slurm_version, expected, cluster.controller, repair)
-    if can_go_back:
-        repair = f"{FAB} upgrade --hosts {fact.name}, which installs the controller's version there"
-    return mixed.outside(f"its Slurm is {fact.slurm_version}", expected, cluster.controller, repair)
+
+    def way(trouble: str) -> str:
+        if controller is None or fact.codename != controller.codename:
+            return mixed.chosen(expected)
+        if trouble == "newer":
+            return back(fact, controller)
+        return f"{FAB} upgrade --hosts {fact.name}, which installs the controller's version there"
+
+    found = version(fact, cluster)
+    wrong = mixed.wrong(fact.name, roles, (found, expected), cluster.controller, way)
+    if not wrong or fact.slurm_version:
+        return wrong
+    having = f"its distribution ({fact.codename}) installs Slurm {found}"
+    return mixed.outside(having, expected, cluster.controller, mixed.chosen(expected))
 
 
 def back(fact: HostFacts, controller: HostFacts) -> str:
     """How a host gets the controller's packages of Slurm, as the end of a sentence."""
-    platform = installed(fact) or DEBIAN
-    there = {name: full for name, full in fact.packages.items() if name in platform.slurm_packages}
-    theirs = {controller.packages[name] for name in platform.slurm_packages if name in controller.packages}
-    return mixed.back_to(there, min(theirs, default=""), fact.name)
+    names = (installed(fact) or DEBIAN).slurm_packages
+    theirs = {controller.packages[name] for name in names if name in controller.packages}
+    words = (f"{name}={min(theirs, default='')}" for name in sorted(fact.packages) if name in names)
+    return mixed.back_to(words, fact.name, libraries=True)

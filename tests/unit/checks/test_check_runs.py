@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from ruled_shells import daemons_of
 
+from slurmfab.checks.display import Display
 from slurmfab.checks.results import Verdict
 from slurmfab.checks.runner import CHECKS, ORDER, verify
 from slurmfab.checks.shell import CommandResult, NoAnswer
@@ -124,9 +126,76 @@ def test_run_when_a_host_has_another_release_says_so_once(look: Look, shells: di
     verdict = look("release", "daemons", "configuration", "nodes", "jobs")
     failed = verdict.having("failed")
     assert [(result.host, result.check) for result in failed] == [("n1", "release_is_the_controllers")]
-    assert "slurm-wlm 22.05.8, but ctl has slurm-wlm 24.11.5" in failed[0].cause
+    assert "its Slurm is 22.05.8, and slurmctld on ctl is 24.11.5, which talks to 23.02" in failed[0].cause
+    assert failed[0].repair.startswith("fab upgrade --hosts n1")
     left = {result.cause for result in verdict.having("not run") if result.host == "n1"}
-    assert left == {"n1 has another release of Slurm."}
+    assert left == {"n1 has a Slurm that does not work with the controller's."}
+
+
+def test_run_when_a_host_has_an_older_release_within_the_window_is_green_with_a_note(
+    look: Look, shells: dict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shells["n1"].rules["scontrol --version"] = "slurm-wlm 23.11.4\n"
+    verdict = look("release", "configuration", "nodes", "jobs")
+    assert verdict.exit_code == 0
+    assert outcomes(verdict, "job_runs") == {"n1": "passed", "n2": "passed"}
+    told = [(result.host, result.cause) for result in verdict.having("passed") if result.cause]
+    assert [host for host, _ in told] == ["n1"]
+    assert told[0][1].startswith("it has Slurm 23.11.4, ctl has 24.11.5: that works")
+    Display(sys.stdout).show(verdict)
+    assert "note    n1: it has Slurm 23.11.4" in capsys.readouterr().out
+
+
+HISTORY = """
+Start-Date: 2026-11-23  18:26:14
+Commandline: apt-get upgrade
+Upgrade: slurmd:amd64 (24.11.5-4, 26.05.5-1), libhwloc15:amd64 (2.12.0-4, 2.15.0-2), nano:amd64 (8.4-1, 8.6-1)
+End-Date: 2026-11-23  18:26:19
+
+Start-Date: 2026-11-23  18:30:00
+Upgrade: tzdata:all (2025b-4, 2026a-1)
+End-Date: 2026-11-23  18:30:01
+"""
+REFUSED = b"""
+ libhwloc-plugins : Depends: libhwloc15 (< 2.12.0A) but 2.15.0-2 is to be installed
+E: Unable to correct problems, you have held broken packages.
+"""
+
+
+def test_run_when_apt_has_upgraded_a_node_tells_the_command_that_apt_accepts(look: Look, shells: dict) -> None:
+    shells["n1"].rules["scontrol --version"] = "slurm-wlm 26.05.5\n"
+    shells["n1"].rules["dpkg-query"] = "slurmd 26.05.5-1 installed\nslurm-client 26.05.5-1 installed\nsackd 1 not\n"
+    shells["ctl"].rules["dpkg-query"] = "slurmctld 24.11.5-4 installed\nslurm-client 24.11.5-4 installed\n"
+    shells["n1"].rules["history.log"] = HISTORY
+    shells["n1"].rules["apt-get install"] = lambda text: (
+        CommandResult(0) if "libhwloc15=2.12.0-4" in text else CommandResult(100, REFUSED)
+    )
+    verdict = look("release", "nodes")
+    (failed,) = verdict.having("failed")
+    assert "refuses what a newer slurmd or command sends" in failed.cause
+    assert failed.repair.startswith(
+        "apt-get install --allow-downgrades slurmd=24.11.5-4 slurm-client=24.11.5-4 libhwloc15=2.12.0-4 there; then "
+        "fab deploy --hosts n1."
+    )
+
+
+@pytest.mark.parametrize(
+    ("running", "words"),
+    [
+        ("slurmd 24.11.3", "slurmd still runs the program of 24.11.3, which was replaced on disk by 24.11.5."),
+        ("slurmctld 23.11.4", 'fab upgrade --to "24.11.*", which saves it first'),
+    ],
+)
+def test_run_when_a_daemon_runs_a_replaced_program_tells_whether_a_restart_is_enough(
+    look: Look, shells: dict, running: str, words: str
+) -> None:
+    for host in ("ctl", "n1"):
+        shells[host].rules["slurm[a-z]* -V"] = "slurm-wlm 24.11.5\n"
+    shells["n1"].rules = {"(?s)MainPID .unit.*deleted": f"{running}\n", **shells["n1"].rules}
+    verdict = look("release")
+    (failed,) = verdict.having("failed")
+    assert (failed.host, failed.check) == ("n1", "daemons_run_what_is_installed")
+    assert words in f"{failed.cause} {failed.repair}"
 
 
 def test_run_when_jobs_ran_cancels_what_is_left_of_them_by_name(look: Look, shells: dict) -> None:
