@@ -26,6 +26,7 @@ from slurmfab.support_bundle.making import SupportBundleJson
 from slurmfab.takeover.importing import ImportJson
 from slurmfab.tasks.description import all_tasks
 from slurmfab.updates.plan import UpdatePlanJson
+from slurmfab.upgrade.text import UpgradePlanJson
 from slurmfab.usage.showing import UsageJson
 
 SCHEMAS = "schemas"
@@ -71,6 +72,7 @@ OUTPUTS = (
     Output("history-run", "A recorded run", RecordedRunJson, ("history RUN",)),
     Output("doctor", "Doctor", DoctorJson, ("doctor",)),
     Output("support-bundle", "Support bundle", SupportBundleJson, ("support-bundle",)),
+    Output("upgrade-plan", "Plan of an upgrade", UpgradePlanJson, ("upgrade --plan",)),
 )
 """The JSON outputs of tasks, in their order."""
 

@@ -30,6 +30,9 @@ LINE = r"^[^\pC\p{Zl}\p{Zp}]*\z"
 RUN = r"^[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[a-z][a-z-]{0,39}\z"
 """The id of a run, as `slurmfab.agent.undo.undo_store` has it."""
 
+PACKAGE_WORD = r"^[A-Za-z0-9_.+:~-]*\z"
+"""A package's name or version, or the name of a plugin or a daemon."""
+
 SUPPORT_FILE = r"^[a-z]{1,20}/[A-Za-z0-9][A-Za-z0-9._-]{0,99}\z"
 """The name of a file of a support bundle, below the folder of its host."""
 
@@ -203,6 +206,8 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "conversion": _conversion(),
         "trial_jobs": core_schema.dict_schema(_LINE, _TEXT),
         "upgrade_rows": core_schema.dict_schema(_LINE, _COUNT),
+        "upgrade": _upgrade(),
+        "upgrade_offer": _upgrade_offer(),
         "usage": _usage(),
     }
 
@@ -286,6 +291,29 @@ def _conversion() -> core_schema.CoreSchema:
     words = core_schema.list_schema(_TEXT, max_length=20)
     percent = core_schema.int_schema(ge=-1, le=100)
     return strict_object({"state": state, "table": _LINE, "seconds": _COUNT, "percent": percent, "words": words}, {})
+
+
+def _upgrade() -> core_schema.CoreSchema:
+    """What a host has of Slurm (`slurmfab.agent.upgrade.reading.read`)."""
+    word = core_schema.str_schema(pattern=PACKAGE_WORD, max_length=200)
+    versions = core_schema.dict_schema(word, word, max_length=500)
+    plugins = core_schema.list_schema(word, max_length=5000)
+    spank = core_schema.tuple_schema([_LINE, _FLAG, _FLAG], strict=False)
+    room = core_schema.dict_schema(_PATH, core_schema.int_schema(ge=-1, lt=1 << 63))
+    fields = {"packages": versions, "programs": versions, "running": versions, "held": plugins, "plugins": plugins}
+    database = {"rows": core_schema.dict_schema(_LINE, _COUNT), "bytes": core_schema.int_schema(ge=0, lt=1 << 63)}
+    return strict_object(
+        {**fields, "foreign": plugins, "spank": core_schema.list_schema(spank), "state": _LINE, "free": room},
+        {**database, "place": _LINE, "trouble": _TEXT, "jobs": _ROWS, "no_jobs": _TEXT},
+    )
+
+
+def _upgrade_offer() -> core_schema.CoreSchema:
+    """Which packages apt would install (`slurmfab.agent.upgrade.offer.read`)."""
+    word = core_schema.str_schema(pattern=PACKAGE_WORD, max_length=200)
+    versions, words = core_schema.dict_schema(word, word, max_length=5000), core_schema.list_schema(word)
+    lists = {"removed": words, "offered": words, "plugins": words}
+    return strict_object({"versions": versions, "others": versions, **lists, "trouble": _TEXT}, {})
 
 
 def _usage() -> core_schema.CoreSchema:

@@ -21,6 +21,8 @@
     {"op": "upgrade-rows", ...} -> {"upgrade_rows": {...}}, {"done": true}
     {"op": "conversion", ...} -> {"conversion": {...}}, {"done": true}
     {"op": "trial-jobs", ...} -> {"trial_jobs": {...}}, {"done": true}
+    {"op": "upgrade", ...}  -> {"upgrade": {...}}, {"done": true}
+    {"op": "upgrade-offer", ...} -> {"upgrade_offer": {...}}, {"done": true}
     {"op": "backup", ...}   -> {"backup": {...}}, {"done": true}
     {"op": "save", ...}     -> {"piece": "..."} repeated, {"saved": {...}}, {"done": true}
     {"op": "stage", ...}    -> {"done": true}
@@ -293,6 +295,8 @@ READINGS = {
     "upgrade-rows": "upgrade.proved_dump",
     "conversion": "upgrade.conversion",
     "trial-jobs": "upgrade.trial_jobs",
+    "upgrade": "upgrade.reading",
+    "upgrade-offer": "upgrade.offer",
 }
 """Operations that only read, besides `facts`, and the modules whose function `read` answers them."""
 

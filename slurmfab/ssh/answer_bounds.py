@@ -51,6 +51,7 @@ WORK_SECONDS = {
     "bundle": 1800.0,
     "updates": 1800.0,
     "upgrade-rows": 7200.0,
+    "upgrade-offer": 1800.0,
 }
 """The longest time between two lines of an answer by operation; a sign of life is no line."""
 

@@ -28,6 +28,7 @@ from slurmfab.tasks import (
     support,
     takeover,
     update,
+    upgrade,
     usage,
     user_guide,
 )
@@ -59,9 +60,9 @@ GROUPS: tuple[help.Group, ...] = (
             nodes.drain,
             nodes.resume,
             nodes.reboot,
-            update.update,
         ),
     ),
+    ("Updates and upgrades", (update.update, upgrade.upgrade)),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export, usage.usage)),
     ("History and undo", (history.history, rollback.rollback)),

@@ -114,6 +114,8 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("restore", "database"): FILE,
     ("resume", "hosts"): Takes(takes.OUT_OF_SERVICE, many=True),
     ("status", "user"): Takes(takes.USERS),
+    ("upgrade", "suite"): TEXT,
+    ("upgrade", "to"): TEXT,
     ("user-guide", "output"): DIRECTORY,
     ("usage", "by"): some_of("user", "account", "partition", "gpu"),
 }

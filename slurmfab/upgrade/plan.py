@@ -17,13 +17,12 @@ STEPS: tuple[What, ...] = ("backup", "slurmdbd", "controllers", "nodes", "logins
 
 @dataclass(frozen=True)
 class Target:
-    """What an upgrade was asked to lead to.
+    """What an upgrade leads to.
 
     Args:
-        version: as asked with --to or written in the cluster file, such as `26.05` or `26.05.*`; empty for the newest
-            that the source has.
-        suite: the suite of the hosts' own mirrors that the packages come from, as asked with --suite; empty for none.
-        series: the series that the hosts would get.
+        version: as in the cluster file, such as `26.05.*`; empty for whatever the suite has.
+        suite: the suite of the hosts' own mirrors that was named with --suite; empty for none.
+        series: the series that the hosts would get; the wanted one where nothing is offered.
     """
 
     version: str
@@ -41,12 +40,29 @@ class HostVersions:
         running: versions of running daemons, by name; other ones than of the programs where a daemon was not
             restarted.
         offered: the version that each installed package of Slurm would get; without those that have it already.
+        others: likewise, of other packages that would come along, such as libraries.
     """
 
     installed: Mapping[str, str] = field(default_factory=dict)
     programs: Mapping[str, str] = field(default_factory=dict)
     running: Mapping[str, str] = field(default_factory=dict)
     offered: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def slurm(self) -> str:
+        """The version of Slurm that the host has, such as `24.11.5`: of its programs, or of a package without one."""
+        versions = [*self.programs.values(), *map(upstream, self.installed.values())]
+        return next(iter(versions), "")
+
+
+def upstream(version: str) -> str:
+    """The version of Slurm in a package's version.
+
+    >>> upstream("26.05.5-1")
+    '26.05.5'
+    """
+    return version.rpartition(":")[2].partition("-")[0]
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,7 @@ class UpgradePlan:
         conversion: what slurmdbd would convert; `None` without a slurmdbd or within one series.
         way_back: how each stage can be undone, in order.
         silent: why a host did not answer, by host.
+        jobs: number of jobs by state, such as `RUNNING`; empty where slurmctld could not be asked.
     """
 
     target: Target
@@ -111,6 +128,7 @@ class UpgradePlan:
     conversion: Conversion | None = None
     way_back: tuple[str, ...] = ()
     silent: Mapping[str, str] = field(default_factory=dict)
+    jobs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_done(self) -> bool:

@@ -1,0 +1,49 @@
+"""Where an upgrade is to lead: --to, --suite, and the cluster file."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurmfab.errors import InputError
+from slurmfab.inventory.slurm_packages import OtherSuite, SlurmPackages
+from slurmfab.upgrade.target import asked_version, target_of, with_series
+
+SUITE = SlurmPackages.model_validate({"version": "24.11.*", "source": {"suite": "sid"}})
+
+
+@pytest.mark.parametrize(
+    ("present", "to", "suite", "version", "source"),
+    [
+        (SlurmPackages(), "26.05", "", "26.05.*", None),
+        (SlurmPackages(), "26.05.5", "", "26.05.5", None),
+        (SlurmPackages(), "", "sid", "", OtherSuite("sid")),
+        (SlurmPackages(), "26.05", "sid", "26.05.*", OtherSuite("sid")),
+        (SUITE, "26.05", "", "26.05.*", OtherSuite("sid")),
+        (SUITE, "", "", "24.11.*", OtherSuite("sid")),
+        (SUITE, "", "forky", "", OtherSuite("forky")),
+    ],
+)
+def test_options_count_more_than_the_cluster_file(
+    present: SlurmPackages, to: str, suite: str, version: str, source: OtherSuite | None
+) -> None:
+    target = target_of(present, to, suite)
+    assert (asked_version(target, to, suite), target.source) == (version, source)
+
+
+@pytest.mark.parametrize(
+    ("to", "suite", "reason"),
+    [
+        ("", "", "Say where to"),
+        ("26.5", "", "Did you mean 26.05?"),
+        ("newest", "", "is not a version"),
+        ("26.11", "", "does not know"),
+        ("", "Sid!", "is not the name of a suite"),
+    ],
+)
+def test_what_is_no_version_or_suite_is_explained(to: str, suite: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason.replace("?", r"\?")):
+        target_of(SlurmPackages(), to, suite)
+
+
+def test_a_suites_own_version_becomes_the_series_of_the_cluster_file() -> None:
+    assert with_series(target_of(SlurmPackages(), "", "sid"), "26.05.5-1").version == "26.05.*"
