@@ -72,6 +72,7 @@ KINDS = {
     "site-files": "slurm.site_files:SiteFiles",
     "slurm-files": "slurm.files:SlurmFiles",
     "slurm-nodes": "nodes.registered:SlurmNodes",
+    "slurm-source": "slurm.package_source:SlurmSource",
     "slurm-state": "slurm.state:SlurmState",
     "slurm-state-access": "slurm.state_access:StateAccess",
     "slurmctld-pause": "slurm.slurmctld_pause:SlurmctldPause",

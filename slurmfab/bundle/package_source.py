@@ -26,7 +26,7 @@ class BundleSource:
             from slurmfab.bundle import selection
 
             return selection.refusals(inventory, plan_input, hosts)
-        if plan_input.deb_files:
+        if plan_input.deb_files or plan_input.slurm_debs:
             from slurmfab.bundle import sending_files
 
             return sending_files.refusals(plan_input, hosts)
@@ -38,7 +38,7 @@ class BundleSource:
             from slurmfab.bundle import pushing
 
             return pushing.deliver(run, plan_input, resources)
-        if plan_input.deb_files:
+        if plan_input.deb_files or plan_input.slurm_debs:
             from slurmfab.bundle import sending_files
 
             return sending_files.deliver(run, plan_input, resources)

@@ -16,7 +16,8 @@ from slurmfab.bundle.selection import lacking
 from slurmfab.bundle.sending import PIECE_BYTES, PackageFile, SentBytes, request_step, send_file, send_to_each
 from slurmfab.errors import AgentFailed
 from slurmfab.inventory.deb_files import DebFile
-from slurmfab.plan.phases.packages import own
+from slurmfab.plan.phases.packages import own, wanted
+from slurmfab.plan.phases.slurm_source import in_files
 
 if TYPE_CHECKING:
     from slurmfab.engine.run import Run
@@ -51,7 +52,10 @@ def needed(plan_input: PlanInput, host: str) -> tuple[DebFile, ...]:
         return ()
     absent = set(lacking(plan_input, host))
     files = plan_input.deb_files
-    return tuple(files[one.file] for one in own(plan_input, host) if one.file in files and one.name in absent)
+    return (
+        *(files[one.file] for one in own(plan_input, host) if one.file in files and one.name in absent),
+        *(one for one in in_files(plan_input, host, wanted(plan_input, host)) if one.name in absent),
+    )
 
 
 def deliver(

@@ -65,8 +65,6 @@ def _files(folder: Path, complaints: list[str]) -> tuple[Path, ...]:
 
 def _mistakes(inventory: Inventory, folder: Path, found: list[DebFile]) -> Iterator[str]:
     """Yield what is wrong with the packages of a directory together."""
-    from slurmfab.agent.packages.packages import is_version
-
     slurm = inventory.cluster.slurm
     client = CLIENTS[slurm.packages]
     clients = [one for one in found if one.name == client]
@@ -75,7 +73,7 @@ def _mistakes(inventory: Inventory, folder: Path, found: list[DebFile]) -> Itera
         hint = f"; it has {other}: is slurm.packages right?" if other else ""
         yield f"{folder} has no {client}_…{DEB}, the package of Slurm's commands{hint}"
     for one in clients:
-        if slurm.version and not is_version(one.version, slurm.version):
+        if not slurm.fits(one.version):
             yield f"{one.path} is of version {one.version}, and slurm.version is {slurm.version}"
     first = dict[tuple[str, str], DebFile]()
     for one in found:

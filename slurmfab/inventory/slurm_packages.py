@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from slurmfab.agent.packages.slurm_release import fits
 from slurmfab.agent.slurm.state_versions import SERIES
 from slurmfab.errors import SlurmfabError
 from slurmfab.inventory.values import Model, written_as
@@ -86,6 +87,8 @@ def series_of(version: str) -> SlurmVersion | None:
 def _check_suite(suite: str | None) -> str | None:
     if suite is not None and not _SUITE.fullmatch(suite):
         raise ValueError(f'"{suite[:80]}" is not the name of a suite, such as trixie-backports')
+    if suite is not None and suite.endswith(("-security", "-updates")):
+        raise ValueError(f'"{suite}" is a part of what the hosts use already; name another suite')
     return suite
 
 
@@ -239,6 +242,10 @@ class SlurmPackages(Model):
     def series(self) -> SlurmVersion | None:
         """The release series of the wanted version; `None` if the cluster file wants none."""
         return series_of(self.version) if self.version else None
+
+    def fits(self, version: str) -> bool:
+        """Whether the version of a package is the wanted one, or none is wanted."""
+        return fits(version, self.version or "")
 
     @property
     def is_default(self) -> bool:

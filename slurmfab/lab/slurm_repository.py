@@ -44,9 +44,11 @@ NEEDED = "slurmctld slurmd slurm-client slurmdbd slurm-wlm-basic-plugins slurm-w
 
 FURTHER = (
     "libpam-slurm-adopt libslurm45t64 sackd slurmrestd slurm-wlm-plugins slurm-wlm-jwt-plugin slurm-wlm-hdf5-plugin "
-    "slurm-wlm-influxdb-plugin slurm-wlm-ipmi-plugins slurm-wlm-rsmi-plugin slurm-wlm-elasticsearch-plugin"
+    "slurm-wlm-influxdb-plugin slurm-wlm-ipmi-plugins slurm-wlm-rsmi-plugin slurm-wlm-elasticsearch-plugin "
+    "libhwloc-plugins"
 )
-"""Slurm's packages that are there if the hosts' suite has what else they need."""
+"""Packages that are there if the hosts' suite has what else they need: Slurm's, and one that an upgrade would remove
+otherwise, for its libhwloc15 has to be of the same version."""
 
 FETCH = f"""
 set -e

@@ -18,6 +18,11 @@ NETWORK = re.compile(
 FULL = re.compile(r"No space left on device|don't have enough free space in \S+|write error.*space", re.I)
 UNKNOWN = re.compile(r"Unable to locate package (\S+)|Package '?([^\s']+)'? has no installation candidate")
 LOCKED = re.compile(r"Could not get lock (\S+?)\.? ?(?:It is held by process (\d+) \(([^)]*)\)|$|- )", re.M)
+MISSING_KEY = re.compile(r"(?:Missing key|NO_PUBKEY) ([0-9A-F]{16,40})")
+WRONG_SIGNATURE = re.compile(r"BADSIG|[Bb]ad [Ss]ignature|invalid signature|(?:Message|Manifest) has been manipulated")
+NO_RELEASE = re.compile(
+    r"(?:repository|Failed to fetch) '?(\S+) (\S+) Release' (?:does not have|no longer has) a Release file"
+)
 UNTRUSTED = re.compile(r"^.*(?:NO_PUBKEY|is not signed|EXPKEYSIG|invalid signature|not valid yet|has expired).*$", re.M)
 HELD = re.compile(r"held packages will be changed:\n((?:  .*\n)+)")
 REMOVALS = re.compile(r"REMOVED:\n((?:  .*\n)+)")
@@ -54,6 +59,28 @@ def explain(output: str, held: Sequence[str] = ()) -> str:
             return sentence
     last = [line for line in output.splitlines() if line.startswith(("E:", "dpkg:"))] or output.strip().splitlines()
     return "apt-get failed: %s" % (" | ".join(last[-4:]) or "no message")
+
+
+def explain_source(output: str) -> str:
+    """Why the lists of the source of Slurm's packages cannot be fetched, and what to try.
+
+    Args:
+        output: all that apt-get printed.
+    """
+    key, suite = MISSING_KEY.search(output), NO_RELEASE.search(output)
+    if key:
+        return (
+            "it is signed by the key %s, which is not the one in the file of slurm.source.key; get the key of who made "
+            "the repository" % key.group(1)
+        )
+    if WRONG_SIGNATURE.search(output):
+        return "its signature is wrong: it was changed after it was signed; nothing is taken from there"
+    if suite:
+        return "there is no suite %s at %s, or nobody has signed it; check slurm.source" % (
+            suite.group(2),
+            suite.group(1),
+        )
+    return explain(output)
 
 
 def kept(output: str, held: Sequence[str]) -> Optional[str]:

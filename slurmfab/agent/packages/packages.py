@@ -54,6 +54,8 @@ class Packages(Resource):
         bundle: digest of the bundle that the packages come from; empty for the host's own package sources.
         versions: `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
         files: name, file and SHA-256 of packages that were sent here in files.
+        slurm: the names of all packages of Slurm's own, if these have a source or a version in the cluster file.
+        slurm_version: the version that these get on a host without Slurm; empty for any.
     """
 
     kind: ClassVar[str] = "packages"
@@ -62,6 +64,8 @@ class Packages(Resource):
     bundle: str = ""
     versions: Tuple[str, ...] = ()
     files: Tuple[Tuple[str, str, str], ...] = ()
+    slurm: Tuple[str, ...] = ()
+    slurm_version: str = ""
 
     def name(self) -> str:
         """The package names, with commas."""
@@ -128,6 +132,10 @@ class Packages(Resource):
             missing = bundle_place.as_files(context, self.files, missing)
             is_fresh = bool(source) or lists_are_fresh(context, time.time())
             complaints = "" if is_fresh else update(context)
+            if self.slurm and not source:
+                from slurmfab.agent.packages import slurm_release
+
+                missing = slurm_release.chosen(context, missing, self.slurm, self.slurm_version)
             code, output = install(context, missing, source)
             if code != 0 and is_fresh and not source and apt_errors.is_stale(output):
                 complaints = update(context)
@@ -213,9 +221,10 @@ def install(context: Context, packages: list[str], source: Tuple[str, ...] = ())
         if code != 0:
             return code, output
     # A version in the cluster file may be an older one than the host's.
-    older = ["--allow-downgrades"] if any("=" in package or "/" in package for package in packages) else []
+    has_files = any(package.startswith("/") for package in packages)
+    older = ["--allow-downgrades"] if has_files or any("=" in package for package in packages) else []
     # The user _apt cannot read files in a directory of root's.
-    own = ["-o", "APT::Sandbox::User=root"] if any("/" in package for package in packages) else []
+    own = ["-o", "APT::Sandbox::User=root"] if has_files else []
     return apt_get(context, [*source, *own, *MINIMAL, *older, "install", "--", *packages])
 
 

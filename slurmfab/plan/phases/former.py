@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
-from slurmfab.plan.phases import mail, packages
+from slurmfab.plan.phases import mail, packages, slurm_source
 from slurmfab.plan.plan_input import PlanInput
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The removal of files that slurm.conf no longer names, and of packages that slurmfab installed."""
-    return (*mail.gone(plan_input, host), *packages.former(plan_input, host))
+    """The removal of former files, of packages that slurmfab installed, and of the source of Slurm's."""
+    return (*mail.gone(plan_input, host), *packages.former(plan_input, host), *slurm_source.former(plan_input, host))

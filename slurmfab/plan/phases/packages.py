@@ -21,6 +21,7 @@ from slurmfab.plan.phases import (
     quotas,
     registry,
     rpcbind,
+    slurm_source,
 )
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.platform import PLATFORMS
@@ -31,10 +32,26 @@ SLURMS = frozenset(("sudo", *(name for one in PLATFORMS.values() for name in (*o
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """All packages that the host needs, as one resource, after the removal of one that is in their way."""
-    versions = tuple(one.text for one in own(plan_input, host) if one.version)
-    names = tuple(sorted(wanted(plan_input, host)))
-    return (*modules.makes_room(plan_input, host), Packages(names, versions=versions))
+    """All packages that the host needs, as one resource, after Slurm's source and the removal of one in their way."""
+    files = slurm_source.in_files(plan_input, host, wanted(plan_input, host))
+    versions = (
+        *(one.text for one in own(plan_input, host) if one.version),
+        *(f"{one.name}={one.version}" for one in files),
+    )
+    names = tuple(sorted(with_files(plan_input, host)))
+    slurm = plan_input.cluster.slurm
+    slurms = () if slurm.is_default else plan_input.platform.slurm_packages
+    return (
+        *slurm_source.resources(plan_input, host),
+        *modules.makes_room(plan_input, host),
+        Packages(names, versions=versions, slurm=slurms, slurm_version=slurm.version or ""),
+    )
+
+
+def with_files(plan_input: PlanInput, host: str) -> set[str]:
+    """All packages that the host needs, and what Slurm's packages in files need besides."""
+    names = wanted(plan_input, host)
+    return names | {one.name for one in slurm_source.in_files(plan_input, host, names)}
 
 
 def own(plan_input: PlanInput, host: str) -> tuple[Wanted, ...]:
@@ -70,7 +87,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
 def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The removal of packages that slurmfab installed for what the cluster file no longer has."""
     added = plan_input.facts[host].added_packages if host in plan_input.facts else ()
-    names = tuple(sorted(set(added) - SLURMS - wanted(plan_input, host)))
+    names = tuple(sorted(set(added) - SLURMS - with_files(plan_input, host)))
     return (FormerPackages(names),) if names else ()
 
 

@@ -1,0 +1,77 @@
+"""The source of Slurm's own packages on hosts (key `slurm`): an apt source with its key and pins, or files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.slurm.package_source import OF, SlurmSource
+from slurmfab.inventory.deb_files import DebFile
+from slurmfab.inventory.slurm_packages import AptRepository, OtherSuite
+from slurmfab.plan.plan_input import PlanInput
+
+OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
+"""Patterns of the names of Slurm's own packages, of all kinds, for pins."""
+
+
+def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The apt source on a host; hosts that get packages from a bundle or from files need none."""
+    slurm = plan_input.cluster.slurm
+    del host
+    if plan_input.cluster.bundle:
+        return ()
+    if isinstance(slurm.source, OtherSuite):
+        return (SlurmSource(suite=slurm.source.suite, version=slurm.version or "", names=OWN_NAMES),)
+    if isinstance(slurm.source, AptRepository):
+        uris, suites, components, _ = slurm.source
+        key, version = plan_input.slurm_key, slurm.version or ""
+        return (
+            SlurmSource(uris=uris, suites=suites, components=components, key=key, version=version, names=OWN_NAMES),
+        )
+    return ()
+
+
+def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of an earlier apt source, where the cluster file has none any more."""
+    has_one = host in plan_input.facts and OF in plan_input.facts[host].owned
+    return (SlurmSource(),) if has_one and not resources(plan_input, host) else ()
+
+
+def installed(plan_input: PlanInput, host: str) -> dict[str, str]:
+    """The packages of Slurm's own that a host has, with their versions; empty without facts of it."""
+    there = plan_input.facts[host].packages if host in plan_input.facts else {}
+    return {name: there[name] for name in plan_input.platform.slurm_packages if name in there}
+
+
+def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile, ...]:
+    """The packages from the directory of the cluster file that a host gets, sorted by name.
+
+    These are those of Slurm's that its roles need, and what these need there. A host that has Slurm in another version
+    gets none: a deployment changes no version.
+
+    Args:
+        plan_input: facts and wanted state.
+        host: the host.
+        names: the packages that it needs.
+    """
+    if not plan_input.slurm_debs or host not in plan_input.facts:
+        return ()
+    there = plan_input.facts[host].architecture
+    files = {one.name: one for one in plan_input.slurm_debs if one.is_for(there)}
+    have = installed(plan_input, host)
+    if any(name not in files or files[name].version != version for name, version in have.items()):
+        return ()
+    own = set(plan_input.platform.slurm_packages)
+    return tuple(sorted(_with_needed(files, names & own), key=lambda one: one.name))
+
+
+def _with_needed(files: dict[str, DebFile], names: set[str]) -> Iterator[DebFile]:
+    """Yield the files of packages, and of those there that they need."""
+    waiting, done = sorted(names), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in done or name not in files:
+            continue
+        done.add(name)
+        yield files[name]
+        waiting += [one for group in files[name].depends for one in group]

@@ -1,0 +1,96 @@
+"""Where hosts get Slurm's packages from: an apt source, or files from the deployer; and what a plan makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.agent.packages.packages import Packages
+from slurmfab.agent.slurm.package_source import SlurmSource
+from slurmfab.bundle import sending_files
+from slurmfab.inventory.deb_files import DebFile
+from slurmfab.plan.phases import former, packages, slurm_source
+from slurmfab.plan.plan_input import PlanInput
+
+SUITE = "slurm: {version: '26.05.*', source: {suite: trixie-backports}}\n"
+REPOSITORY = "slurm: {version: '26.05.*', source: {uris: 'https://a.example', suites: x, key: slurm.asc}}\n"
+DIRECTORY = "slurm: {version: '26.05.*', source: {directory: debs}}\n"
+BARE: dict[str, object] = {"packages": {}, "architecture": "amd64"}
+
+
+def deb(name: str, depends: str = "", version: str = "26.05.5-1", architecture: str = "amd64") -> DebFile:
+    fields = {"Package": name, "Version": version, "Architecture": architecture, "Depends": depends}
+    return DebFile(Path(f"debs/{name}.deb"), fields, 1)
+
+
+DEBS = (
+    deb("slurm-client", "slurm-wlm-basic-plugins, libc6"),
+    deb("slurm-wlm-basic-plugins", "libhwloc15 (>= 2.15)"),
+    deb("libhwloc15", version="2.15.0-2"),
+    deb("slurmd", architecture="arm64"),
+    deb("slurmctld"),
+    deb("slurmrestd"),
+)
+
+
+def wanted(more: str, **facts: object) -> PlanInput:
+    known = cluster(THREE_HOSTS + more)
+    return replace(
+        plan_input(known, facts_of(known, prepared, **facts)),
+        slurm_key="KEY\n",
+        slurm_debs=DEBS if more == DIRECTORY else (),
+    )
+
+
+def test_hosts_without_the_key_have_no_source() -> None:
+    (found,) = packages.resources(wanted(""), "n1")
+    assert isinstance(found, Packages)
+    assert (vars(found)["slurm"], vars(found)["slurm_version"]) == ((), "")
+    assert former.resources(wanted(""), "n1") == ()
+
+
+def test_another_suite_and_a_repository_are_there_before_the_packages() -> None:
+    source, found = packages.resources(wanted(SUITE), "n1")
+    assert source == SlurmSource(suite="trixie-backports", version="26.05.*", names=slurm_source.OWN_NAMES)
+    assert isinstance(found, Packages)
+    assert "slurmd" in vars(found)["slurm"]
+    assert vars(found)["slurm_version"] == "26.05.*"
+    source, _ = packages.resources(wanted(REPOSITORY), "c1")
+    assert isinstance(source, SlurmSource)
+    assert (source.uris, source.suites, source.components, source.key) == (
+        ("https://a.example",),
+        ("x",),
+        ("main",),
+        "KEY\n",
+    )
+
+
+@pytest.mark.parametrize("more", ["", DIRECTORY, SUITE + "bundle: a.tar\n"])
+def test_a_source_goes_with_the_key_and_where_packages_come_from_here(more: str) -> None:
+    assert SlurmSource() in former.resources(wanted(more, owned=("slurm-source",)), "n1")
+    assert SlurmSource() not in former.resources(wanted(SUITE, owned=("slurm-source",)), "n1")
+
+
+def test_a_new_host_gets_the_files_of_its_role_with_what_they_need_there() -> None:
+    plan = wanted(DIRECTORY, **BARE)
+    names = ["libhwloc15", "slurm-client", "slurm-wlm-basic-plugins", "slurmctld"]
+    assert [one.name for one in sending_files.needed(plan, "c1")] == names
+    (found,) = packages.resources(plan, "c1")
+    assert isinstance(found, Packages)
+    assert {*names, "munge"} <= {*found.names}
+    assert "slurmctld=26.05.5-1" in found.versions
+    assert "libhwloc15=2.15.0-2" in found.versions
+    # slurmd is there for another architecture alone.
+    assert "slurmd" not in [one.name for one in sending_files.needed(plan, "n1")]
+
+
+def test_a_host_with_another_slurm_gets_no_file() -> None:
+    plan = wanted(DIRECTORY, packages={"slurm-client": "24.11.5-4"}, architecture="amd64")
+    assert slurm_source.in_files(plan, "c1", {"slurmctld"}) == ()
+
+
+def test_a_plan_for_hosts_without_slurm_is_for_the_version_that_they_get() -> None:
+    assert str(wanted(SUITE, **BARE).slurm_version) == "26.05"
