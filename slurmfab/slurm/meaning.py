@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from slurmfab.programs.user_tools.amounts import seconds_of
+
 SameHost = Callable[[str, str], bool]
 """Whether two names or addresses are those of one host."""
 
@@ -234,19 +236,9 @@ def gres_entry(entry: str) -> str:
 
 
 def seconds(text: str) -> str:
-    """A time in seconds, from minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S; other texts as they are."""
-    days, dash, rest = text.rpartition("-")
-    parts = rest.split(":")
-    with suppress(ValueError):
-        numbers = [int(part) for part in parts]
-        if dash:
-            hours, minutes, left = (*numbers, 0, 0)[:3]
-        elif len(numbers) < 3:  # noqa: PLR2004 - minutes, or minutes and seconds
-            hours, minutes, left = (0, *numbers, 0)[:3]
-        else:
-            hours, minutes, left = numbers[:3]
-        return str(((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + left)
-    return text
+    """A time in seconds, from any form that Slurm takes; other texts as they are."""
+    found = seconds_of(text)
+    return text if found is None else str(found)
 
 
 def node_meanings(line: Mapping[str, str]) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from slurmfab.agent.accounting import limit_values as kinds
-from slurmfab.inventory.rules.slurm_conf import seconds
+from slurmfab.programs.user_tools.amounts import seconds_of
 from slurmfab.slurm.limits import ASSOCIATION_BY_NAME, QOS_BY_NAME, Limit, normal
 from slurmfab.user_guide.amounts import counted, duration
 
@@ -74,7 +74,7 @@ def caps(settings: Mapping[str, str], whose: str, *, is_qos: bool) -> Iterator[C
     """
     for name, value in _normal(settings, is_qos):
         if name == "MaxWall":
-            minutes = (seconds(value) or 0) // 60
+            minutes = (seconds_of(value) or 0) // 60
             yield Cap("minutes", minutes, f"{whose}: {duration(minutes)} {_JOB}")
         elif name in _OF_A_JOB:
             for tres, amount in kinds.tres_of(value).items():
@@ -102,7 +102,7 @@ def _phrase(name: str, value: str) -> str:
 
 
 def _wall(value: str) -> str:
-    return f"{duration((seconds(value) or 0) // 60)} {_JOB}"
+    return f"{duration((seconds_of(value) or 0) // 60)} {_JOB}"
 
 
 def giving_way(modes: str) -> str:

@@ -10,7 +10,8 @@ from slurmfab.hostlist import fold
 from slurmfab.inventory.accounting import ROOT, Account
 from slurmfab.inventory.cluster import Cluster, Partition
 from slurmfab.inventory.lock import Lock
-from slurmfab.inventory.rules.slurm_conf import seconds, whole_number
+from slurmfab.inventory.rules.slurm_conf import whole_number
+from slurmfab.programs.user_tools.amounts import seconds_of
 from slurmfab.slurm.limits import NORMAL
 from slurmfab.user_guide.limits import Cap, caps
 from slurmfab.user_guide.shapes import Shape, shapes
@@ -187,7 +188,7 @@ def _partition(cluster: Cluster, partition: Partition, by_node: Mapping[str, Sha
 
 def _minutes(text: str) -> int | None:
     """A time of slurm.conf in minutes, which Slurm rounds up; `None` for none."""
-    found = seconds(text) if text else None
+    found = seconds_of(text) if text else None
     return None if found is None else -(-found // 60)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.hostlist import HIGHEST_PORT
+from slurmfab.programs.user_tools.amounts import seconds_of
 from slurmfab.slurm.preemption import preempts_by_partition, preempts_by_qos
 
 if TYPE_CHECKING:
@@ -146,27 +147,10 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def seconds(text: str) -> int | None:
-    """A time as in slurm.conf(5), MaxTime, in seconds; `None` for other texts, such as UNLIMITED.
-
-    >>> seconds("90"), seconds("1:30:00"), seconds("1-12")
-    (5400, 5400, 129600)
-    """
-    days, dash, clock = text.rpartition("-")
-    parts = clock.split(":")
-    if not all(part.isdecimal() for part in (*([days] if dash else []), *parts)) or len(parts) > len(_UNITS):
-        return None
-    # With days the first number is hours; without, a number alone is minutes, and two are minutes and seconds.
-    units = _UNITS if dash or len(parts) == len(_UNITS) else _UNITS[1:]
-    total = sum(int(part) * unit for part, unit in zip(parts, units, strict=False))
-    return total + 24 * 3600 * int(days or 0)
-
-
-_UNITS = (3600, 60, 1)
 _PORTS = {"slurmctldport": "6817", "slurmdport": "6818"}
 _LIMITS: Mapping[tuple[str, str], Callable[[str], int | None]] = {
     ("minnodes", "maxnodes"): whole_number,
-    ("defaulttime", "maxtime"): seconds,
+    ("defaulttime", "maxtime"): seconds_of,
 }
 
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (

@@ -6,7 +6,7 @@ import pytest
 from support import cluster
 
 from slurmfab.errors import InputError
-from slurmfab.inventory.rules.slurm_conf import seconds
+from slurmfab.programs.user_tools.amounts import seconds_of
 
 HEAD = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\n'
 
@@ -73,4 +73,4 @@ def test_values_with_which_jobs_run_when_written_then_are_taken(text: str) -> No
      ("UNLIMITED", None), ("", None), ("-5", None), ("1-", None), ("1:2:3:4", None)],
 )  # fmt: skip
 def test_a_time_when_read_then_is_what_slurm_makes_of_it(text: str, meant: int | None) -> None:
-    assert seconds(text) == meant
+    assert seconds_of(text) == meant
