@@ -15,6 +15,7 @@ from slurmfab.paths import SLURM_LOGS, SLURM_SPOOL
 from slurmfab.plan.phases import site_files as phase
 from slurmfab.plan.plan_input import PlanInput, digest
 from slurmfab.program_name import FAB
+from slurmfab.programs.user_tools.amounts import gpus_of as gpus_by_type
 from slurmfab.slurm import accounting, places
 from slurmfab.slurm.conf_text import parse
 
@@ -191,9 +192,7 @@ def gpu_count(gres: str) -> int:
     >>> gpu_count("gpu:a100:4(S:0-1),gpu:2,shard:8")
     6
     """
-    entries = re.sub(r"\([^)]*\)", "", gres).split(",")
-    parts = [entry.split(":") for entry in entries if entry.split(":")[0] == "gpu"]
-    return sum(int(last[-1]) if last[-1].isdigit() else 1 for last in parts)
+    return sum(gpus_by_type(gres).values())
 
 
 def counts(cluster: Cluster, node: str, hardware: Hardware) -> dict[str, int]:

@@ -10,7 +10,7 @@ import pytest
 from slurmfab.checks import node_state
 from slurmfab.checks.gpu_probe import job_script, parse_job
 from slurmfab.program_name import FAB
-from slurmfab.programs.gpu_check.nodes import UNTYPED, count_gpus
+from slurmfab.programs.user_tools.amounts import UNTYPED, gpus_of
 from slurmfab.quickcheck.bench import Bench
 
 HARDWARE = f"see `dmesg` there; the GPU has fallen off its bus, or the driver is not loaded. Then {FAB} check-cluster"
@@ -61,7 +61,7 @@ def gpus_in(record: Mapping[str, str]) -> Gpus:
 
 def counted(gres: str) -> dict[str, int]:
     """The number of GPUs by type in Slurm's list of generic resources; untyped GPUs have an empty type."""
-    return {"" if kind == UNTYPED else kind: count for kind, count in count_gpus(gres).items()}
+    return {"" if kind == UNTYPED else kind: count for kind, count in gpus_of(gres).items()}
 
 
 def nodes_of_each_kind(bench: Bench) -> dict[str, tuple[str, ...]]:

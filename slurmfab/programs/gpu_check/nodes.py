@@ -87,6 +87,9 @@ def gpu_nodes(context: Context, wanted: Sequence[str] = ()) -> List[GpuNode]:
 def count_gpus(gres: str) -> Dict[str, int]:
     """The number of GPUs by type in scontrol's list of generic resources; the type of untyped GPUs is `gpu`.
 
+    The commands for users, and all that runs on the deployer, have `user_tools.amounts.gpus_of`: a program that stays
+    on a host has only its own modules.
+
     >>> count_gpus("gpu:a100:4(S:0-1),shard:8")
     {'a100': 4}
     """
