@@ -17,6 +17,10 @@ STATES = re.compile(
 )
 """Changes of the state of nodes, jobs and daemons."""
 
+HARMLESS = re.compile(r"x11 forwarding shutdown complete|restricted to a subset of cpus", re.IGNORECASE)
+"""What looks like the end of a daemon, or like an error, and is none: the end of a job's X11, and a slurmd that was
+given some of the CPUs."""
+
 SYSTEMD = re.compile(
     r"\bStarted\b|\bStopped\b|fail|exited|killed|SIGKILL|dumped|timed out|start request|restart job|oom|memory",
     re.IGNORECASE,
@@ -83,7 +87,7 @@ class Matters:
             return bool(KERNEL.search(text))
         if text.startswith(BY_SYSTEMD):
             return bool(SYSTEMD.search(text))
-        if DEBUG.match(text):
+        if DEBUG.match(text) or HARMLESS.search(text):
             return False
         words = (GRAVE, STATES, *([MUNGE] if source == "munge" else []), *([self.nodes] if self.nodes else []))
         return any(one.search(text) for one in words)

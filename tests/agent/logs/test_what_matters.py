@@ -30,6 +30,8 @@ OF_NONE = [
     ("slurmctld", "sched: Allocate JobId=13 NodeList=n8 #CPUs=1 Partition=main"),
     ("slurmctld", "debug: error: tried again"),
     ("slurmd", "CPU frequency setting not configured for this node"),
+    ("slurmd", "[14.extern] x11 forwarding shutdown complete"),
+    ("slurmd", "error: restricted to a subset of cpus"),
     ("slurmd", "systemd: Starting slurmd.service - Slurm node daemon..."),
     ("munge", "systemd: Stopping munge.service - MUNGE authentication service..."),
     ("munge", "Info: Wrote 1024 bytes"),
