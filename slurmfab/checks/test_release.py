@@ -49,7 +49,7 @@ def test_release_is_the_controllers(
     def way(trouble: Literal["newer", "too old"]) -> str:
         if trouble == "newer":
             return way_back(other, controller, wanted(cluster).slurm_packages)
-        return f"{FAB} upgrade --hosts {other.name}, which installs the controller's version there"
+        return f"{FAB} upgrade --to {release(reference)} --hosts {other.name}"
 
     try:
         found = mixed.wrong(other.name, cluster.roles(other.name), (theirs, reference), controller.name, way)
@@ -57,7 +57,7 @@ def test_release_is_the_controllers(
         found = f"it has Slurm {theirs}, and {controller.name} has {reference}."
     if found:
         raise OtherRelease(found)
-    raise Remark(f"it has Slurm {theirs}, {controller.name} has {reference}: {mixed.LEGAL}")
+    raise Remark(f"it has Slurm {theirs}, {controller.name} has {reference}: {mixed.legal((theirs, reference))}")
 
 
 def test_daemons_run_what_is_installed(host: CheckedHost) -> None:
@@ -87,7 +87,7 @@ def outdated(unit: str, running: str, now: str) -> str:
     what = "the database" if unit == "slurmdbd" else "the state"
     return (
         f"{found}A restart begins the new version, which converts {what}, with no way back but a backup. Repair: "
-        f'{FAB} upgrade --to "{release(now)}.*", which saves it first'
+        f"{FAB} upgrade --to {release(now)}, which saves it first"
     )
 
 

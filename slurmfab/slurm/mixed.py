@@ -20,13 +20,6 @@ Way = Callable[[Literal["newer", "too old"]], str]
 """Tells how a host that is newer or too old gets slurmctld's version."""
 
 
-LEGAL = (
-    "that works: all of them are within Slurm's window, and Slurm's files are made for the oldest. To bring all hosts "
-    f"to one version: {FAB} upgrade."
-)
-"""The end of a notice about hosts with another version of Slurm than slurmctld."""
-
-
 def notice(others: Mapping[str, str], controller: str, version: str) -> str:
     """The notice about a legal mixed state.
 
@@ -41,7 +34,20 @@ def notice(others: Mapping[str, str], controller: str, version: str) -> str:
     having = ", ".join(
         f"{fold(hosts)} {'has' if len(hosts) == 1 else 'have'} Slurm {found}" for found, hosts in alike.items()
     )
-    return f"{having}, {controller} has {version}: {LEGAL}"
+    return f"{having}, {controller} has {version}: {legal((*others.values(), version))}"
+
+
+def legal(versions: Iterable[str]) -> str:
+    """The end of a notice about hosts with another version of Slurm than slurmctld.
+
+    Args:
+        versions: all that there are.
+    """
+    newest = max(map(SlurmVersion.parse, versions))
+    return (
+        "that works: all of them are within Slurm's window, and Slurm's files are made for the oldest. To bring all "
+        f"hosts to one version: {FAB} upgrade --to {newest}."
+    )
 
 
 def wrong(host: str, roles: Collection[str], versions: tuple[str, str], controller: str, way: Way) -> str:
@@ -80,7 +86,7 @@ def newer(found: str, expected: str, controller: str, repair: str) -> str:
     return (
         f"its Slurm is {found}, and slurmctld on {controller} is {expected}, which refuses what a newer slurmd or "
         "command sends: jobs that it sends there neither run nor end. Jobs that run there go on meanwhile. Do not "
-        f'restart or reboot it. Repair: {repair}. Or, for {series} on all hosts: {FAB} upgrade --to "{series}.*".'
+        f"restart or reboot it. Repair: {repair}. Or, for {series} on all hosts: {FAB} upgrade --to {series}."
     )
 
 
@@ -108,10 +114,11 @@ def other_controller(found: str, expected: str, controller: str) -> str:
         expected: the primary controller's version.
         controller: the primary controller.
     """
+    newest = max(SlurmVersion.parse(found), SlurmVersion.parse(expected))
     reads = "could not read the state that the primary writes" if found < expected else "would convert the state"
     return (
         f"its slurmctld is {found}, and that on {controller} is {expected}: all controllers have one version, because "
-        f"it {reads} when it takes over. Repair: {FAB} upgrade, which brings controllers to one version together."
+        f"it {reads} when it takes over. Repair: {FAB} upgrade --to {newest}, which brings all controllers to it."
     )
 
 
@@ -128,16 +135,17 @@ def older_database(found: str, expected: str, controller: str, database: str) ->
     return (
         f"slurmdbd on {database} is {found}, and slurmctld on {controller} is {expected}: slurmdbd refuses all that a "
         "newer slurmctld sends, which keeps its records for a while (MaxDBDMsgs). Jobs go on. Repair: "
-        f'{FAB} upgrade --to "{series}.*", which brings slurmdbd to that version first.'
+        f"{FAB} upgrade --to {series}, which brings slurmdbd to that version first."
     )
 
 
 def too_new_database(found: str, expected: str, controller: str, database: str) -> str:
     """Why slurmdbd whose window does not reach slurmctld cannot be used, with the way out; arguments as before."""
-    talks = ", ".join(map(str, reached(SlurmVersion.parse(found))))
+    series = SlurmVersion.parse(found)
+    talks = ", ".join(map(str, reached(series)))
     return (
         f"slurmdbd on {database} is {found}, which talks to {talks} and its own series alone, and slurmctld on "
-        f"{controller} is {expected}. Repair: {FAB} upgrade, which brings slurmctld to a version within that window."
+        f"{controller} is {expected}. Repair: {FAB} upgrade --to {series}."
     )
 
 

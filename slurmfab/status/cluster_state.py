@@ -283,6 +283,15 @@ class Status:
         return max((node.version for node in self.seen.nodes), default="")
 
     @property
+    def older_nodes(self) -> Mapping[str, list[str]]:
+        """The nodes whose slurmd has an older version than the newest one, by this; the newest first."""
+        found: dict[str, list[str]] = {}
+        for node in self.seen.nodes:
+            if node.version and node.version != self.version:
+                found.setdefault(node.version, []).append(node.name)
+        return dict(sorted(found.items(), reverse=True))
+
+    @property
     def exit_code(self) -> int:
         """The exit code: 1 if the state is unknown; nodes that are down are not a failure of the command."""
         return DONE if self.seen.is_up and not self.seen.trouble else FAILURE

@@ -40,7 +40,9 @@ def write(status: Status, user: str, out: TextIO) -> None:
 def headline(status: Status, paint: Paint) -> list[str]:
     """The lines about the cluster, its controllers, and how much of it is in use."""
     seen = status.seen
-    version = f" (Slurm {status.version})" if status.version else ""
+    older = status.older_nodes
+    others = "".join(f"; {fold(names)}: {version}" for version, names in older.items())
+    version = f" (Slurm {status.version}{others})" if status.version else ""
     up = [f"{one.host} {paint('up', GREEN) if one.is_up else paint('DOWN', RED)}" for one in seen.controllers]
     lines = [paint(f"{status.cluster}{version}", BOLD) + (f", slurmctld: {', '.join(up)}" if up else "")]
     if not seen.nodes:

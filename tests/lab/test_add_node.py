@@ -165,7 +165,7 @@ def test_a_newcomer_whose_host_key_nobody_accepted_when_added_then_it_is_shown_a
 @pytest.mark.parametrize(
     ("trouble", "mended", "words"),
     [
-        (f"sed -i '{OTHER_RELEASE}' /etc/os-release", "", "n4: its Slurm is 2"),
+        (f"sed -i '{OTHER_RELEASE}' /etc/os-release", "", "n4: its distribution ("),
         ("sed -i 's/^ID=.*/ID=fedora/' /etc/os-release", "", "n4: it runs fedora"),
         ("useradd --system --uid 64030 --no-user-group backup2", "userdel backup2", "64030"),
         (

@@ -143,7 +143,7 @@ def wrong_slurm(
             return mixed.chosen(expected)
         if trouble == "newer":
             return back(fact, controller)
-        return f"{FAB} upgrade --hosts {fact.name}, which installs the controller's version there"
+        return f"{FAB} upgrade --to {series(controller, cluster)} --hosts {fact.name}"
 
     found = version(fact, cluster)
     wrong = mixed.wrong(fact.name, roles, (found, expected), cluster.controller, way)

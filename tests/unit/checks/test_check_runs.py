@@ -127,7 +127,7 @@ def test_run_when_a_host_has_another_release_says_so_once(look: Look, shells: di
     failed = verdict.having("failed")
     assert [(result.host, result.check) for result in failed] == [("n1", "release_is_the_controllers")]
     assert "its Slurm is 22.05.8, and slurmctld on ctl is 24.11.5, which talks to 23.02" in failed[0].cause
-    assert failed[0].repair.startswith("fab upgrade --hosts n1")
+    assert failed[0].repair.startswith("fab upgrade --to 24.11 --hosts n1")
     left = {result.cause for result in verdict.having("not run") if result.host == "n1"}
     assert left == {"n1 has a Slurm that does not work with the controller's."}
 
@@ -183,7 +183,7 @@ def test_run_when_apt_has_upgraded_a_node_tells_the_command_that_apt_accepts(loo
     ("running", "words"),
     [
         ("slurmd 24.11.3", "slurmd still runs the program of 24.11.3, which was replaced on disk by 24.11.5."),
-        ("slurmctld 23.11.4", 'fab upgrade --to "24.11.*", which saves it first'),
+        ("slurmctld 23.11.4", "fab upgrade --to 24.11, which saves it first"),
     ],
 )
 def test_run_when_a_daemon_runs_a_replaced_program_tells_whether_a_restart_is_enough(

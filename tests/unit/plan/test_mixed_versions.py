@@ -72,17 +72,17 @@ def test_each_state_of_an_upgrade_in_slurms_order_is_legal(versions: dict[str, s
             {"n1": "26.05.5"},
             {"n1": r"its Slurm is 26\.05\.5, and slurmctld on c1 is 24\.11\.5, which refuses .* neither run nor end\. "
              r".* apt-get install --allow-downgrades slurm-client=24\.11\.5-1 slurm-wlm-basic-plugins=24\.11\.5-1 "
-             r"slurmd=24\.11\.5-1 there, .* deploy --hosts n1\. Or, .* upgrade --to \"26\.05\.\*\""},
+             r"slurmd=24\.11\.5-1 there, .* deploy --hosts n1\. Or, .* upgrade --to 26\.05"},
         ),
         ({"l1": "25.05.1"}, {"l1": r"its Slurm is 25\.05\.1, .* slurm-client=24\.11\.5-1 slurm-wlm-basic-plugins="}),
         (
             {"c1": "26.05.5", "n1": "26.05.5", "l1": "26.05.5"},
-            {"d1": r"slurmdbd on d1 is 24\.11\.5, and slurmctld on c1 is 26\.05\.5: .* upgrade --to \"26\.05\.\*\""},
+            {"d1": r"slurmdbd on d1 is 24\.11\.5, and slurmctld on c1 is 26\.05\.5: .* upgrade --to 26\.05"},
         ),
         (
             {"d1": "26.05.5", "c1": "26.05.5", "n1": "24.05.2"},
             {"n1": r"its Slurm is 24\.05\.2, and slurmctld on c1 is 26\.05\.5, which talks to 24\.11, 25\.05, 25\.11 "
-             r"and its own series alone\. Repair: .* upgrade --hosts n1"},
+             r"and its own series alone\. Repair: .* upgrade --to 26\.05 --hosts n1"},
         ),
         (
             dict.fromkeys(("c1", "l1", "n1", "n2"), "23.02.7") | {"d1": "25.05.1"},

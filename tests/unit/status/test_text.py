@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from slurm_output_files import VERSIONS, seen, text
 from terminals import Terminal, shown_on
 
+from slurmfab.hostlist import fold
 from slurmfab.status.cluster_state import Status
 from slurmfab.status.snapshot import Snapshot, from_answer
 from slurmfab.status.text import MOST_JOBS, duration, write
@@ -35,6 +37,14 @@ def test_a_real_cluster_when_told_fits_on_one_screen(version: str) -> None:
     assert "main*      up     3      3/6   3/4   2        28       1-00:00:00" in lines
     assert "ann   2        22       3     3" in lines
     assert len(lines) < 24
+
+
+def test_nodes_with_an_older_slurm_are_named_with_it() -> None:
+    snapshot = seen(VERSIONS[0])
+    first, *rest = snapshot.nodes
+    mixed = replace(snapshot, nodes=(replace(first, version="99.05.1"), *rest))
+    title = text_of(Status("titanic", mixed, {})).splitlines()[0]
+    assert title == f"titanic (Slurm 99.05.1; {fold(node.name for node in rest)}: {first.version}), slurmctld: ctl up"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
