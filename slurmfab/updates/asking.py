@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slurmfab.engine import requests, sleeping
 from slurmfab.engine.actor import who
 from slurmfab.engine.run import Run
-from slurmfab.errors import SlurmfabError
+from slurmfab.errors import Asleep, HostError, SlurmfabError
 from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.session import answer_value
+from slurmfab.status import snapshot
 from slurmfab.updates.host_updates import HostUpdates, slurms_own
 
 
@@ -23,15 +25,36 @@ def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: b
     """
     names = tuple(hosts)
     run.progress.begin("fetching package lists" if fetches else "asking", names)
-    found = {}
+    found: dict[str, HostUpdates] = {}
+    silent: dict[str, HostError] = {}
     for host, answer in on_each(names, lambda host: ask(run, host, only_security=only_security, fetches=fetches)):
-        if isinstance(answer, SlurmfabError):
+        if isinstance(answer, HostError) and requests.may_be_asleep(run, host, answer):
+            silent[host] = answer
+        elif isinstance(answer, SlurmfabError):
             run.exclude(host, answer)
         else:
             found[host] = answer
             run.progress.host_done(host)
+    for host, error in {**silent, **asleep(run, silent)}.items():
+        run.exclude(host, error)
     run.progress.end()
     return {host: found[host] for host in names if host in found}
+
+
+def asleep(run: Run, silent: Iterable[str]) -> dict[str, HostError]:
+    """Those of the silent hosts that Slurm has powered down, each with that as its error."""
+    names = tuple(silent)
+    if not names:
+        return {}
+    try:
+        nodes = snapshot.ask(run.transport, run.controller, ("nodes",)).by_name
+    except HostError:
+        return {}
+    return {
+        host: Asleep(host, sleeping.reason_of(nodes[host].state, run.inventory.cluster, host))
+        for host in names
+        if host in nodes and sleeping.is_asleep(nodes[host].state)
+    }
 
 
 def ask(run: Run, host: str, *, only_security: bool, fetches: bool) -> HostUpdates:

@@ -60,7 +60,7 @@ class HostUpdates:
         daemons: those that use replaced files.
         age: seconds since the package lists were fetched; -1 if there are none.
         unfinished: packages that dpkg has not completed.
-        trouble: why apt can tell nothing, or did not fetch all lists.
+        trouble: why apt did not fetch all lists.
     """
 
     packages: tuple[Candidate, ...] = ()

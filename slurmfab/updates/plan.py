@@ -86,7 +86,7 @@ class HostUpdatesJson(TypedDict):
         daemons: those that use replaced files.
         lists_age: seconds since the package lists were fetched, on the host where that is longest ago; -1 for never.
         unfinished: packages that dpkg has not completed.
-        trouble: why apt can tell nothing, or did not fetch all lists.
+        trouble: why apt did not fetch all lists.
     """
 
     hosts: list[str]
@@ -252,13 +252,13 @@ def group_lines(plan: UpdatePlan, hosts: tuple[str, ...], one: HostUpdates, *, v
     if one.has_old_lists:
         yield f"  its package lists {format_age(one.age)}, so newer versions may be missing here"
     if one.trouble:
-        yield f"  apt: {one.trouble}"
+        yield f"  not all package lists were fetched: {one.trouble}"
 
 
 def headline(one: HostUpdates) -> str:
     """What there is to do on hosts, in one line."""
     if not one.packages:
-        return "no package to update" if not one.trouble else "apt can tell nothing"
+        return "no package to update"
     urgent = sum(package.is_security for package in one.packages)
     new = sum(not package.installed for package in one.packages)
     count = len(one.packages) - new

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from slurmfab.agent.core.resource import CHANGED, FAILED, Outcome, Resource
+from slurmfab.agent.core.resource import CHANGED, FAILED, Outcome
 from slurmfab.agent.nodes.acceptance import NodeAcceptance
 from slurmfab.agent.nodes.drain import NodeDrain
 from slurmfab.agent.nodes.states import FOR_UPDATE, NodeState
@@ -24,7 +24,7 @@ from slurmfab.engine.node_changes import change, work_on_each
 from slurmfab.engine.report import Step
 from slurmfab.engine.requests import request_apply
 from slurmfab.engine.run import Run
-from slurmfab.errors import DeployFailed, HostError, SlurmfabError
+from slurmfab.errors import HostError, SlurmfabError
 from slurmfab.hostlist import fold
 from slurmfab.inventory.own_jobs import partition_of_own_jobs
 from slurmfab.nodes.batches import batches
@@ -138,14 +138,14 @@ def update_batch(
     """
     nodes = tuple(host for host in batch if host in run.inventory.cluster.compute_nodes)
     ours = drain_and_wait(run, nodes, rolling, pause) if nodes else ()
-    work_on_each(run, run.remaining(batch), lambda host: update_host(run, host, plan.hosts[host]))
+    work_on_each(run, run.remaining(batch), lambda host: update_host(run, host, plan.hosts[host], rolling))
     needing = reboot_needs(run, run.remaining(batch), rolling)
     if rolling.reboots:
         rebooting = tuple(host for host in needing if may_reboot(run.inventory.cluster, host))
         reboot_hosts(run, rebooting, rolling.reboot_minutes, pause)
         needing = {host: why for host, why in needing.items() if host not in rebooting}
-    renewing = run.remaining(batch)
-    work_on_each(run, renewing, lambda host: renew(run, host))
+    restarting = run.remaining(batch)
+    work_on_each(run, restarting, lambda host: change(run, "restart", host, RenewedDaemons(host == run.controller)))
     prove(run, run.remaining(ours))
     return needing
 
@@ -186,38 +186,18 @@ def drain_and_wait(
     return tuple(node for node in run.remaining(known) if is_ours(now.by_name[node].state) and node not in new)
 
 
-def update_host(run: Run, host: str, updates: HostUpdates) -> None:
-    """Update the packages of a host.
+def update_host(run: Run, host: str, updates: HostUpdates, rolling: Rolling) -> None:
+    """Update the packages of a host; those that dpkg has not completed come first, as apt knows no others until then.
 
     Raises:
         DeployFailed: that failed; the host says why.
         HostError: the host does not answer.
     """
-    if updates.packages or updates.unfinished:
-        carry_out(run, "update", host, Updates(updates.versions, slurms_own()))
-
-
-def renew(run: Run, host: str) -> None:
-    """Restart the daemons of a host that use replaced files.
-
-    Raises:
-        DeployFailed: a daemon does not work after its restart.
-        HostError: the host does not answer.
-    """
-    carry_out(run, "restart", host, RenewedDaemons(host == run.controller))
-
-
-def carry_out(run: Run, phase: str, host: str, resource: Resource) -> None:
-    """Apply a resource to a host; why it failed is told in words for the operator.
-
-    Raises:
-        DeployFailed: the resource failed.
-        HostError: the host does not answer.
-    """
-    try:
-        change(run, phase, host, resource)
-    except DeployFailed as error:
-        raise DeployFailed(f"{error}. It stays as it is now; repair it, then run the same command again.") from None
+    if updates.unfinished:
+        change(run, "update", host, Updates((), slurms_own()))
+        updates = ask(run, host, only_security=rolling.only_security, fetches=False)
+    if updates.packages:
+        change(run, "update", host, Updates(updates.versions, slurms_own()))
 
 
 def reboot_needs(run: Run, hosts: tuple[str, ...], rolling: Rolling) -> dict[str, tuple[str, ...]]:
@@ -249,7 +229,7 @@ def reboot_hosts(run: Run, hosts: tuple[str, ...], minutes: int, pause: Callable
     for host in hosts:
         if host not in boots:
             run.exclude(host, HostError(host, "it does not answer, so its return from a reboot could not be seen."))
-    work_on_each(run, tuple(boots), lambda host: carry_out(run, "reboot", host, MachineReboot()))
+    work_on_each(run, tuple(boots), lambda host: change(run, "reboot", host, MachineReboot()))
     waiting = run.remaining(boots)
     run.progress.begin("rebooting", waiting)
     while waiting:

@@ -9,6 +9,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -60,9 +61,9 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLa
     """A deployed cluster whose hosts have a newer `tick` to install, and `munge` in need of a restart after it."""
     with stock.copy(request.param, nodes=3) as made:
         made.deploy()
-        for host in HOSTS:
-            made.on(host, REPOSITORY.format("1.0") + PRELOAD)
-            made.on(host, REPOSITORY.format("1.1"))
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda host: made.on(host, REPOSITORY.format("1.0") + PRELOAD), HOSTS))
+            list(pool.map(lambda host: made.on(host, REPOSITORY.format("1.1")), HOSTS))
         made.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
         yield made
 
@@ -145,7 +146,7 @@ def test_the_same_command_goes_on_when_the_cause_is_gone(cluster: DeployedLab) -
 def test_a_node_that_needs_it_is_rebooted_where_that_is_wanted(cluster: DeployedLab) -> None:
     cluster.on("n1", "touch /run/reboot-required; echo linux-image-9 > /run/reboot-required.pkgs")
     before = {node: int(cluster.on(node, BOOTED)) for node in ("n1", "n3")}
-    plain = cluster.slurmfab("update", "--yes")
+    plain = cluster.slurmfab("update", "--plan")
     assert (plain.returncode, "needs a reboot (--reboot): linux-image-9 asks for it" in plain.stdout) == (0, True)
     done = cluster.slurmfab("update", "--reboot", "--yes")
     assert done.returncode == 0, done.stderr

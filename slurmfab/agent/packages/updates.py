@@ -38,11 +38,10 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         `packages`: name, version, newer version (empty and the version for new ones), whether it is for security.
         `kept`: name, version, newer version, why. `removed`: what a full upgrade would remove. `reboot`: why the host
         needs one. `stale`: units with a replaced program or library, and the files. `age`: seconds since the lists
-        were fetched. `unfinished`: packages that dpkg has not completed. `trouble`: why apt can tell nothing, or did
-        not fetch all lists.
+        were fetched. `unfinished`: packages that dpkg has not completed. `trouble`: why apt did not fetch all lists.
 
     Raises:
-        ResourceFailed: a program is missing.
+        ResourceFailed: apt-get refuses or is missing, so there is nothing to tell.
     """
     trouble = fetched(context) if request.get("fetch") else ""
     status = dpkg_status.read(context.root)
@@ -50,9 +49,9 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     due, kept, gone = [], [], []  # type: ignore[var-annotated]
     try:
         due, kept, gone = found(context, status, request["slurm"], only_security=bool(request.get("security")))
-    except ResourceFailed as error:
+    except ResourceFailed:
         if not left:
-            trouble = str(error)
+            raise
     return {
         "packages": [list(one) for one in due],
         "kept": kept,
@@ -146,6 +145,8 @@ class Updates(Resource):
 
     def name(self) -> str:
         """How many they are."""
+        if not self.versions:
+            return "unfinished packages"
         return "%d package%s" % (len(self.versions), "" if len(self.versions) == 1 else "s")
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
@@ -189,7 +190,7 @@ class Updates(Resource):
                 done = context.run(packages.CONFIGURE, seconds=packages.INSTALL_SECONDS, env=packages.ENVIRONMENT)
                 printed = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
             if dpkg_status.is_interrupted(context.root):
-                printed += packages.complete(context, ())[1]
+                printed = packages.complete(context, ())[1]
             left = unfinished.unfinished(context.root, dpkg_status.read(context.root))
             if left:
                 raise ResourceFailed("dpkg cannot finish %s: %s" % (left, apt_errors.explain(printed)))

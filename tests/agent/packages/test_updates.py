@@ -177,16 +177,17 @@ def test_an_update_that_fails_says_why_and_leaves_no_policy_behind(host: Path) -
     assert (daemon_policy.leftover(Context(str(host))), list((host / "run").iterdir())) == (None, [])
 
 
-def test_apt_that_refuses_is_told_unless_dpkg_is_unfinished(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apt_that_refuses_is_an_error_unless_dpkg_is_unfinished(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> str:
         raise ResourceFailed("dependencies cannot be met")
 
     monkeypatch.setattr(apt_simulation, "simulate", refuse)
-    assert told(Apt(host, []))["trouble"] == "dependencies cannot be met"
+    with pytest.raises(ResourceFailed, match="dependencies cannot be met"):
+        told(Apt(host, []))
     status = host / "var/lib/dpkg/status"
     status.write_text(status.read_text().replace("ok installed", "ok half-configured", 1))
     found = told(Apt(host, []))
-    assert (found["trouble"], found["unfinished"]) == ("", "tick half-configured")
+    assert (found["packages"], found["unfinished"]) == ([], "tick half-configured")
 
 
 def test_lists_that_were_never_fetched_have_no_age(host: Path) -> None:

@@ -214,6 +214,24 @@ def test_a_plan_tells_what_an_interrupted_update_left_and_which_hosts_are_silent
     assert plan.due == tuple(host for host in cluster(FOUR).hosts if host != "n4")
 
 
+def test_a_node_that_slurm_has_powered_down_is_named_as_asleep() -> None:
+    hosts = machines()
+    hosts.nodes["n4"] = ("IDLE+POWERED_DOWN", "", "")
+    del hosts.facts["n3"], hosts.facts["n4"]
+    run = run_over(hosts, cluster(FOUR))
+    plan = updating.make_plan(run, UpdateOptions(), fetches=False)
+    assert ("it is asleep" in plan.lost["n4"], "nothing listens" in plan.lost["n3"]) == (True, True)
+    assert plan.exit_code == 3
+
+
+def test_packages_that_dpkg_has_not_completed_are_completed_before_others_are_updated() -> None:
+    hosts = machines()
+    run = run_over(hosts, cluster(FOUR))
+    plan = UpdatePlan("lab", {"n1": HostUpdates(unfinished="tar half-configured")})
+    roll(run, plan, Rolling(), hosts.pass_time)
+    assert updated(hosts) == ["n1", "n1"]
+
+
 def test_a_wrong_size_is_refused_before_any_host_is_asked() -> None:
     with pytest.raises(InputError, match="--at-once none"):
         updating.batch_size(UpdateOptions(at_once="none").at_once, 4)

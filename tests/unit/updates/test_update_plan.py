@@ -70,7 +70,10 @@ def test_what_is_not_updated_is_told_with_the_reason() -> None:
         (HostUpdates(unfinished="tar half-configured"), "dpkg has not finished: tar half-configured"),
         (HostUpdates(age=3 * 86400.0 + 9), "its package lists are 3 days old, so newer versions may be missing"),
         (HostUpdates(age=-1.0), "its package lists were never fetched"),
-        (HostUpdates(trouble="a package source is not trusted"), "apt: a package source is not trusted"),
+        (
+            HostUpdates(trouble="a package source is not trusted"),
+            "not all package lists were fetched: a package source",
+        ),
     ],
 )
 def test_each_thing_that_an_admin_has_to_know_has_a_line(one: HostUpdates, line: str) -> None:
