@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 import time
@@ -13,12 +14,15 @@ from pathlib import Path
 
 import forked
 from lab_cluster import PROGRAM, DeployedLab
-from suites import PACKAGES
+from suites import NEWEST, PACKAGES
 
 from slurmfab import lab
 from slurmfab.lab import Lab, LabSpec
-from slurmfab.lab.spec import CONTROLLER
+from slurmfab.lab.spec import CONTROLLER, SERIES
 from slurmfab.slurm.platform import PLATFORMS, Platform
+
+SLURM_KEY = f'slurm: {{packages: {PACKAGES}, version: "{SERIES.get(NEWEST)}.*"}}\n'
+"""The line of a cluster file that asks for these packages."""
 
 SNAPSHOT = (
     "find /etc /usr/bin /usr/sbin /var/lib/dpkg /var/lib/slurm/home /home /root -xdev"
@@ -102,9 +106,10 @@ class Person:
         )
 
     def writes(self, text: str) -> None:
-        """Write the cluster file."""
+        """Write the cluster file, which asks for the packages that the tests are run with unless it says which."""
         self.cluster_file.parent.mkdir(exist_ok=True)
-        self.cluster_file.write_text(text)
+        asks = "" if PACKAGES == "debian" or re.search("^slurm:", text, re.MULTILINE) else SLURM_KEY
+        self.cluster_file.write_text(f"{text}{asks}")
 
     def has_seen(self, made: Lab, *hosts: str) -> None:
         """Write a known_hosts file with the keys of these hosts only."""
@@ -154,8 +159,10 @@ def wait_for_dpkg(hosts: DeployedLab, *names: str) -> None:
 
 
 def of_kind(spec: LabSpec) -> LabSpec:
-    """The same lab with the packages of Slurm that the tests are run with, where the suite has them."""
-    return spec if spec.suite == "bookworm" else replace(spec, slurm_packages=PACKAGES)
+    """The same lab with the packages of Slurm that the tests are run with, on a suite that has them."""
+    if PACKAGES == "debian":
+        return spec
+    return replace(spec, suite=NEWEST if spec.suite == "bookworm" else spec.suite, slurm_packages=PACKAGES)
 
 
 def platform_of(spec: LabSpec) -> Platform:

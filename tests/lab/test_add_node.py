@@ -15,7 +15,7 @@ import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually
 from lab_user import Person, snapshots, words_of
 from stock import Stock
-from suites import SUITES
+from suites import PACKAGES, SUITES
 
 from slurmfab.slurm.versions import adds_nodes_by_reconfigure, distribution_version
 
@@ -165,7 +165,12 @@ def test_a_newcomer_whose_host_key_nobody_accepted_when_added_then_it_is_shown_a
 @pytest.mark.parametrize(
     ("trouble", "mended", "words"),
     [
-        (f"sed -i '{OTHER_RELEASE}' /etc/os-release", "", "n4: its distribution ("),
+        pytest.param(
+            f"sed -i '{OTHER_RELEASE}' /etc/os-release",
+            "",
+            "n4: its distribution (",
+            marks=pytest.mark.skipif(PACKAGES != "debian", reason="another release has the same Slurm from its site"),
+        ),
         ("sed -i 's/^ID=.*/ID=fedora/' /etc/os-release", "", "n4: it runs fedora"),
         ("useradd --system --uid 64030 --no-user-group backup2", "userdel backup2", "64030"),
         (
