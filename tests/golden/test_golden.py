@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from golden_cases import CASES, VERSIONS
 
+from slurmfab.slurm.platform import DEBIAN_SMD
 from slurmfab.slurm.render import render
+from slurmfab.slurm.versions import SlurmVersion
 
 HERE = Path(__file__).parent
 
@@ -32,6 +34,13 @@ def test_a_cluster_renders_to_its_golden_files(series: str, case: str) -> None:
     assert sorted(rendered) == sorted(golden)
     for name, text in golden.items():
         assert rendered[name] == text, f"{place / name} differs"
+
+
+@pytest.mark.parametrize("series", [one for one in VERSIONS if SlurmVersion.parse(one) >= DEBIAN_SMD.oldest])
+@pytest.mark.parametrize("case", CASES)
+def test_a_cluster_on_schedmds_packages_renders_to_the_golden_files_of_debians(series: str, case: str) -> None:
+    rendered = render(replace(CASES[case], version=VERSIONS[series], platform=DEBIAN_SMD))
+    assert rendered == {path.name: path.read_text() for path in (HERE / series / case).iterdir()}
 
 
 def test_every_golden_directory_belongs_to_a_case() -> None:
