@@ -8,6 +8,8 @@ this machine's own apt is left alone, and no host fetches lists. Hosts see the r
     /srv/newer-slurm/pool/…               its packages
     /srv/newer-slurm/key.asc              the key that has signed them
 
+The same Slurm is there a second time as the stand-in for SchedMD's packages (`smd_standin`).
+
 Other packages make such a repository likewise (`make`). The key is made for one repository, and its secret half is
 deleted at once.
 """
@@ -15,6 +17,7 @@ deleted at once.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import re
 import shutil
@@ -25,7 +28,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from slurmfab.errors import LabError
-from slurmfab.lab import base, sources, state
+from slurmfab.lab import base, smd_standin, sources, state
 from slurmfab.lab.command import CONTAINED, call
 from slurmfab.lab.layout import CACHE
 
@@ -85,7 +88,7 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
     newest = sources.render(sources.machine_sources(NEWEST))
     if not newest:
         raise LabError(f"This machine uses no Debian mirror, so the packages of {NEWEST} cannot be had.")
-    recipe = repr((FETCH, newest))
+    recipe = repr((FETCH, newest, inspect.getsource(smd_standin)))
     repository = CACHE / f"newer-slurm-{tree.name}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
     if repository.is_dir():
         return repository
@@ -96,7 +99,9 @@ def ensure(suite: str, progress: Callable[[str], None]) -> Path:
             with _workplace(repository.name) as place:
                 (place / "newest.sources").write_text(newest)
                 call([*CONTAINED, "sh", "-c", FETCH, "sh", str(tree), str(place)])
-                make(_unknown_to_hosts(place / "upper", tree), place / "made")
+                debs = _unknown_to_hosts(place / "upper", tree)
+                smd = smd_standin.pack(place / "upper/var/cache/apt/archives", place / "smd")
+                make((*debs, *smd), place / "made")
                 (place / "made").rename(repository)
     return repository
 
