@@ -99,6 +99,12 @@ class Lock:
     hosts: Mapping[Phrase, HostLock] = field(default_factory=dict)
     bundles: Mapping[Phrase, Digest] = field(default_factory=dict)
 
+    @property
+    def slurm_versions(self) -> tuple[str, ...]:
+        """The versions of Slurm in the cluster, the controller's first; empty before the first deployment."""
+        others = dict.fromkeys(host.slurm for host in self.hosts.values() if host.slurm)
+        return (self.slurm, *others) if self.slurm else ()
+
 
 def load(path: Path) -> Lock:
     """Load a lock; an empty lock if the file does not exist.

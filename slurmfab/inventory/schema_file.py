@@ -98,8 +98,8 @@ def wanted_version(path: Path, slurm: str) -> SlurmVersion | None:
 
 
 def version_of(lock: Lock) -> SlurmVersion | None:
-    """The Slurm of a cluster, by its lock; `None` where none is installed yet."""
-    return SlurmVersion.parse(lock.slurm) if lock.slurm else None
+    """The Slurm of a cluster, by its lock; the oldest if hosts differ, and `None` where none is installed yet."""
+    return min(map(SlurmVersion.parse, lock.slurm_versions), default=None)
 
 
 def provide(path: Path, lock: Lock) -> None:

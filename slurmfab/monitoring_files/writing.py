@@ -101,8 +101,8 @@ def scrapes(known: Inventory, monitoring: Monitoring) -> str:
     interval = monitoring.prometheus.every if monitoring.prometheus else monitoring.every
     lines = [MADE, "scrape_configs:", f"  - job_name: {name}", f"    scrape_interval: {interval}s",
              "    file_sd_configs:", f"      - files: [{name}.targets.json]"]  # fmt: skip
-    installed = known.lock.slurm
-    if not (monitoring.openmetrics and installed and tells_figures(SlurmVersion.parse(installed))):
+    oldest = min(map(SlurmVersion.parse, known.lock.slurm_versions), default=None)
+    if not (monitoring.openmetrics and oldest and tells_figures(oldest)):
         return "\n".join(lines) + "\n"
     plan_input = PlanInput(cluster, known.lock, {})
     for page in PAGES:

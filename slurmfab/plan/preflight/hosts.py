@@ -149,6 +149,9 @@ def wrong_slurm(
     wrong = mixed.wrong(fact.name, roles, (found, expected), cluster.controller, way)
     if not wrong or fact.slurm_version:
         return wrong
+    if cluster.slurm.series:
+        having = f"the cluster file (slurm: {{version: …}}) gives it Slurm {found}"
+        return mixed.outside(having, expected, cluster.controller, f"first, {FAB} upgrade --to {found}")
     having = f"its distribution ({fact.codename}) installs Slurm {found}"
     return mixed.outside(having, expected, cluster.controller, mixed.chosen(expected))
 

@@ -11,6 +11,7 @@ from support import cluster, host_facts, plan_input, prepared
 from slurmfab.errors import InputError
 from slurmfab.facts import HostFacts
 from slurmfab.inventory.lock import Lock
+from slurmfab.inventory.schema_file import version_of
 from slurmfab.plan.phases import configless, daemons
 from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.plan.preflight.configuration import refuse_unknown_keys
@@ -114,6 +115,10 @@ def test_a_new_host_whose_distribution_has_another_slurm_is_told_the_way() -> No
     assert unfit_newcomers(cluster(HOSTS), {"n3": host_facts("n3")}, "26.05.5") == {}
     chosen = cluster(HOSTS + 'slurm: {version: "24.11.*"}\n')
     assert unfit_newcomers(chosen, {"n3": host_facts("n3", codename="sid")}, "24.11.5") == {}
+    # The file wants a newer one already: the cluster has to be upgraded before.
+    early = unfit_newcomers(cluster(HOSTS + 'slurm: {version: "26.05.*"}\n'), {"n3": host_facts("n3")}, "24.11.5")
+    assert early["n3"].startswith("the cluster file (slurm: {version: …}) gives it Slurm 26.05, and slurmctld on c1 is")
+    assert early["n3"].endswith("Repair: first, fab upgrade --to 26.05.")
 
 
 @pytest.mark.parametrize(
@@ -177,6 +182,8 @@ def test_the_lock_remembers_the_versions_of_hosts_that_do_not_answer() -> None:
     assert {host: one.slurm for host, one in mixed.hosts.items()} == {
         "c1": "", "d1": "", "l1": "24.11.5", "n1": "24.11.5", "n2": "24.11.5"
     }  # fmt: skip
+    assert mixed.slurm_versions == ("26.05.5", "24.11.5")
+    assert str(version_of(mixed)) == "24.11"
     # A run about a few hosts renders the same files as one about all.
     assert str(PlanInput(known, mixed, {"c1": now["c1"]}).oldest_slurm) == "24.11"
     whole = {host: with_slurm(host, "26.05.5") for host in known.hosts}
