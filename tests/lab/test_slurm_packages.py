@@ -1,0 +1,106 @@
+"""Slurm from elsewhere than the distribution: a signed repository, then a directory of files; and both taken back.
+
+One lab goes through all of it, in this order: real hosts of Debian 13 with the Slurm of Debian sid.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from lab_cluster import DeployedLab
+from stock import Stock
+from suites import SUITES
+
+from slurmfab.lab import slurm_repository
+
+pytestmark = pytest.mark.lab
+
+SUITE = "trixie"
+"""The suite on which the Slurm of sid can be installed."""
+
+REPOSITORY = f"""\
+slurm:
+  version: "26.05.*"
+  source: {{uris: "file:{slurm_repository.PLACE}", suites: {slurm_repository.SUITE}, key: slurm.asc}}
+"""
+DIRECTORY = 'slurm: {version: "26.05.*", source: {directory: debs}}\n'
+WRONG_KEY = """\
+-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEawSD/BYJKwYBBAHaRw8BAQdAkEA64sJ/ISGueNKNFSCreSrqFVcQfkZwqsRJ
+nEUkH2C0I1Rlc3Qgb2Ygc2x1cm1mYWIgPHRlc3RAZXhhbXBsZS5vcmc+iJAEExYI
+ADgWIQThGhvexzyY1CcC6TT4QloPq7gLNAUCawSD/AIbAwULCQgHAgYVCgkICwIE
+FgIDAQIeAQIXgAAKCRD4QloPq7gLNMeuAP9UYo4HLRGVRHrdQVtNV57R7xeDllBK
+N5BgPy8hhjLMowD+LKTLMrY5LZPS6akD0eHWszLt2IPeOeEyHEuHHF556g0=
+=9fPX
+-----END PGP PUBLIC KEY BLOCK-----
+"""
+"""A key that has signed nothing."""
+
+ASK_VERSION = "scontrol --version; dpkg-query -W -f '${Version}\\n' slurm-client"
+OURS = (
+    "ls /etc/apt/sources.list.d/slurmfab* /etc/apt/preferences.d/slurmfab* /etc/apt/keyrings/slurmfab* 2>/dev/null || :"
+)
+
+
+@pytest.fixture(scope="module")
+def lab(stock: Stock) -> Iterator[DeployedLab]:
+    """Bare hosts, of which n2 is not in the cluster file yet; the repository's packages lie beside it, too."""
+    if SUITE not in SUITES:
+        pytest.skip(f"the Slurm of Debian sid can be installed on {SUITE} alone")
+    with stock.bare(SUITE, nodes=2, newer_slurm=True) as made:
+        beside = made.inventory_path.parent
+        repository = slurm_repository.ensure(SUITE, print)
+        shutil.copy(repository / slurm_repository.KEY, beside / "slurm.asc")
+        shutil.copytree(repository / "pool", beside / "debs")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def text(lab: DeployedLab) -> str:
+    """The cluster file with one node and no word about Slurm's packages."""
+    written = lab.inventory_path.read_text().replace("n[1-2]", "n1")
+    return re.sub(r"^ *n2: .*\n|, n2: [^,}]+", "", written, flags=re.MULTILINE)
+
+
+def test_a_new_cluster_gets_the_slurm_of_the_repository(lab: DeployedLab, text: str) -> None:
+    (lab.inventory_path.parent / "wrong.asc").write_text(WRONG_KEY)
+    lab.inventory_path.write_text(text + REPOSITORY.replace("slurm.asc", "wrong.asc"))
+    refused = lab.slurmfab("deploy")
+    assert refused.returncode == 1
+    assert "is not the one in the file of slurm.source.key" in refused.stdout + refused.stderr
+    assert lab.on("n1", OURS) == ""
+    lab.inventory_path.write_text(text + REPOSITORY)
+    lab.deploy()
+    for host in ("ctl", "n1"):
+        assert lab.on(host, ASK_VERSION).startswith("slurm-wlm 26.05.")
+    assert lab.deploy()["steps"] == []
+
+
+def test_nothing_else_comes_from_there(lab: DeployedLab) -> None:
+    # munge is in Debian alone, libhwloc15 in both: what Slurm needs is installed, and no other package is upgraded.
+    assert "0 upgraded, 0 newly installed" in lab.on("n1", "apt-get --simulate dist-upgrade")
+    policy = lab.on("n1", "apt-cache policy slurmd libnuma1")
+    assert "*** 26.05." in policy
+    assert f"file:{slurm_repository.PLACE}" not in policy.partition("libnuma1:")[2]
+
+
+def test_a_node_that_joins_gets_the_files_from_here_and_the_source_is_taken_back(lab: DeployedLab, text: str) -> None:
+    lab.inventory_path.write_text(text + DIRECTORY)
+    lab.deploy()
+    assert [lab.on(host, OURS) for host in ("ctl", "n1")] == ["", ""]
+    joined = lab.slurmfab("add-node", lab.lab.host("n2").address, "--accept-new-host-keys")
+    assert joined.returncode == 0, joined.stdout + joined.stderr
+    assert "Pushed " in joined.stdout + joined.stderr
+    assert lab.on("n2", ASK_VERSION).startswith("slurm-wlm 26.05.")
+    checked = lab.slurmfab("check-cluster", "--json", "-")
+    failed = [one for one in json.loads(checked.stdout)["checks"] if one["outcome"] == "failed"]
+    assert (checked.returncode, failed) == (0, [])
+    lab.inventory_path.write_text(lab.inventory_path.read_text().replace(DIRECTORY, ""))
+    lab.deploy()
+    assert lab.deploy()["steps"] == []
+    assert lab.on("n2", ASK_VERSION).startswith("slurm-wlm 26.05."), "Slurm stays as it is without the key"
