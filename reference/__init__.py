@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from reference import cluster_file, cluster_file_manual, exit_codes, json_outputs, manual, messages, supported, tasks
+from reference import (
+    cluster_file,
+    cluster_file_manual,
+    exit_codes,
+    json_outputs,
+    manual,
+    messages,
+    platforms,
+    supported,
+    tasks,
+)
 from slurmfab.inventory import schema_file
 
 PLACE = Path(__file__).parents[1] / "docs" / "reference"
@@ -23,6 +33,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "json.md": json_outputs.page,
     **json_outputs.schemas(),
     "messages.md": messages.page,
+    "platforms.md": platforms.page,
     **{f"../../man/{name}": page for name, page in manual.pages().items()},
     "../../man/slurmfab-cluster-file.5": cluster_file_manual.page,
 }

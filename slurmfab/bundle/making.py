@@ -291,9 +291,10 @@ def manifest(run: Run, source: HostFacts, index: str) -> dict[str, Any]:
     Raises:
         AgentFailed: the packages do not include Slurm.
     """
-    slurm = re.search(r"^Package: slurm-client\n(?:.+\n)*?Version: (\S+)", index, re.MULTILINE)
+    client = wanted(run.inventory.cluster).client
+    slurm = re.search(rf"^Package: {re.escape(client)}\n(?:.+\n)*?Version: (\S+)", index, re.MULTILINE)
     if slurm is None:
-        raise AgentFailed(source.name, "the packages that it downloaded do not include slurm-client.")
+        raise AgentFailed(source.name, f"the packages that it downloaded do not include {client}.")
     return {
         "kind": archive.KIND.name,
         "suite": source.codename,

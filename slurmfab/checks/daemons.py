@@ -15,10 +15,11 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.hosts import last_words as last_output
 from slurmfab.checks.wanted import FILES
 from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_DIRECTORY
+from slurmfab.slurm.platform import DEBIAN, PLATFORMS
 
 WATCHED = {
     "munge": (MUNGE_KEY,),
-    "mariadb": ("/etc/mysql/mariadb.conf.d/60-slurmfab.cnf",),
+    DEBIAN.database.unit: tuple(dict.fromkeys(one.database_settings for one in PLATFORMS.values())),
     "slurmdbd": (f"{SLURM_DIRECTORY}/slurmdbd.conf",),
     "slurmctld": (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf"),
     "slurmd": tuple(f"{SLURM_DIRECTORY}/{name}" for name in FILES),

@@ -13,6 +13,7 @@ from slurmfab.inventory.accounting import DATABASE_PORT
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.paths import SLURMDBD_CONF
 from slurmfab.slurm import accounting
+from slurmfab.slurm.platform import wanted
 
 OWNER, MODE = "slurm", 0o600
 LOCAL = ("127.", "::1", "[::1]", "::ffff:127.")
@@ -57,8 +58,8 @@ def test_mariadb_is_local(database: CheckedHost, cluster: Cluster) -> None:
     places = [one.removeprefix("tcp://") for one in sockets if one.startswith("tcp://")]
     exposed = exposures(places, DATABASE_PORT)
     assert not exposed, (
-        f"MariaDB listens on {' and '.join(exposed)}, which other hosts can reach. Repair: look in /etc/mysql for a "
-        f"bind-address in a file that sorts after 60-slurmfab.cnf, remove it, then run {deploy(database.name)}"
+        f"MariaDB listens on {' and '.join(exposed)}, which other hosts can reach. Repair: look for a bind-address in "
+        f"a file that sorts after {wanted(cluster).database_settings}, remove it, then run {deploy(database.name)}"
     )
 
 

@@ -10,6 +10,7 @@ from slurmfab.errors import InputError
 from slurmfab.inventory.deb_files import DebFile, package_in, place_of
 from slurmfab.inventory.site_packages import DEB
 from slurmfab.inventory.slurm_packages import DebDirectory
+from slurmfab.slurm.platform import PLATFORMS
 
 if TYPE_CHECKING:
     from slurmfab.inventory.loading import Inventory
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 MOST_FILES = 512
 """The most packages in a directory."""
 
-CLIENTS: Mapping[str, str] = {"debian": "slurm-client", "smd": "slurm-smd-client"}
+CLIENTS: Mapping[str, str] = {one.word: one.client for one in PLATFORMS.values()}
 """Of each kind of packages, the one that every host of a cluster has."""
 
 

@@ -127,7 +127,8 @@ class NodeLogins(Resource):
         """
         wanted = self.wanted(context)
         if self.exempt and not pam_modules.is_installed(context, MODULE):
-            raise ResourceFailed("%s is not installed: apt-get install --reinstall libpam-slurm-adopt" % MODULE)
+            package = "libpam-slurm-adopt, or slurm-smd-libpam-slurm-adopt of SchedMD's packages"
+            raise ResourceFailed("%s is not there. Repair: apt-get install --reinstall %s" % (MODULE, package))
         files = (EXEMPT, ACCOUNT, SESSION)
         order = (RECORD, *files, SSHD) if self.exempt else (SSHD, *files, RECORD)
         login_guard.arm(context, LOGIN_FILES)

@@ -19,9 +19,6 @@ from slurmfab.plan.directories import log_directory, slurm_directory
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm import accounting
 
-SETTINGS = "/etc/mysql/mariadb.conf.d/60-slurmfab.cnf"
-"""The file with slurmfab's settings of MariaDB."""
-
 READY_SECONDS = 120
 """Seconds that slurmdbd gets until it listens: before, it creates its tables or converts them from an older version."""
 
@@ -69,11 +66,11 @@ def server_here(plan_input: PlanInput, database: Database) -> tuple[Resource, ..
 
 def server_with_settings(plan_input: PlanInput, database: Database) -> tuple[Resource, ...]:
     """MariaDB with slurmfab's settings; a change of these restarts it."""
-    pinned = plan_input.host(database.host)
+    pinned, path = plan_input.host(database.host), plan_input.platform.database_settings
     memory = pinned.hardware.RealMemory if pinned.hardware else 0
     return (
-        File(SETTINGS, accounting.mariadb_settings(memory, plan_input.cluster.roles(database.host))),
-        Service(MARIADB_UNIT, watches=(SETTINGS,)),
+        File(path, accounting.mariadb_settings(memory, plan_input.cluster.roles(database.host))),
+        Service(MARIADB_UNIT, watches=(path,)),
     )
 
 

@@ -11,10 +11,6 @@ from slurmfab.paths import SLURM_HOME
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
 
-MUNGE_HOME = "/nonexistent"
-"""The home directory of munge in Debian's munge package (postinst)."""
-
-
 SLURM_DAEMONS = ("slurmctld", "slurmdbd", "slurmrestd", "slurmd")
 """Slurm's daemons that run with slurm's UID or read it at their start; all of them need munged."""
 
@@ -37,12 +33,12 @@ def both(plan_input: PlanInput, moves: tuple[str, ...]) -> tuple[Resource, ...]:
         plan_input: the cluster file, the lock and the facts.
         moves: the users whose numbers change on the host: any of `slurm` and `munge`.
     """
-    ids = plan_input.lock.ids
+    ids, munge = plan_input.lock.ids, plan_input.platform.munge
     return (
         Group("slurm", ids["slurm.gid"], moved="slurm" in moves),
         User("slurm", ids["slurm.uid"], "slurm", SLURM_HOME, "/bin/bash", moved="slurm" in moves),
         Group("munge", ids["munge.gid"], moved="munge" in moves),
-        User("munge", ids["munge.uid"], "munge", MUNGE_HOME, "/usr/sbin/nologin", moved="munge" in moves),
+        User("munge", ids["munge.uid"], "munge", munge.home, munge.shell, moved="munge" in moves),
     )
 
 
