@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from slurmfab.agent.packages.packages import Packages, is_version
+from slurmfab.agent.packages.installed_packages import is_version
+from slurmfab.agent.packages.packages import Packages
 from slurmfab.bundle.archive import Bundle
 from slurmfab.bundle.pinned import bundles
 from slurmfab.errors import SlurmfabError

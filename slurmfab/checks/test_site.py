@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from slurmfab.agent.packages.packages import is_version
+from slurmfab.agent.packages.installed_packages import is_version
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import ClassVar, Container, Dict, List, Optional, Tuple
+from typing import ClassVar, Container, Dict, Iterable, List, Optional, Tuple
 
 from slurmfab.agent.core.reading import names
-from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
+from slurmfab.agent.core.resource import Context, LeftAsItWas, ResourceFailed
 from slurmfab.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
-
-INSTALLED = "installed"
+from slurmfab.agent.packages.installed_packages import InstalledPackages
 
 LISTS = "/var/lib/apt/lists"
 SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d", "/etc/apt/keyrings")
@@ -46,59 +45,30 @@ FIX_BROKEN = ("--fix-broken", "install")
 """Arguments of apt-get that complete unfinished packages and install their missing dependencies."""
 
 
-class Packages(Resource):
-    """Installed packages, of any version where none is wanted; the installation does not start their daemons.
-
-    Args:
-        names: package names.
-        bundle: digest of the bundle that the packages come from; empty for the host's own package sources.
-        versions: `NAME=VERSION` of those that need a certain version, or with a `*` behind the beginning of one.
-        files: name, file and SHA-256 of packages that were sent here in files.
-        slurm: the names of all packages of Slurm's own, if these have a source or a version in the cluster file.
-        slurm_version: the version that these get on a host without Slurm; empty for any.
-    """
+class Packages(InstalledPackages):
+    """Installed packages of Debian, of any version where none is wanted; dpkg does not start their daemons."""
 
     kind: ClassVar[str] = "packages"
-    deadline: ClassVar[float] = 7200.0
-    names: Tuple[str, ...]
-    bundle: str = ""
-    versions: Tuple[str, ...] = ()
-    files: Tuple[Tuple[str, str, str], ...] = ()
-    slurm: Tuple[str, ...] = ()
-    slurm_version: str = ""
+    LEFT: ClassVar[Tuple[str, ...]] = ("unfinished", "policy-rc.d", "bundle")
 
-    def name(self) -> str:
-        """The package names, with commas."""
-        return ",".join(self.names)
+    def states(self, context: Context) -> Dict[str, str]:
+        """dpkg's state of each package."""
+        return dpkg_status.states(dpkg_status.read(context.root), self.names)
 
-    def wanted(self, context: Context) -> State:  # noqa: ARG002
-        """Every package installed, no package of the host half installed, and nothing left by an interrupted run."""
-        versions = dict(text.split("=") for text in self.versions)
-        states = {**dict.fromkeys(self.names, INSTALLED), **versions}
-        return {**states, "unfinished": None, "policy-rc.d": None, "bundle": None}
+    def versions_of(self, context: Context, names: Iterable[str]) -> Dict[str, str]:
+        """The versions of packages that dpkg has installed."""
+        asked = tuple(names)
+        return dpkg_status.versions(dpkg_status.read(context.root), asked) if asked else {}
 
-    def actual(self, context: Context) -> State:
-        """dpkg's state of each package, packages that dpkg has not finished, and what an interrupted run left."""
-        status = dpkg_status.read(context.root)
+    def left(self, context: Context, *, is_whole: bool) -> Dict[str, Optional[str]]:
+        """Packages that dpkg has not finished, and what an interrupted run left."""
         left: Dict[str, Optional[str]] = {"policy-rc.d": daemon_policy.leftover(context)}
         # These packages were just copied here for this installation; converging removes them.
         left["bundle"] = None if self.bundle or self.files else bundle_place.leftover(context)
         # Where a package is to be installed, the others are finished along with it.
-        states = dpkg_status.states(status, self.names)
-        is_whole = all(states.get(name) == INSTALLED for name in self.names)
+        status = dpkg_status.read(context.root) if is_whole else b""
         left["unfinished"] = unfinished.unfinished(context.root, status) or None if is_whole else None
-        return {**states, **self.found_versions(status, states), **left}
-
-    def found_versions(self, status: bytes, states: Dict[str, str]) -> Dict[str, str]:
-        """Of the packages that need a certain version and are installed: this version, or the other one that is there.
-
-        Args:
-            status: dpkg's status file.
-            states: dpkg's states by name.
-        """
-        wanted = dict(text.split("=") for text in self.versions)
-        there = dpkg_status.versions(status, [name for name in wanted if states.get(name) == INSTALLED])
-        return {name: wanted[name] if is_version(one, wanted[name]) else one for name, one in there.items()}
+        return left
 
     def texts(self, some: Container[str]) -> List[str]:
         """The packages of these names for apt-get: `NAME`, or `NAME=VERSION`."""
@@ -162,15 +132,6 @@ class Packages(Resource):
         if left:
             why = apt_errors.explain(printed)
             raise LeftAsItWas("dpkg cannot finish %s, which keeps no job from running: %s" % (left, why))
-
-
-def is_version(version: str, wanted: str) -> bool:
-    """Whether a version is the wanted one, or begins like it where that ends in `*`.
-
-    >>> is_version("3.2.2-2", "3.2*"), is_version("3.2.2-2", "3.2")
-    (True, False)
-    """
-    return version.startswith(wanted[:-1]) if wanted.endswith("*") else version == wanted
 
 
 def lists_are_fresh(context: Context, now: float) -> bool:

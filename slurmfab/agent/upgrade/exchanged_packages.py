@@ -6,6 +6,7 @@ from typing import ClassVar, Dict, List, Optional, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
 from slurmfab.agent.packages import apt_errors, bundle_place, daemon_policy, dpkg_status, unfinished
+from slurmfab.agent.packages.installed_packages import is_version
 from slurmfab.agent.packages.packages import (
     CONFIGURE,
     ENVIRONMENT,
@@ -13,7 +14,6 @@ from slurmfab.agent.packages.packages import (
     MINIMAL,
     apt_get,
     complete,
-    is_version,
     update,
 )
 from slurmfab.agent.services import start_guard

@@ -16,7 +16,8 @@ from slurmfab.agent.core.reading import names, read_text
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.agent.packages import apt_errors, bundle_place, dpkg_status
 from slurmfab.agent.packages.bundle_making import temporary_directory
-from slurmfab.agent.packages.packages import LISTS, MINIMAL, apt_get, is_version, lists_are_fresh
+from slurmfab.agent.packages.installed_packages import is_version
+from slurmfab.agent.packages.packages import LISTS, MINIMAL, apt_get, lists_are_fresh
 from slurmfab.agent.upgrade.reading import INFO, packages
 
 SOURCES_LIST, SOURCE_PARTS = "/etc/apt/sources.list", "/etc/apt/sources.list.d"
