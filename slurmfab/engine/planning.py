@@ -25,11 +25,13 @@ from slurmfab.inventory import (
 from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.job_scripts import Scripts
+from slurmfab.inventory.key_lines import with_lines
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.plan.database_order import require_slurmdbd
 from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.plan.preflight import judging, other_clusters
+from slurmfab.plan.preflight.configuration import KeysRefused
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,10 @@ def refuse_unfit(
     people_ids.refuse_partial(cluster, {*facts, *failed}, before.lock.ids, ids)
     if plan_input.move_ids:
         system_ids.refuse_partial_move(hosts, cluster.hosts, before.lock.ids, ids, facts)
-    judging.refuse_unfit(plan_input, hosts, allowed)
+    try:
+        judging.refuse_unfit(plan_input, hosts, allowed)
+    except KeysRefused as refused:
+        raise KeysRefused(with_lines(before, refused.mistakes), refused.way) from None
     require_slurmdbd(plan_input, failed)
 
 

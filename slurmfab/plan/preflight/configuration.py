@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from slurmfab.plan.plan_input import PlanInput
 
 
+class KeysRefused(InputError):
+    """The installed Slurm does not know keys or values of the cluster file.
+
+    Args:
+        mistakes: one text for each, which begins with section and key.
+        way: the way out.
+    """
+
+    def __init__(self, mistakes: tuple[str, ...], way: str) -> None:
+        super().__init__("\n".join((*mistakes, way)))
+        self.mistakes, self.way = mistakes, way
+
+
 def refuse_other_cluster(plan_input: PlanInput, allowed: Collection[str] = ()) -> None:
     """Refuse a ClusterName other than that of the controller's state, unless the user allows it.
 
@@ -80,7 +93,7 @@ def refuse_unknown_keys(plan_input: PlanInput) -> None:
     """Refuse keys and values that the installed Slurm does not know, before any file is sent.
 
     Raises:
-        InputError: one line for each mistake.
+        KeysRefused: one line for each mistake.
     """
     cluster = plan_input.cluster
     node_keys = {key for group in cluster.nodes for key in group.settings if key not in KEYS_OF_GRES_CONF}
@@ -93,7 +106,7 @@ def refuse_unknown_keys(plan_input: PlanInput) -> None:
         of_slurmdbd = plan_input.slurm_of(cluster.database.host)
         found += complaints(of_slurmdbd, {}, {}, (), (), slurmdbd_conf=cluster.slurmdbd_conf)
     if found:
-        raise InputError("\n".join((*found, f"Change that in the cluster file{or_upgrade(plan_input)}.")))
+        raise KeysRefused(tuple(found), f"Change that in the cluster file{or_upgrade(plan_input)}.")
 
 
 def or_upgrade(plan_input: PlanInput) -> str:

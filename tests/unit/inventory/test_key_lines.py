@@ -1,0 +1,51 @@
+"""Mistakes that show only on hosts are told with the line of the cluster file, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurmfab.errors import InputError
+from slurmfab.inventory.key_lines import with_lines
+from slurmfab.inventory.loading import load
+from slurmfab.plan.preflight.configuration import KeysRefused
+
+FILE = """\
+cluster: titanic
+controllers: [ctl]
+nodes:
+  - hosts: n1
+  - hosts: n2
+    Features: big
+    Zzz: 7
+partitions:
+  - {PartitionName: main, Nodes: ALL, Default: YES}
+slurm_conf:
+  SlurmdTimeout: 300
+  SlurmdTimeot: 300
+"""
+
+
+@pytest.mark.parametrize(
+    ("mistake", "line"),
+    [
+        ("slurm_conf.slurmdTimeot: no such key in Slurm 24.11", 12),
+        ("slurm_conf.SlurmdTimeot: no such key in Slurm 24.11", 12),
+        ("nodes.Zzz: no such key in Slurm 24.11", 7),
+        ("partitions.PartitionName: it is of no use", 9),
+        ("cgroup_conf.Zzz: no such key in Slurm 24.11", 0),
+        ("something else: altogether", 0),
+    ],
+)
+def test_a_mistake_when_its_key_is_in_the_file_then_has_its_line(tmp_path: Path, mistake: str, line: int) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(FILE)
+    inventory = load(path)
+    assert with_lines(inventory, [mistake]) == (f"{path}:{line}: {mistake}" if line else mistake,)
+
+
+def test_refused_keys_when_told_then_each_has_a_line_and_the_way_out_is_last() -> None:
+    refused = KeysRefused(("a.B: no", "c.D: no"), "Change that.")
+    assert isinstance(refused, InputError)
+    assert str(refused) == "a.B: no\nc.D: no\nChange that."
