@@ -79,17 +79,22 @@ def asked_series(asked: Asked) -> SlurmVersion | None:
 
 
 def plugin_refusals(asked: Asked) -> Iterator[str]:
-    """Yield the plugins that slurm.conf names, that are there now, and that the new packages do not have."""
+    """Yield the plugins that slurm.conf names and that would not be there, or not be loaded, after the upgrade."""
     mpi = asked.cluster.mpi
     named = {**plugins_named(asked.slurm_conf), **({f"mpi_{mpi.kind}": "mpi"} if mpi else {})}
     for release, offer in asked.offers.items():
-        if not offer.plugins:
-            continue
-        states = {host: state for host, state in asked.hosts.items() if state.release == release}
-        there = {name for state in states.values() for name in state.plugins if name not in state.foreign}
+        states = [state for state in asked.hosts.values() if state.release == release]
+        foreign = {name for state in states for name in state.foreign}
+        there = {name for state in states for name in state.plugins} - foreign
         for name, key in named.items():
+            if name in foreign and (offer.versions or offer.others):
+                yield (
+                    f"{key} needs the plugin {name}, which no package of Slurm's has: it was built for the Slurm of "
+                    "now, and the new one would not start with it. Leave it out, and add it again when it is built for "
+                    "the new one."
+                )
             is_renamed = RENAMED.get(name) in offer.plugins and not asked.is_hand_made
-            if name in there and name not in offer.plugins and not is_renamed:
+            if offer.plugins and name in there and name not in offer.plugins and not is_renamed:
                 yield (
                     f"{key} needs the plugin {name}, which the new packages for {release} do not have. Slurm would not "
                     "work with it: leave it out of the cluster file first."

@@ -78,6 +78,13 @@ def of_source(asked: Asked, hosts: Mapping[str, HostVersions]) -> Iterator[str]:
                 f"file (slurm: {{source: …}}), or another suite: {FAB} upgrade --suite NAME."
             )
     yield from of_uneven_offers(hosts)
+    bare = [host for host, state in asked.hosts.items() if not state.packages and asked.cluster.roles(host)]
+    if bare:
+        kind = asked.target.packages
+        yield (
+            f"{fold(bare)}: there is none of Slurm's packages of the kind that the cluster file names (slurm: "
+            f"{{packages: {kind}}}). Deploy first: {FAB} deploy; an upgrade does not change the kind."
+        )
 
 
 def has_it_all(asked: Asked, release: str) -> bool:

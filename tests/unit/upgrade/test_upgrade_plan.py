@@ -133,6 +133,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("a key that goes", {"file": SITE + "slurm_conf: {FrontendName: x}\n"}, "no longer knows this key"),
     ("a plugin that goes", {"slurm_conf": "ClusterName=x\nMpiDefault=pmix\n"}, "MpiDefault needs the plugin mpi_pmix"),
+    (
+        "a plugin of the site's own that slurm.conf names",
+        {
+            "slurm_conf": "ClusterName=x\nJobSubmitPlugins=lua,ours\n",
+            "hosts": {"ctl": replace(state("ctl"), foreign=("job_submit_ours",))},
+        },
+        "JobSubmitPlugins needs the plugin job_submit_ours, which no package",
+    ),
     ("a plugin of a key", {"file": SITE + "mpi: pmix\n"}, "mpi needs the plugin mpi_pmix"),
     (
         "a hand-made key that goes",
@@ -144,6 +152,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"hosts": {"ctl": replace(state("ctl"), free={"/var/lib/mysql": GIB})}},
         "its conversion may need 1.5 GiB",
     ),
+    ("another kind of packages", {"hosts": {"n2": HostState("trixie amd64")}}, "n2: there is none of Slurm's packages"),
     (
         "no room for packages",
         {"hosts": {"n1": replace(state("n1"), free={"/var/cache/apt/archives": 1 << 20})}},
