@@ -29,6 +29,7 @@ def text(draft: Draft) -> str:
         section(
             "# Hosts and their addresses; two hostlists of the same length are paired.", "addresses", draft.addresses
         ),
+        plain_section("# The kind of Slurm's packages on the hosts, and their version.", "slurm", draft.slurm),
         plain_section("# The UID, and GID, of these users on all hosts.", "ids", draft.ids),
         hosts_of_daemons(draft),
         nodes_section(draft),

@@ -39,6 +39,7 @@ class Draft:
         endpoints: by host, where SSH goes if not to its address.
         addresses: by host.
         controllers: the primary first.
+        slurm: the section `slurm`; empty for the distribution's packages.
         ids: UID of slurm and munge, where the default is another one.
         state_directory: StateSaveLocation; empty for the default one.
         slurm_conf_directory: directory of Slurm's files that all hosts share; empty for none.
@@ -60,6 +61,7 @@ class Draft:
     ssh: Mapping[str, Any] = field(default_factory=dict)
     endpoints: Mapping[str, str] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
+    slurm: Mapping[str, str] = field(default_factory=dict)
     ids: Mapping[str, int] = field(default_factory=dict)
     state_directory: str = ""
     slurm_conf_directory: str = ""

@@ -16,6 +16,7 @@ from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import configuration, gres, hardware
 from slurmfab.program_name import FAB
 from slurmfab.slurm import keys
+from slurmfab.slurm.platform import DEBIAN, installed
 from slurmfab.takeover import accounts, cluster_text, database, devices, nodes, places, refusals, settings
 from slurmfab.takeover.account import Accountant
 from slurmfab.takeover.carried import Carried, carried
@@ -94,6 +95,7 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         ssh={key: value for key, value in old.found.ssh.items() if key != "endpoints"},
         endpoints=where.endpoints,
         addresses=where.addresses,
+        slurm=slurm_packages(old),
         ids=places.ids(old),
         state_directory="" if state == DEFAULT_STATE and len(where.controllers) == 1 else state,
         slurm_conf_directory=shared_directory(old),
@@ -109,6 +111,12 @@ def first_draft(old: OldCluster, taken: Carried) -> Draft:
         comments={(file, key): found for file, text in texts.items() for key, found in comments_by_key(text).items()},
         ours={(database.FILE, key): value for key, value in ours.items()},
     )
+
+
+def slurm_packages(old: OldCluster) -> dict[str, str]:
+    """The section `slurm`: empty for the distribution's packages."""
+    kind = installed(old.found.facts[old.found.controller]) or DEBIAN
+    return {} if kind == DEBIAN else {"packages": kind.word, "version": f"{old.version}.*"}
 
 
 def decided_first(old: OldCluster) -> dict[str, str | None]:

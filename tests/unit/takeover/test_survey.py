@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,12 @@ def test_the_first_plan_after_an_import_is_not_refused(kind: str, slurm: str) ->
 @every_kind
 def test_an_import_of_the_same_cluster_gives_the_same_bytes(kind: str) -> None:
     assert survey(KINDS[kind]("24.11")) == survey(KINDS[kind]("24.11"))
+
+
+def test_a_cluster_of_schedmds_packages_says_so_in_its_file() -> None:
+    found = KINDS["plain"]("24.11")
+    there = {"packages": {"slurm-smd": "24.11.5-1", "slurm-smd-client": "24.11.5-1", "munge": "0.5"}}
+    facts = {host: replace(fact, **there, slurm_versions={"scontrol": "24.11.5"}) for host, fact in found.facts.items()}
+    taken = survey(replace(found, facts=facts))
+    cluster = loading.parse(taken.text, "cluster.yaml")
+    assert (cluster.slurm.packages, cluster.slurm.version) == ("smd", "24.11.*")
