@@ -20,6 +20,9 @@ HISTORY = "cat /var/log/apt/history.log.1 /var/log/apt/history.log 2>/dev/null |
 UPGRADED = re.compile(r"([a-z0-9][a-z0-9.+-]*):[a-z0-9]+ \(([^ ,()]+), [^ ,()]+\)")
 """A package in a line `Upgrade:` of that log: its name and the version before."""
 
+ROUNDS = 4
+"""How often apt may name further libraries."""
+
 
 class OtherRelease(AssertionError):
     """A host's Slurm does not work with the controller's; no other check of Slurm runs there."""
@@ -40,15 +43,23 @@ def way_back(host: CheckedHost, controller: CheckedHost, names: Iterable[str]) -
     wanted = set(packages(controller, names).values())
     target = min(wanted, default="")
     words = [f"{name}={target}" for name, found in packages(host, names).items() if found != target]
-    done = simulated(host, words)
-    if done is None:
-        return mixed.back_to(words, host.name, libraries=False)
-    if "was not found" in done:
+    refused = simulated(host, words)
+    if refused and "was not found" in refused:
         lacking = f"apt there knows no version {target}: first, add the source that the controller has it from"
         return f"{lacking}; then {mixed.back_to(words, host.name, libraries=False)}"
     before = former(str(host.as_found.run(HISTORY).stdout), [word.partition("=")[0] for word in words])
-    words += [f"{name}={version}" for name, version in before.items() if re.search(rf"\b{re.escape(name)}\b", done)]
-    return mixed.back_to(words, host.name, libraries=simulated(host, words) is not None)
+    for _ in range(ROUNDS):
+        more = [f"{name}={version}" for name, version in before.items() if is_named(name, refused or "")]
+        if not set(more) - set(words):
+            break
+        words += [word for word in more if word not in words]
+        refused = simulated(host, words)
+    return mixed.back_to(words, host.name, libraries=refused is not None)
+
+
+def is_named(package: str, said: str) -> bool:
+    """Whether apt names a package in what it says."""
+    return re.search(rf"(?<![\w.+-]){re.escape(package)}(?![\w.+-])", said) is not None
 
 
 def packages(host: CheckedHost, names: Iterable[str]) -> Mapping[str, str]:

@@ -149,17 +149,15 @@ def test_run_when_a_host_has_an_older_release_within_the_window_is_green_with_a_
 HISTORY = """
 Start-Date: 2026-11-23  18:26:14
 Commandline: apt-get upgrade
-Upgrade: slurmd:amd64 (24.11.5-4, 26.05.5-1), libhwloc15:amd64 (2.12.0-4, 2.15.0-2), nano:amd64 (8.4-1, 8.6-1)
+Upgrade: slurmd:amd64 (24.11.5-4, 26.05.5-1), libx1:amd64 (2.12.0-4, 2.15-2), vi:all (8, 9), libx1-plugins:all (1-1, 2)
 End-Date: 2026-11-23  18:26:19
 
 Start-Date: 2026-11-23  18:30:00
 Upgrade: tzdata:all (2025b-4, 2026a-1)
 End-Date: 2026-11-23  18:30:01
 """
-REFUSED = b"""
- libhwloc-plugins : Depends: libhwloc15 (< 2.12.0A) but 2.15.0-2 is to be installed
-E: Unable to correct problems, you have held broken packages.
-"""
+REFUSED = b" slurmd : Depends: libx1 (< 2.12.0A) but 2.15.0-2 is to be installed"
+REFUSED_NEXT = b" libx1-plugins : Depends: libx1 (>= 2.15) but 2.12.0-4 is to be installed"
 
 
 def test_run_when_apt_has_upgraded_a_node_tells_the_command_that_apt_accepts(look: Look, shells: dict) -> None:
@@ -167,15 +165,19 @@ def test_run_when_apt_has_upgraded_a_node_tells_the_command_that_apt_accepts(loo
     shells["n1"].rules["dpkg-query"] = "slurmd 26.05.5-1 installed\nslurm-client 26.05.5-1 installed\nsackd 1 not\n"
     shells["ctl"].rules["dpkg-query"] = "slurmctld 24.11.5-4 installed\nslurm-client 24.11.5-4 installed\n"
     shells["n1"].rules["history.log"] = HISTORY
-    shells["n1"].rules["apt-get install"] = lambda text: (
-        CommandResult(0) if "libhwloc15=2.12.0-4" in text else CommandResult(100, REFUSED)
-    )
+
+    def simulated(command: str) -> CommandResult:
+        if "libx1-plugins=1-1" in command:
+            return CommandResult(0)
+        return CommandResult(100, REFUSED_NEXT if "libx1=2.12.0-4" in command else REFUSED)
+
+    shells["n1"].rules["apt-get install"] = simulated
     verdict = look("release", "nodes")
     (failed,) = verdict.having("failed")
     assert "refuses what a newer slurmd or command sends" in failed.cause
     assert failed.repair.startswith(
-        "apt-get install --allow-downgrades slurmd=24.11.5-4 slurm-client=24.11.5-4 libhwloc15=2.12.0-4 there; then "
-        "fab deploy --hosts n1."
+        "apt-get install --allow-downgrades slurmd=24.11.5-4 slurm-client=24.11.5-4 libx1=2.12.0-4 "
+        "libx1-plugins=1-1 there; then fab deploy --hosts n1."
     )
 
 
