@@ -101,8 +101,9 @@ def save(run: Run, archive_file: Archive) -> Path:
         SlurmfabError: nothing is deployed yet, or a part cannot be fetched.
     """
     cluster = run.inventory.cluster
-    facts = gather(run, tuple(dict.fromkeys((run.controller, *cluster.database_hosts))), may_prepare=False)
-    if run.failed_hosts:
+    asked = tuple(dict.fromkeys((run.controller, *cluster.database_hosts)))
+    facts = gather(run, asked, may_prepare=False)
+    if run.remaining(asked) != asked:
         raise SlurmfabError("Without these hosts the backup would be incomplete; no file of it is left.")
     controller = facts[run.controller]
     if not (controller.slurm_conf and controller.munge_key and controller.slurm_version):

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 LEAVES_THE_REST_WELL = (AgentFailed, AnotherRun, BecomeRefused, HostFailed, PythonMissing, Unreachable)
 """Errors by which one host is skipped and the others are deployed: it is down, full, locked and so on."""
 
-NOT_DEPLOYING = ("drain", "reboot", "resume", "update")
-"""Commands after which a deployment does not help failed hosts: jobs still run there, or an admin has drained them."""
+NOT_DEPLOYING = ("drain", "reboot", "resume", "update", "upgrade")
+"""Commands after which a deployment does not help failed hosts: jobs still run there, an admin has drained them, or the
+same command goes on."""
 
 UNKNOWN = "unknown"
 """The status of the resource at work on a host when the host was lost: it may have been changed."""

@@ -28,6 +28,11 @@ from slurmfab.terminal import write
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
+    from slurmfab.inventory.lock import UpgradeUnderWay
+
+
+UPGRADE = "upgrade"
+"""The command that goes on with an upgrade, and tells of it by itself."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +156,32 @@ def start(
         known,
         names,
         transport,
-        output.progress(),
+        progress_of(known, options.command, output),
         packages=output.packages,
         hooks=hooks or RunHooks(save_lock=file_writing.save_lock),
         write_record=record.begin,
+    )
+
+
+def progress_of(known: Inventory, command: str, output: Output) -> Progress:
+    """What shows the progress of a run; an upgrade of Slurm that is under way is told first.
+
+    Args:
+        known: the cluster.
+        command: name of the command.
+        output: options that all tasks share.
+    """
+    progress = output.progress()
+    if known.lock.upgrade and command != UPGRADE:
+        progress.line(format_upgrade(known.lock.upgrade))
+    return progress
+
+
+def format_upgrade(upgrade: UpgradeUnderWay) -> str:
+    """The message about an upgrade that is not done yet."""
+    return (
+        f"An upgrade of Slurm from {upgrade.had} to {upgrade.to} is under way (begun by {upgrade.by}, {upgrade.since})."
+        f" To go on with it: {FAB} upgrade."
     )
 
 

@@ -78,6 +78,29 @@ class HostLock:
 
 
 @dataclass(frozen=True)
+class UpgradeUnderWay:
+    """An upgrade of Slurm that has begun and is not done on all hosts.
+
+    Args:
+        had: the version that the cluster had before, such as `24.11.5`.
+        to: the version that it gets, as in the cluster file.
+        since: when it began.
+        by: who began it, as `USER@HOST`.
+        backup: name of the proved backup, beside the cluster file; empty as long as there is none.
+        packages: versions of Slurm's packages before: by name, by the hosts that had the same.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    had: Word
+    to: Phrase
+    since: Phrase
+    by: Phrase
+    backup: Phrase = ""
+    packages: Mapping[Phrase, Mapping[Phrase, Phrase]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Lock:
     """The lock of one cluster.
 
@@ -88,6 +111,7 @@ class Lock:
         leaving: users that `remove-user` removed from the cluster file, but that a host may still have.
         hosts: entries by host name in the cluster file.
         bundles: SHA-256 of each bundle that may be installed, by its name in the cluster file.
+        upgrade: the upgrade of Slurm that is under way; `None` if there is none.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -98,6 +122,7 @@ class Lock:
     leaving: tuple[Phrase, ...] = ()
     hosts: Mapping[Phrase, HostLock] = field(default_factory=dict)
     bundles: Mapping[Phrase, Digest] = field(default_factory=dict)
+    upgrade: UpgradeUnderWay | None = None
 
     @property
     def slurm_versions(self) -> tuple[str, ...]:
@@ -208,6 +233,8 @@ def is_new_to(lock: Lock, host: str) -> bool:
 def values_of(lock: Lock) -> dict[str, Any]:
     """A lock as JSON values."""
     values: dict[str, Any] = adapter().dump_python(lock, mode="json")
+    if lock.upgrade is None:
+        del values["upgrade"]
     return values
 
 

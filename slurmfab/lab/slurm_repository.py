@@ -47,11 +47,12 @@ NEEDED = "slurmctld slurmd slurm-client slurmdbd slurm-wlm-basic-plugins slurm-w
 
 FURTHER = (
     "libpam-slurm-adopt libslurm45t64 sackd slurmrestd slurm-wlm-plugins slurm-wlm-jwt-plugin slurm-wlm-hdf5-plugin "
-    "slurm-wlm-influxdb-plugin slurm-wlm-ipmi-plugins slurm-wlm-rsmi-plugin slurm-wlm-elasticsearch-plugin "
-    "libhwloc-plugins"
+    "slurm-wlm-influxdb-plugin slurm-wlm-ipmi-plugins slurm-wlm-rsmi-plugin slurm-wlm-elasticsearch-plugin"
 )
-"""Packages that are there if the hosts' suite has what else they need: Slurm's, and one that an upgrade would remove
-otherwise, for its libhwloc15 has to be of the same version."""
+"""Slurm's packages that are there if the hosts' suite has what else they need."""
+
+TOGETHER = "libhwloc15 libhwloc-plugins libze1 libxml2-16"
+"""Libraries of one version: an upgrade of Slurm, which needs the first, would remove the second otherwise."""
 
 FETCH = f"""
 set -e
@@ -65,6 +66,7 @@ chroot "$root" apt-get -qq update
 fetch() {{ chroot "$root" apt-get -qq -y --no-install-recommends --download-only install "$@" </dev/null; }}
 fetch $(printf '%s/{NEWEST} ' {NEEDED})
 for package in {FURTHER}; do fetch "$package/{NEWEST}" || true; done
+fetch $(printf '%s/{NEWEST} ' {TOGETHER}) || true
 umount "$root/proc" "$root"
 """
 """Shell script that downloads Slurm's packages from another suite into the apt cache of an overlay on the base tree.

@@ -7,28 +7,45 @@ from slurmfab.tasks.options import Common
 
 
 @command(
-    common=("cluster", "json", "ask_sudo_password"),
     help={
         "to": "the Slurm to go to: a series such as 26.05, or a version (default: slurm.version of the cluster file)",
         "suite": "another suite of the hosts' own mirrors that has it, such as trixie-backports",
+        "hosts": "only these hosts (default: all); slurmdbd's host and controllers come before others",
         "plan": "show what would be done, and change nothing",
+        "at_once": "how many compute nodes at a time, as a number or as a part of them (default: 10%)",
+        "drain": "wait until the last job of a node has ended, before it is upgraded",
     },
 )
-def upgrade(common: Common, *, to: str = "", suite: str = "", plan: bool = False) -> int:
-    """Plan an upgrade of Slurm, in the order that it needs.
+def upgrade(
+    common: Common,
+    *,
+    to: str = "",
+    suite: str = "",
+    hosts: str = "",
+    plan: bool = False,
+    at_once: str = "10%",
+    drain: bool = False,
+) -> int:
+    """Upgrade Slurm in its own order; jobs go on meanwhile.
 
-    Asks each host what it has, and apt on one host of each release what it would install; nothing is changed anywhere.
-    Shows the steps in Slurm's own order with what each means for jobs, how long the database's conversion may take,
-    and the way back. Refuses what Slurm does not allow, such as too large a step, with the way that it does. Exit
-    codes: 0 nothing to do, 1 failed or refused, 2 wrong input, 3 some hosts did not answer, 4 there is something to do.
+    Shows the plan, then: a backup that is proved to restore, slurmdbd with the conversion of its database, the
+    controllers with a copy of their state, compute nodes a few at a time with a job on each, and login hosts. It stops
+    at the first host that fails; the same command goes on, also after it was cut off. Refuses what Slurm does not
+    allow, such as too large a step, with the way that it does. At the end, check-cluster runs. Exit codes: 0 done, or
+    nothing to do, 1 failed or refused, 2 wrong input, 3 some hosts were left out, 4 with --plan: there is something to
+    do.
 
     Examples:
         fab upgrade --to 26.05 --plan
-        fab upgrade --suite trixie-backports --plan --json -
+        fab upgrade --suite trixie-backports --at-once 25%
+        fab upgrade --hosts 'n[1-8]' --drain
     """
     from slurmfab.errors import InputError
-    from slurmfab.upgrade import planning
+    from slurmfab.upgrade import planning, running
 
-    if not plan:
-        raise InputError("This version plans upgrades, and does not carry them out: add --plan.")
-    return planning.plan(common.cluster, to, suite, common.output)
+    if plan:
+        if hosts or drain:
+            raise InputError("--plan shows the whole upgrade: leave out --hosts and --drain.")
+        return planning.plan(common.cluster, to, suite, common.output)
+    options = running.UpgradeOptions(to, suite, hosts, at_once, drain)
+    return running.upgrade(common.cluster, options, common.output)

@@ -161,10 +161,10 @@ def offers(run: Run, hosts: Mapping[str, HostState], target: SlurmPackages, vers
 
 
 def representatives(some: Iterable[str], hosts: Mapping[str, HostState]) -> tuple[str, ...]:
-    """One host for each set of Slurm's packages among hosts of one release."""
-    first: dict[frozenset[str], str] = {}
+    """One host for each set of Slurm's packages, with their versions, among hosts of one release."""
+    first: dict[frozenset[tuple[str, str]], str] = {}
     for host in some:
-        first.setdefault(frozenset(hosts[host].packages), host)
+        first.setdefault(frozenset(hosts[host].packages.items()), host)
     return tuple(first.values())
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Dict, List, Optional, Tuple
+import re
+from typing import ClassVar, Dict, List, Optional, Set, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.packages import apt_errors, bundle_place, daemon_policy, dpkg_status, unfinished
+from slurmfab.agent.packages import apt_errors, bundle_place, daemon_policy, dpkg_status, slurm_release, unfinished
 from slurmfab.agent.packages.installed_packages import is_version
 from slurmfab.agent.packages.packages import (
     CONFIGURE,
@@ -22,7 +23,10 @@ from slurmfab.agent.services.service import is_active
 STOP_SECONDS = 120.0
 """Time that a daemon gets to end (systemd's TimeoutStopSec= is 90 s)."""
 
-MOST_TRIES = 3
+UNKNOWN = re.compile(r"Release '[^']*' for '([^']+)' was not found")
+"""apt-get's words for a package that a release does not have."""
+
+MOST_TRIES = 4
 """How often packages that would be removed are named, too, to be exchanged with the others."""
 
 AS_ROOT = ("-o", "APT::Sandbox::User=root")
@@ -98,7 +102,7 @@ class ExchangedPackages(Resource):
             if dpkg_status.is_interrupted(context.root):
                 complete(context, source)
             if not source:
-                update(context)
+                self.refresh(context)
             options = [*source, *(AS_ROOT if self.files else ()), *MINIMAL, "--allow-change-held-packages"]
             wanted = self.solved(context, options)
             must_apt(context, [*options, "--download-only", "install", "--", *wanted])
@@ -123,23 +127,27 @@ class ExchangedPackages(Resource):
         Raises:
             ResourceFailed: there are none.
         """
-        trouble = ""
+        trouble, release = "", self.release(context)
         for words in self.ways(context):
             wanted = list(words)
+            unknown: Set[str] = set()
             for _ in range(MOST_TRIES):
                 code, output = apt_get(context, [*options, "--simulate", "install", "--", *wanted])
                 if code == 0:
                     return wanted
                 trouble = trouble or apt_errors.explain(output, unfinished.held(dpkg_status.read(context.root)))
+                unknown.update(UNKNOWN.findall(output))
                 gone = apt_errors.REMOVALS.search(output)
-                more = [name.partition(":")[0] for name in gone.group(1).split()] if gone else []
-                wanted += ["%s/%s" % (name, self.suite) if self.suite else name for name in more]
-                if not more:
+                names = [name.partition(":")[0] for name in gone.group(1).split()] if gone else []
+                more = ["%s/%s" % (name, release) if release else name for name in names]
+                again = [one for one in [*wanted, *more] if one.partition("/")[0] not in unknown]
+                if again == wanted:
                     break
+                wanted = again
         raise ResourceFailed(trouble)
 
     def ways(self, context: Context) -> List[List[str]]:
-        """The packages as words for apt-get: by their versions; then by their suite, whose libraries then come along.
+        """The packages as words for apt-get: by their release, whose libraries then come along; then by their versions.
 
         Args:
             context: knows where files are.
@@ -150,7 +158,19 @@ class ExchangedPackages(Resource):
         ]
         if self.files:
             return [bundle_place.as_files(context, self.files, exact)]
-        return [exact, *([["%s/%s" % (name, self.suite) for name in self.names]] if self.suite else [])]
+        release = self.release(context)
+        return [*([["%s/%s" % (name, release) for name in self.names]] if release else []), exact]
+
+    def release(self, context: Context) -> str:
+        """The release of Slurm's source, by its own name if that is known; empty for the host's own sources."""
+        return slurm_release.release_name(context) or self.suite
+
+    def refresh(self, context: Context) -> None:
+        """Fetch the lists: of Slurm's source alone if there is one, and otherwise of all."""
+        if slurm_release.releases(context) is None:
+            update(context)
+        else:
+            slurm_release.refresh(context)
 
 
 def must_apt(context: Context, arguments: List[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 from slurmfab.agent.core.reading import names, read_text
 from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.packages import apt_errors, bundle_place, dpkg_status
+from slurmfab.agent.packages import apt_errors, apt_sources, bundle_place, dpkg_status
 from slurmfab.agent.packages.bundle_making import temporary_directory
 from slurmfab.agent.packages.installed_packages import is_version
 from slurmfab.agent.packages.packages import LISTS, MINIMAL, apt_get, lists_are_fresh
@@ -93,10 +93,12 @@ def prepare(context: Context, place: str, request: Mapping[str, Any]) -> Tuple[s
     alone, together = os.path.join(place, "alone"), os.path.join(place, "together")
     for directory in (alone, together):
         os.mkdir(directory, 0o755)
-    for name in names(context.path(SOURCE_PARTS)):
-        os.symlink(os.path.join(context.path(SOURCE_PARTS), name), os.path.join(together, name))
     state = settings(place)
     text = stanza(context, place, request)
+    for name in names(context.path(SOURCE_PARTS)):
+        # The source that slurmfab has put there may be the same one; apt refuses one source with two keys.
+        if not (text and name == apt_sources.OWN):
+            os.symlink(os.path.join(context.path(SOURCE_PARTS), name), os.path.join(together, name))
     if not text:
         if not lists_are_fresh(context, time.time()):
             update(context, state)
@@ -263,7 +265,8 @@ def simulated(
         if gone:
             # Packages that would go may be there in a version that fits, too.
             suite = next(iter(chosen.values()))[1]
-            other = simulate(context, options, [*wanted, *("%s/%s" % (name, suite) for name in gone)])
+            there = madison(context, options, gone, {"suite": suite})
+            other = simulate(context, options, [*wanted, *("%s/%s" % (name, suite) for name in there)])
             code, output = other if other[0] == 0 else (code, output)
         if code == 0:
             return outcome(output, own)

@@ -10,6 +10,7 @@ from pathlib import Path
 from slurmfab.agent.core.resource import CHANGED, FAILED
 from slurmfab.engine.record import CONVERGING, Record
 from slurmfab.engine.report import UNKNOWN
+from slurmfab.engine.session import UPGRADE
 from slurmfab.errors import InputError
 from slurmfab.exit_codes import DONE, LEFT_OUT
 from slurmfab.history.rollback.undo_state import UndoState
@@ -110,6 +111,30 @@ def settles(record: Record) -> bool:
     return changes_hosts(record) or record.command in CONVERGING
 
 
+def refuse_other_data(records: Sequence[Record], undone: Record) -> None:
+    """Refuse what would go back to before other data: of a backup, or of a newer Slurm.
+
+    Args:
+        records: all records, oldest first.
+        undone: the run that would be undone.
+
+    Raises:
+        InputError: a backup was restored, or Slurm was upgraded, since.
+    """
+    restored = next((one.run for one in records if one.run >= undone.run and one.command == RESTORE), "")
+    if restored:
+        raise InputError(
+            f"{restored} replaced data by that of a backup, and the undo stores of hosts do not have the earlier data. "
+            f"Only another backup can bring it back: {FAB} restore."
+        )
+    upgraded = next((one.run for one in records if one.run >= undone.run and one.command == UPGRADE), "")
+    if upgraded:
+        raise InputError(
+            f"{upgraded} upgraded Slurm, and an older Slurm reads neither the database nor the state that a newer one "
+            "has written. The way back needs the packages and the backup of before; see docs/upgrade.md."
+        )
+
+
 def before(records: Sequence[Record], undone: Record) -> Target:
     """The target of the rollback of a run.
 
@@ -119,16 +144,11 @@ def before(records: Sequence[Record], undone: Record) -> Target:
 
     Raises:
         InputError: the run before it was interrupted, so that the state between them is not known; or hosts had no undo
-            store yet; or a backup was restored since.
+            store yet; or a backup was restored, or Slurm was upgraded, since.
     """
     if undone.cluster_file is None and undone.ended:
         raise InputError(f"{undone.run} cannot be undone: that slurmfab had no undo store on hosts yet.")
-    restored = next((one.run for one in records if one.run >= undone.run and one.command == RESTORE), "")
-    if restored:
-        raise InputError(
-            f"{restored} replaced data by that of a backup, and the undo stores of hosts do not have the earlier data. "
-            f"Only another backup can bring it back: {FAB} restore."
-        )
+    refuse_other_data(records, undone)
     earlier = [record for record in records if record.run < undone.run]
     if not earlier:
         why = f"{undone.run} was the first run, so the hosts go back to before it; the cluster file is not changed."

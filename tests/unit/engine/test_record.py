@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -222,7 +221,7 @@ def test_a_record_holds_the_cluster_file_and_the_lock_at_the_end(tmp_path: Path)
     record.finish(run)
     plain = read(run)
     assert plain["cluster_file"] == "# New.\n" + THREE_HOSTS
-    assert plain["lock"] == json.loads(json.dumps(dataclasses.asdict(Lock(slurm="24.11.6"))))
+    assert plain["lock"] == locks.values_of(Lock(slurm="24.11.6"))
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])

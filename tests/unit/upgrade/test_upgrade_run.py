@@ -1,0 +1,117 @@
+"""The run of an upgrade: what of the plan is done now, what the lock remembers, and what is told of a conversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slurmfab.errors import InputError
+from slurmfab.inventory.edits.slurm_key import with_slurm
+from slurmfab.inventory.slurm_packages import SlurmPackages
+from slurmfab.slurm.versions import SlurmVersion
+from slurmfab.upgrade import conversion_wait, under_way
+from slurmfab.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
+from slurmfab.upgrade.running import limited
+
+NEW = SlurmVersion(26, 5)
+OLD = {"slurmd": "24.11.5-4", "slurm-client": "24.11.5-4"}
+
+
+def plan(*steps: tuple[Any, tuple[str, ...]]) -> UpgradePlan:
+    made = tuple(UpgradeStep(what, hosts, {}, {}, "") for what, hosts in steps)
+    hosts = {host: HostVersions(installed=OLD) for _, hosts in steps for host in hosts}
+    return UpgradePlan(Target("26.05.*", "", NEW), SlurmVersion(24, 11), hosts, made)
+
+
+WHOLE = plan(
+    ("backup", ("db", "ctl")),
+    ("slurmdbd", ("db",)),
+    ("controllers", ("ctl",)),
+    ("nodes", ("n1", "n2")),
+    ("logins", ("login",)),
+)
+ALL = frozenset({"db", "ctl", "n1", "n2", "login"})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "done"),
+    [
+        (ALL, ["backup db ctl", "slurmdbd db", "controllers ctl", "nodes n1 n2", "logins login"]),
+        (frozenset({"db"}), ["backup db ctl", "slurmdbd db"]),
+        (frozenset({"db", "ctl"}), ["backup db ctl", "slurmdbd db", "controllers ctl"]),
+        (frozenset({"db", "ctl", "n2"}), ["backup db ctl", "slurmdbd db", "controllers ctl", "nodes n2"]),
+        (frozenset(), []),
+    ],
+)
+def test_an_upgrade_when_limited_to_hosts_then_does_their_steps_alone(chosen: frozenset[str], done: list[str]) -> None:
+    assert [" ".join((step.what, *step.hosts)) for step in limited(WHOLE, chosen)] == done
+
+
+@pytest.mark.parametrize("chosen", [{"ctl"}, {"n1"}, {"db", "n1"}, {"login"}])
+def test_an_upgrade_when_hosts_leave_out_an_earlier_step_then_is_refused_with_the_command(chosen: set[str]) -> None:
+    with pytest.raises(InputError, match=r"whose daemons are upgraded before those of .*First: fab upgrade --hosts"):
+        limited(WHOLE, frozenset(chosen))
+
+
+def test_nodes_when_the_controllers_are_done_already_can_go_first() -> None:
+    left = plan(("backup", ("ctl",)), ("nodes", ("n1", "n2")), ("logins", ("login",)))
+    assert [step.what for step in limited(left, frozenset({"n1"}))] == ["backup", "nodes"]
+    assert [step.what for step in limited(left, frozenset({"login"}))] == ["backup", "logins"]
+
+
+def test_the_versions_before_when_remembered_then_are_folded_over_hosts() -> None:
+    assert under_way.packages(plan(("nodes", ("n1", "n2", "n3")))) == {"n[1-3]": OLD}
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ({"table": "", "seconds": 0, "percent": -1}, ""),
+        ({"table": "lab_job_table", "seconds": 12, "percent": -1}, "lab_job_table, for 12 s"),
+        ({"table": "lab_job_table", "seconds": 12, "percent": 40}, "lab_job_table, for 12 s, 40% done"),
+    ],
+)
+def test_a_conversion_when_told_then_names_the_table_and_its_time(found: dict[str, Any], words: str) -> None:
+    assert conversion_wait.words(found) == words
+
+
+BASE = """\
+name: lab
+controllers: ctl
+nodes:
+  - hosts: n[1-2]   # two
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "after"),
+    [
+        ("", {"version": "26.05.*"}, '\nslurm:\n  version: "26.05.*"\n'),
+        (
+            "",
+            {"version": "26.05.*", "source": {"suite": "sid"}},
+            '\nslurm:\n  version: "26.05.*"\n  source: {suite: sid}\n',
+        ),
+        ('slurm: {version: "24.11.*"}\n', {"version": "26.05.*"}, 'slurm: {version: "26.05.*"}\n'),
+        (
+            "slurm:\n  version: 24.11.5  # ours\n  source: {suite: trixie-backports}\nuser_tools: true\n",
+            {"version": "26.05.*", "source": {"suite": "sid"}},
+            'slurm:\n  version: "26.05.*"\n  source: {suite: sid}\nuser_tools: true\n',
+        ),
+        (
+            "slurm:\n  version: 24.11.*\n  source: {uris: http://x.org/y, suites: trixie, key: k.asc}\n",
+            {"version": "26.05.*", "source": {"uris": "http://x.org/y", "suites": "trixie", "key": "k.asc"}},
+            'slurm:\n  source: {uris: http://x.org/y, suites: trixie, key: k.asc}\n  version: "26.05.*"\n',
+        ),
+    ],
+)
+def test_the_key_slurm_when_changed_then_nothing_else_is(before: str, wanted: dict[str, Any], after: str) -> None:
+    new = with_slurm(BASE + before, SlurmPackages.model_validate(wanted))
+    assert new.startswith(BASE.rstrip("\n"))
+    assert [line for line in new[len(BASE) :].splitlines() if line] == [line for line in after.splitlines() if line]
+
+
+def test_the_key_slurm_when_it_is_right_already_then_the_file_stays_as_it_is() -> None:
+    text = BASE + "slurm: {version: '26.05.*'}  # as it is\n"
+    assert with_slurm(text, SlurmPackages(version="26.05.*")) == text
