@@ -1,0 +1,183 @@
+"""Slurm goes from 24.11 to 26.05 on a cluster at work, by one command that is killed twice on its way; nothing is lost.
+
+One job runs through all of it, another waits over it. On "trixie" alone: its hosts can have the newer Slurm of Debian's
+sid; those of bookworm cannot (libc6), and their 22.05 is outside of the window of both.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lab_cluster import PROGRAM, DeployedLab, eventually
+from stock import Stock
+
+from slurmfab.lab import slurm_repository
+
+pytestmark = pytest.mark.lab
+
+PEOPLE = """\
+database: ctl
+qos:
+  - {name: normal, MaxWall: "02:00:00"}
+  - {name: urgent, Priority: 100, MaxTRESPerUser: cpu=1}
+accounts:
+  - {name: physics, Fairshare: 30, QOS: "normal,urgent"}
+users:
+  - {name: ada, uid: 4001, accounts: physics, MaxJobs: 7}
+"""
+SOURCE = 'slurm: {version: "24.11.*", source: {uris: "file:/srv/newer-slurm", suites: newer, key: key.asc}}\n'
+
+LONG = (
+    "i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo line $i; sleep 0.5; done; srun echo a step at the end; "
+    "echo the end"
+)
+"""A job whose output shows that nobody touched it."""
+
+WHO_MAY_WHAT = (
+    "sacctmgr -nP show assoc format=cluster,account,user,qos,fairshare,maxjobs; "
+    "sacctmgr -nP show qos format=name,priority,maxwall,maxtrespu; sacctmgr -nP show user; sacctmgr -nP show account"
+)
+HISTORY = "sacct -anXP -j {} -o JobID,JobName,User,Account,QOS,State,ExitCode,Submit,Start,End"
+HOLD_CONVERSION = (
+    "systemd-run --quiet --unit=hold mariadb slurm_acct_db -e "
+    "'lock tables txn_table read; select sleep(600)' && sleep 1"
+)
+"""Has slurmdbd wait at the first table that it converts, as it would with a very large one."""
+
+CONVERTING = "mariadb -Ne 'show processlist' | grep -ci 'alter table txn_table'"
+RELEASE = "systemctl stop hold"
+VERSIONS = "for one in slurmctld slurmd slurmdbd; do command -v $one >/dev/null && $one -V; done | sort -u"
+PATIENCE = 180
+
+
+@dataclass(frozen=True)
+class Story:
+    """The cluster, and what was there before.
+
+    Args:
+        hosts: the lab.
+        running: id of the job that runs through the upgrade.
+        waiting: of the one that waits over it.
+        ended: of one that has ended before.
+        known: who may do what.
+        history: the record of the ended job.
+    """
+
+    hosts: DeployedLab
+    running: str
+    waiting: str
+    ended: str
+    known: str
+    history: str
+
+    def upgrade(self, log: Path) -> subprocess.Popen[bytes]:
+        """Start the upgrade, one node at a time; what it prints goes to a file."""
+        command = [*PROGRAM, "upgrade", "--to", "26.05", "--at-once", "1", "--cluster", str(self.hosts.inventory_path)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURMFAB")}
+        with log.open("wb") as file:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                cwd=self.hosts.inventory_path.parent,
+                env=environment,
+            )
+
+
+@pytest.fixture(scope="module")
+def story(stock: Stock) -> Iterator[Story]:
+    with stock.copy("trixie", database=True, nodes=2, newer_slurm=True) as hosts:
+        beside = hosts.inventory_path.parent
+        shutil.copy(slurm_repository.ensure("trixie", print) / slurm_repository.KEY, beside / "key.asc")
+        hosts.inventory_path.write_text(hosts.inventory_path.read_text() + PEOPLE + SOURCE)
+        hosts.deploy()
+        ended, running, waiting = (
+            submit(hosts, "--wrap hostname"),
+            submit(hosts, f"-w n1 -o /tmp/out --qos=urgent --wrap '{LONG}'"),
+            submit(hosts, "--hold -w n2 --wrap hostname"),
+        )
+        hosts.until("ctl", f"sacct -nXP -j {ended} -o State", "COMPLETED")
+        hosts.until("n1", "grep -c '^line 3$' /tmp/out", "1")
+        known, history = hosts.on("ctl", WHO_MAY_WHAT), hosts.on("ctl", HISTORY.format(ended))
+        yield Story(hosts, running, waiting, ended, known, history)
+
+
+def submit(hosts: DeployedLab, words: str) -> str:
+    """Submit a job of ada's, and return its id."""
+    return hosts.on("ctl", f"cd /tmp; runuser -u ada -- sbatch --parsable --mem=50 {words}")
+
+
+def killed_when(process: subprocess.Popen[bytes], hosts: DeployedLab, log: Path, script: str, text: str) -> None:
+    """Kill a run as soon as a script on the controller prints `1`, or the run has printed a text."""
+
+    def is_there() -> bool:
+        assert process.poll() is None, log.read_text()
+        return text in log.read_text() if text else hosts.on("ctl", script, check=False) == "1"
+
+    eventually(is_there, lambda: f"{script}{text}:\n{log.read_text()}", PATIENCE)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_an_upgrade_when_killed_while_slurmdbd_converts_then_leaves_it_at_work(story: Story, tmp_path: Path) -> None:
+    hosts, log = story.hosts, tmp_path / "log"
+    hosts.on("ctl", HOLD_CONVERSION)
+    killed_when(story.upgrade(log), hosts, log, CONVERTING, "")
+    assert "its dump was loaded on ctl and has the rows of all" in log.read_text()
+    told = hosts.slurmfab("status")
+    assert "An upgrade of Slurm from 24.11.5 to 26.05.* is under way" in told.stderr, told.stderr
+    before = hosts.on("ctl", "systemctl show --value -p MainPID slurmdbd")
+    hosts.on("ctl", RELEASE)
+    hosts.until("ctl", "ss -Hltn sport = :6819 | wc -l", "1", PATIENCE)
+    assert hosts.on("ctl", "systemctl show --value -p MainPID slurmdbd") == before
+
+
+def test_an_upgrade_when_killed_between_two_nodes_then_the_same_command_ends_it(story: Story, tmp_path: Path) -> None:
+    hosts, log = story.hosts, tmp_path / "log"
+    killed_when(story.upgrade(log), hosts, log, "", "1 of 2 nodes are done")
+    assert "Backup of this upgrade, proved before" in log.read_text()
+    assert "26.05" in hosts.on("n1", VERSIONS)
+    assert "24.11" in hosts.on("n2", VERSIONS)
+    process = story.upgrade(log)
+    assert process.wait(PATIENCE * 2) == 0, log.read_text()
+    assert "Slurm 26.05 runs on all hosts." in log.read_text()
+    assert {hosts.on(host, VERSIONS) for host in ("ctl", "n1", "n2")} == {"slurm-wlm 26.05.5"}
+    assert 'version: "26.05.*"' in hosts.inventory_path.read_text()
+
+
+def test_jobs_when_slurm_was_upgraded_under_them_then_end_whole_and_keep_their_ids(story: Story) -> None:
+    hosts = story.hosts
+    assert hosts.on("ctl", f"squeue -h -j {story.running} -o %T; squeue -h -j {story.waiting} -o %T") == (
+        "RUNNING\nPENDING"
+    )
+    hosts.on("n1", "touch /tmp/enough")
+    hosts.until("ctl", f"sacct -nXP -j {story.running} -o State,ExitCode", "COMPLETED|0:0")
+    lines = hosts.on("n1", "cat /tmp/out").splitlines()
+    assert lines == [*(f"line {number}" for number in range(1, len(lines) - 1)), "a step at the end", "the end"]
+    hosts.on("ctl", f"scontrol release {story.waiting}")
+    hosts.until("ctl", f"sacct -nXP -j {story.waiting} -o State,ExitCode", "COMPLETED|0:0")
+    assert int(submit(hosts, "--wrap hostname")) > int(story.waiting)
+
+
+def test_accounting_when_slurmdbd_was_upgraded_then_is_as_before(story: Story) -> None:
+    assert story.hosts.on("ctl", WHO_MAY_WHAT) == story.known
+    assert story.hosts.on("ctl", HISTORY.format(story.ended)) == story.history
+
+
+def test_a_second_upgrade_when_all_is_done_then_has_nothing_to_do(story: Story, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    before = story.hosts.on("ctl", "systemctl show --value -p MainPID slurmctld slurmdbd")
+    assert story.upgrade(log).wait(PATIENCE) == 0, log.read_text()
+    assert "Steps:" not in log.read_text()
+    assert story.hosts.on("ctl", "systemctl show --value -p MainPID slurmctld slurmdbd") == before
+    told = story.hosts.slurmfab("plan")
+    assert told.returncode == 0, told.stdout
+    assert "under way" not in told.stderr
