@@ -12,7 +12,7 @@ BROWSER_PACKAGES := chromium chromium-driver
 # Shells whose completion is tested; bash is everywhere. fish brings man-db, which sets the manual pages.
 SHELL_PACKAGES := zsh fish
 # Tests that deploy once to each suite that any test deploys to.
-SUPPORTED := tests/lab/test_deploy.py tests/lab/test_other_suites.py
+SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd))
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 # What sudo would leave out: the suites that tests on hosts are played on, and where Ubuntu's packages come from.
 KEPT := PATH="$$PATH" SUITES="$$SUITES" SLURMFAB_UBUNTU_MIRROR="$$SLURMFAB_UBUNTU_MIRROR"

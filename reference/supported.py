@@ -38,7 +38,7 @@ RELEASES: Mapping[str, str] = {
 """What people call a release, by its codename."""
 
 PACKAGES: Mapping[str, str] = {
-    "debian": "the distribution's",
+    "debian": "the release's own",
     "debian-smd": "SchedMD's names (a stand-in)",
 }
 """Kinds of packages. The lab packs the distribution's programs anew under SchedMD's names: no proof of theirs."""
@@ -127,6 +127,8 @@ def lines() -> Iterator[str]:
         "agent there; the agent is written for 3.9 and newer.",
         f"- **{RENDERED.capitalize()}**: the files for that Slurm are written and compared with kept ones, and keys "
         "that it does not have are refused. No test has deployed to that release.",
+        "- **Packages**: a release's own; those of a newer release, which [a source in the cluster file](packages.md) "
+        "names; or the distribution's programs under the names and paths of SchedMD's packages, as a stand-in.",
         "- **Refused**: its Slurm is older than slurmfab supports. A host with that release is left out of a run, with "
         "the reason.",
     )
@@ -150,7 +152,14 @@ def _wrapped(*texts: str) -> Iterator[str]:
 
 def _cells(row: Row) -> tuple[str, ...]:
     """The cells of a row of the page's table."""
-    return row.release, row.slurm, PACKAGES.get(row.packages, ""), row.architecture, row.python, row.tests
+    return row.release, row.slurm, _packages(row), row.architecture, row.python, row.tests
+
+
+def _packages(row: Row) -> str:
+    """Whose packages a row is about; empty where nothing was deployed."""
+    if row.packages == "debian" and DISTRIBUTION[row.codename] != row.slurm:
+        return "of a newer release"
+    return PACKAGES.get(row.packages, "")
 
 
 def _ubuntu() -> Iterator[str]:
@@ -250,8 +259,8 @@ def _short(row: Row) -> str:
     if row.tests == REFUSED:
         return f"refused: older than Slurm {OLDEST}"
     scope = "all tests on hosts" if "all tests" in row.tests else "a deployment, its checks and jobs"
-    whose = "" if row.packages == "debian" else f", packages with {PACKAGES[row.packages]}"
-    return f"{scope}, {row.architecture}{whose}"
+    whose = _packages(row)
+    return f"{scope}, {row.architecture}{'' if whose == PACKAGES['debian'] else f'; packages: {whose}'}"
 
 
 def _releases(of: list[Row]) -> str:
