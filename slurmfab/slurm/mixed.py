@@ -85,8 +85,8 @@ def newer(found: str, expected: str, controller: str, repair: str) -> str:
     series = SlurmVersion.parse(found)
     return (
         f"its Slurm is {found}, and slurmctld on {controller} is {expected}, which refuses what a newer slurmd or "
-        "command sends: jobs that it sends there neither run nor end. Jobs that run there go on meanwhile. Do not "
-        f"restart or reboot it. Repair: {repair}. Or, for {series} on all hosts: {FAB} upgrade --to {series}."
+        "command sends: jobs that slurmctld sends there neither run nor end. Jobs that run there go on; do not reboot "
+        f"it. Repair: {repair}. Or, for {series} on all hosts: {FAB} upgrade --to {series}."
     )
 
 
