@@ -131,7 +131,10 @@ def whole_file(lab: DeployedLab, public_key: str) -> dict[str, Any]:
     for theirs, ours in HERE.items():
         text = text.replace(theirs, ours)
     given = yaml.safe_load(lab.inventory_path.read_text())
-    found = {**yaml.safe_load(text), **{key: given[key] for key in ("cluster", "ssh", "addresses")}}
+    found = {
+        **yaml.safe_load(text),
+        **{key: given[key] for key in ("cluster", "ssh", "addresses", "slurm") if key in given},
+    }
     found["users"][0]["keys"] = [public_key]
     found["scratch"]["size"] = "2G"
     for mount in found["mounts"]:
