@@ -9,6 +9,7 @@ from slurmfab.agent.slurm.package_source import OF, SlurmSource
 from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.slurm_packages import AptRepository, OtherSuite
 from slurmfab.plan.plan_input import PlanInput
+from slurmfab.program_name import FAB
 
 OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
 """Patterns of the names of Slurm's own packages, of all kinds, for pins."""
@@ -41,6 +42,25 @@ def installed(plan_input: PlanInput, host: str) -> dict[str, str]:
     """The packages of Slurm's own that a host has, with their versions; empty without facts of it."""
     there = plan_input.facts[host].packages if host in plan_input.facts else {}
     return {name: there[name] for name in plan_input.platform.slurm_packages if name in there}
+
+
+def unwanted_versions(plan_input: PlanInput) -> list[tuple[str, str]]:
+    """The hosts that have Slurm in another version than the cluster file wants, each with what to do about that.
+
+    A deployment changes no version, because daemons have to be upgraded in an order.
+    """
+    slurm, client = plan_input.cluster.slurm, plan_input.platform.client
+    there = {host: installed(plan_input, host).get(client, "") for host in plan_input.cluster.hosts}
+    text = (
+        "Slurm {} is installed, and slurm.version is {}; a deployment does not change that, but "
+        + FAB
+        + " upgrade does"
+    )
+    return [
+        (host, text.format(version, slurm.version))
+        for host, version in there.items()
+        if version and not slurm.fits(version)
+    ]
 
 
 def in_files(plan_input: PlanInput, host: str, names: set[str]) -> tuple[DebFile, ...]:

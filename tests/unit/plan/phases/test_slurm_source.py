@@ -92,5 +92,14 @@ def test_a_host_with_another_slurm_gets_no_file() -> None:
     assert slurm_source.in_files(plan, "c1", {"slurmctld"}) == ()
 
 
+def test_an_installed_version_that_is_not_wanted_is_told_with_the_command_for_it() -> None:
+    told = slurm_source.unwanted_versions(wanted(SUITE, packages={"slurm-client": "24.11.5-4"}))
+    assert {host for host, _ in told} == {"c1", "n1", "n2"}
+    assert "Slurm 24.11.5-4 is installed, and slurm.version is 26.05.*" in told[0][1]
+    assert "upgrade" in told[0][1]
+    assert slurm_source.unwanted_versions(wanted(SUITE, packages={"slurm-client": "26.05.5-1"})) == []
+    assert slurm_source.unwanted_versions(wanted("", packages={"slurm-client": "24.11.5-4"})) == []
+
+
 def test_a_plan_for_hosts_without_slurm_is_for_the_version_that_they_get() -> None:
     assert str(wanted(SUITE, **BARE).slurm_version) == "26.05"
