@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slurmfab import archive as archives
 from slurmfab.agent.backup import archive as backup_archive
 from slurmfab.agent.backup.archive import Archive
-from slurmfab.agent.core.resource import ResourceFailed
+from slurmfab.agent.core.resource import FAILED, ResourceFailed
 from slurmfab.agent.packages.bundle_place import INDEX, checked
+from slurmfab.agent.slurm.package_source import OF, SlurmSource
 from slurmfab.archive import format_size
 from slurmfab.bundle import archive, pinned
 from slurmfab.engine import session
-from slurmfab.engine.requests import gather
+from slurmfab.engine.requests import apply_request, gather, outcomes_of
 from slurmfab.engine.run import Run, RunOptions
 from slurmfab.engine.session import Output
-from slurmfab.errors import AgentFailed, InputError, SlurmfabError
+from slurmfab.errors import AgentFailed, HostFailed, InputError, SlurmfabError
 from slurmfab.facts import HostFacts
-from slurmfab.inventory import deb_files, loading
+from slurmfab.inventory import deb_files, loading, repository_key, slurm_debs
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.mounts import CLIENTS, named_mounts
+from slurmfab.plan.phases import slurm_source
 from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
 from slurmfab.slurm.platform import DEBIAN, wanted
@@ -149,7 +153,7 @@ def texts_for(cluster: Cluster, files: Iterable[DebFile] = (), codename: str = "
         codename: of the hosts' release.
     """
     texts = {one.name: one.text for one in cluster.packages.everything}
-    own = {one.name for one in cluster.packages.everything if one.file}
+    own = {*(one.name for one in cluster.packages.everything if one.file), *(one.name for one in files)}
     needed = {names[0] for one in files for names in one.depends if own.isdisjoint(names)}
     return tuple(texts.get(name, name) for name in sorted({*names_for(cluster, codename), *needed} - own))
 
@@ -174,7 +178,8 @@ def collect(run: Run, host: str, to: str) -> Path:
     reason = wrong_system(facts[host], run.inventory.cluster)
     if reason:
         raise SlurmfabError(f"{host}: {reason}")
-    files = tuple(one for one in deb_files.read(run.inventory).values() if one.is_for(facts[host].architecture))
+    beside = (*deb_files.read(run.inventory).values(), *slurm_debs.read(run.inventory))
+    files = tuple(one for one in beside if one.is_for(facts[host].architecture))
     place = Path(to)
     is_file = is_file_path(to)
     directory = place.parent if is_file else (place if to else run.inventory.path.parent)
@@ -184,13 +189,49 @@ def collect(run: Run, host: str, to: str) -> Path:
     backup_archive.sweep(str(directory), INCOMPLETE)
     archive_file = Archive(str(directory), f"bundle.{os.getpid()}", "")
     try:
-        index = fetch(run, facts[host], archive_file, files)
+        with slurms_source(run, facts[host]):
+            index = fetch(run, facts[host], archive_file, files)
         archive_file.name = f"{INCOMPLETE}{os.getpid()}"
-        finished = Path(archive_file.finish(manifest(run, facts[host], index)))
+        finished = Path(archive_file.finish(manifest(run, facts[host], index, files)))
     finally:
         archive_file.abandon()
     finished.chmod(READABLE_BY_ALL)
     return finished.replace(path)
+
+
+@contextmanager
+def slurms_source(run: Run, source: HostFacts) -> Iterator[None]:
+    """A context in which a host has the source of Slurm's packages; it is taken back unless it was there before.
+
+    Args:
+        run: the run.
+        source: facts of the host.
+
+    Raises:
+        HostError: the host cannot have it.
+    """
+    asked = slurm_source.of_cluster(run.inventory.cluster, repository_key.read(run.inventory))
+    if asked is None:
+        yield
+        return
+    # apt takes packages from a directory (file:) without a copy of them, which the bundle needs.
+    put_there(run, source.name, replace(asked, uris=tuple(re.sub("^file:", "copy:", one) for one in asked.uris)))
+    try:
+        yield
+    finally:
+        put_there(run, source.name, asked if OF in source.owned else SlurmSource())
+
+
+def put_there(run: Run, host: str, source: SlurmSource) -> None:
+    """Let a host have a source of Slurm's packages, or none.
+
+    Raises:
+        HostError: it cannot.
+    """
+    lines = run.transport.call(host, apply_request(run, (source,), dry_run=False))
+    (outcome,) = outcomes_of(host, lines, (source,))
+    if outcome.status == FAILED:
+        raise HostFailed(host, outcome.message)
 
 
 def is_file_path(to: str) -> bool:
@@ -230,14 +271,28 @@ def fetch(run: Run, source: HostFacts, archive_file: Archive, files: tuple[DebFi
             run.progress.show_status()
 
     run.progress.begin("collecting packages", (host,))
-    names = texts_for(run.inventory.cluster, files, source.codename)
-    lines = run.transport.call(host, {"op": "collect", "names": names}, on_line)
+    asked = request(run.inventory.cluster, files, source.codename)
+    lines = run.transport.call(host, asked, on_line)
     index = str(answer_value(host, lines, "collected")["index"])
     end_file(archive_file, current)
     index += add_files(archive_file, files)
     archive_file.add(INDEX, index.encode())
     run.progress.host_done(host)
     return index
+
+
+def request(cluster: Cluster, files: tuple[DebFile, ...], codename: str) -> dict[str, Any]:
+    """What a host is asked to collect.
+
+    Args:
+        cluster: the cluster file.
+        files: packages beside it.
+        codename: of the host's release.
+    """
+    slurm, in_files = cluster.slurm, {one.name for one in files}
+    own = () if slurm.is_default else sorted(set(wanted(cluster).slurm_packages) - in_files)
+    names = texts_for(cluster, files, codename)
+    return {"op": "collect", "names": names, "slurm": own, "version": slurm.version or ""}
 
 
 def add_files(archive_file: Archive, files: Iterable[DebFile]) -> str:
@@ -280,13 +335,14 @@ def package_file_name(host: str, text: str) -> str:
         raise AgentFailed(host, f"{error}. This is a bug; please report it.") from error
 
 
-def manifest(run: Run, source: HostFacts, index: str) -> dict[str, Any]:
+def manifest(run: Run, source: HostFacts, index: str, files: Iterable[DebFile] = ()) -> dict[str, Any]:
     """The values of the manifest besides its list of parts.
 
     Args:
         run: the run.
         source: facts of the host that downloaded the packages.
         index: the text of the index.
+        files: packages beside the cluster file that are in it.
 
     Raises:
         AgentFailed: the packages do not include Slurm.
@@ -302,7 +358,7 @@ def manifest(run: Run, source: HostFacts, index: str) -> dict[str, Any]:
         "slurm": slurm[1],
         **archives.origin(run.started),
         "host": source.name,
-        "names": list(names_for(run.inventory.cluster, source.codename)),
+        "names": sorted({*names_for(run.inventory.cluster, source.codename), *(one.name for one in files)}),
     }
 
 

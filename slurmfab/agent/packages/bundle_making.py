@@ -1,6 +1,7 @@
 """Packages for a bundle: downloaded on this host by its own apt, sent to the deployer, and removed here.
 
-{"op": "collect", "names": [...]} -> {"file": "NAME.deb"}, {"piece": "<base64>"} ... for each file, {"collected": {...}}
+{"op": "collect", "names": [...], "slurm": [...], "version": "26.05.*"}
+-> {"file": "NAME.deb"}, {"piece": "<base64>"} ... for each file, {"collected": {...}}
 
 apt works with an empty dpkg status, and with its own package lists and cache, so that it downloads all dependencies
 whatever this host has installed. It uses the host's package sources and keys, so that it verifies what it downloads.
@@ -21,11 +22,14 @@ from slurmfab.agent.core.lifeline import Answers
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.packages import apt_errors, bundle_place
+from slurmfab.agent.packages import apt_errors, bundle_place, slurm_release
 from slurmfab.agent.packages.packages import MINIMAL, apt_get
 
 BASE = "/var/cache/slurmfab"
 NEW = "bundling-"
+MOST_PACKAGES = 4096
+"""apt-get is asked for no more."""
+
 PIECE = 192 * 1024
 """Bytes of a file in one answer: 256 KiB in base64."""
 
@@ -40,7 +44,8 @@ def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> No
     """Download packages with all dependencies, send them, and remove them here.
 
     Args:
-        request: `names`: of the packages.
+        request: `names`: of the packages; `slurm`: of those of Slurm's own that come from their source in the cluster
+            file, and `version`: the wanted one of these.
         context: the request's context.
         answers: connection to the deployer.
 
@@ -50,7 +55,10 @@ def stream(request: Mapping[str, Any], context: Context, answers: Answers) -> No
     """
     with temporary_directory(context) as place:
         settings = options(place)
-        fetch(context, settings, request["names"])
+        wanted = request["names"]
+        if request.get("slurm"):
+            wanted = slurm_release.in_version(context, wanted, request["slurm"], request.get("version", ""))
+        fetch(context, settings, wanted)
         folder = os.path.join(place, "archives")
         paragraphs = []
         for name in names(folder):
@@ -125,11 +133,16 @@ def fetch(context: Context, settings: Tuple[str, ...], wanted: List[str]) -> Non
     Raises:
         ResourceFailed: a package cannot be downloaded, or a source does not answer, whose updates would be missing.
     """
-    for command in (["update"], [*MINIMAL, "--download-only", "install", "--", *wanted]):
-        code, output = apt_get(context, [*settings, *command])
-        if code != 0 or "\nErr:" in output:
-            other = "Any host of this release that reaches them will do: %s bundle --from HOST" % FAB
-            raise ResourceFailed(apt_errors.explain(output).replace(apt_errors.OFFLINE, other))
+    code, output = apt_get(context, [*settings, "update"])
+    more = [*wanted] if code == 0 and "\nErr:" not in output else []
+    asked: List[str] = []
+    while more and len(asked) < MOST_PACKAGES:
+        asked += more
+        code, output = apt_get(context, [*settings, *MINIMAL, "--download-only", "install", "--", *asked])
+        more = slurm_release.also_needed(context, output, asked) if code != 0 else []
+    if code != 0 or "\nErr:" in output:
+        other = "Any host of this release that reaches them will do: %s bundle --from HOST" % FAB
+        raise ResourceFailed(apt_errors.explain(output).replace(apt_errors.OFFLINE, other))
 
 
 def paragraph(context: Context, folder: str, name: str) -> str:

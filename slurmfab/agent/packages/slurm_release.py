@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from slurmfab.agent.core import host_records
@@ -19,6 +20,10 @@ ONLY = (
     "-o", "Dir::Etc::sourcelist=" + SOURCES, "-o", "Dir::Etc::sourceparts=/dev/null", "-o", "APT::Get::List-Cleanup=0",
 )  # fmt: skip
 """Options of apt-get update that leave the lists of all other sources as they are."""
+
+
+DEPENDS = re.compile(r"Depends: ([a-z0-9][a-z0-9+.-]+) \(.* is to be installed")
+"""A line of apt-get about a package whose version is not the one that another package needs."""
 
 
 class Release(NamedTuple):
@@ -115,8 +120,42 @@ def chosen(context: Context, missing: List[str], slurm: Iterable[str], version: 
         return missing
     if installed and not all(fits(one, version) for one in installed):
         return ["%s=%s" % (one, installed[0]) if one in own else one for one in missing]
+    return in_version(context, missing, slurm, version)
+
+
+def in_version(context: Context, wanted: List[str], slurm: Iterable[str], version: str) -> List[str]:
+    """Packages for apt-get, those of Slurm's own from their source and in the wanted version, whatever is installed.
+
+    Args:
+        context: the request's context.
+        wanted: `NAME` or `NAME=VERSION` of each package.
+        slurm: the names of all packages of Slurm's own.
+        version: the wanted version, or with a `*` behind the beginning of one; empty for any.
+
+    Raises:
+        ResourceFailed: the source does not have the wanted version.
+    """
+    own = [name for name in wanted if name in slurm]
     texts = {name: from_source(context, name, found, version) for name, found in offered(context, own).items()}
-    return [texts.get(one, one) for one in missing]
+    return [texts.get(one, one) for one in wanted]
+
+
+def also_needed(context: Context, output: str, wanted: List[str]) -> List[str]:
+    """What apt-get complained that packages of Slurm depend on, if their source has it: `NAME/RELEASE` of each.
+
+    Where nothing is installed, as for a bundle, apt does not take it from there by itself.
+
+    Args:
+        context: the request's context.
+        output: what apt-get printed.
+        wanted: the packages that it was asked for.
+    """
+    release = release_name(context)
+    named = {text.partition("/")[0].partition("=")[0] for text in wanted}
+    needed = sorted(set(DEPENDS.findall(output)) - named)
+    if not release or not needed:
+        return []
+    return ["%s/%s" % (name, release) for name, versions in offered(context, needed).items() if versions]
 
 
 def from_source(context: Context, name: str, found: List[str], version: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.slurm.package_source import OF, SlurmSource
@@ -11,25 +12,35 @@ from slurmfab.inventory.slurm_packages import AptRepository, OtherSuite
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.program_name import FAB
 
+if TYPE_CHECKING:
+    from slurmfab.inventory.cluster import Cluster
+
 OWN_NAMES = ("slurm*", "sackd", "sview", "libslurm*", "libpam-slurm*")
 """Patterns of the names of Slurm's own packages, of all kinds, for pins."""
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The apt source on a host; hosts that get packages from a bundle or from files need none."""
-    slurm = plan_input.cluster.slurm
     del host
-    if plan_input.cluster.bundle:
-        return ()
+    source = None if plan_input.cluster.bundle else of_cluster(plan_input.cluster, plan_input.slurm_key)
+    return (source,) if source else ()
+
+
+def of_cluster(cluster: Cluster, key: str) -> SlurmSource | None:
+    """The apt source that a cluster file asks for; `None` for none.
+
+    Args:
+        cluster: the cluster file.
+        key: the OpenPGP key of the repository, as text.
+    """
+    slurm = cluster.slurm
     if isinstance(slurm.source, OtherSuite):
-        return (SlurmSource(suite=slurm.source.suite, version=slurm.version or "", names=OWN_NAMES),)
+        return SlurmSource(suite=slurm.source.suite, version=slurm.version or "", names=OWN_NAMES)
     if isinstance(slurm.source, AptRepository):
         uris, suites, components, _ = slurm.source
-        key, version = plan_input.slurm_key, slurm.version or ""
-        return (
-            SlurmSource(uris=uris, suites=suites, components=components, key=key, version=version, names=OWN_NAMES),
-        )
-    return ()
+        version, names = slurm.version or "", OWN_NAMES
+        return SlurmSource(uris=uris, suites=suites, components=components, key=key, version=version, names=names)
+    return None
 
 
 def former(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

@@ -194,5 +194,18 @@ def test_without_a_source_the_wanted_version_comes_from_the_hosts_own(place: Pat
     assert slurm_release.chosen(host, ["slurmd"], ("slurmd",), "") == ["slurmd"]
 
 
+def test_what_packages_of_slurm_need_is_named_where_apt_does_not_take_it_by_itself(place: Path) -> None:
+    madison = MADISON.replace("slurmd |", "libhwloc15 |")
+    host = Host(place, indextargets=TARGET, madison=madison)
+    apply(REPOSITORY, host)
+    output = (
+        " slurmd : Depends: libhwloc15 (>= 2.15.0) but 2.12.0-4 is to be installed\n"
+        "          Depends: slurm-client (= 26.05.5-1) but 24.11.5-4 is to be installed\n"
+        "          Depends: libodd (>= 1) but it is not installable\n"
+    )
+    assert slurm_release.also_needed(host, output, ["slurmd/lab", "slurm-client/lab"]) == ["libhwloc15/lab"]
+    assert slurm_release.also_needed(host, output, ["slurmd/lab", "slurm-client/lab", "libhwloc15/lab"]) == []
+
+
 def test_other_complaints_of_apt_are_explained_as_ever() -> None:
     assert "the disk is full" in apt_errors.explain_source("E: No space left on device")
