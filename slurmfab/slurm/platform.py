@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from slurmfab.errors import InputError
 from slurmfab.slurm.versions import SlurmVersion
@@ -332,10 +332,27 @@ PLATFORMS: Mapping[str, Platform] = {one.name: one for one in (DEBIAN, DEBIAN_SM
 """Every kind of packages that slurmfab knows, by name."""
 
 
-def wanted(cluster: object) -> Platform:
+class OfPackages(Protocol):
+    """The key `slurm` of a cluster file, which names a kind of packages by its word."""
+
+    @property
+    def packages(self) -> str:
+        """The word."""
+        raise NotImplementedError
+
+
+class HasPackages(Protocol):
+    """A cluster file, which has the key `slurm`."""
+
+    @property
+    def slurm(self) -> OfPackages:
+        """The key."""
+        raise NotImplementedError
+
+
+def wanted(cluster: HasPackages) -> Platform:
     """The platform of a cluster: that of `slurm: {packages: …}` in its file, by default the distribution's."""
-    word = getattr(getattr(cluster, "slurm", None), "packages", DEBIAN.word)
-    return next(one for one in PLATFORMS.values() if one.word == word)
+    return next(one for one in PLATFORMS.values() if one.word == cluster.slurm.packages)
 
 
 def all_installed(facts: HostFacts) -> tuple[Platform, ...]:
