@@ -149,7 +149,8 @@ def test_an_upgrade_when_killed_between_two_nodes_then_the_same_command_ends_it(
     process = story.upgrade(log)
     assert process.wait(PATIENCE * 2) == 0, log.read_text()
     assert "Slurm 26.05 runs on all hosts." in log.read_text()
-    assert {hosts.on(host, VERSIONS) for host in ("ctl", "n1", "n2")} == {"slurm-wlm 26.05.5"}
+    (version,) = {hosts.on(host, VERSIONS) for host in ("ctl", "n1", "n2")}
+    assert version.startswith("slurm-wlm 26.05.")
     assert 'version: "26.05.*"' in hosts.inventory_path.read_text()
 
 
