@@ -7,6 +7,7 @@ sid; those of bookworm cannot (libc6), and their 22.05 is outside of the window 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from lab_cluster import PROGRAM, DeployedLab, eventually
 from stock import Stock
+from suites import PACKAGES
 
 from slurmfab.lab import slurm_repository
 
@@ -32,7 +34,14 @@ accounts:
 users:
   - {name: ada, uid: 4001, accounts: physics, MaxJobs: 7}
 """
-SOURCE = 'slurm: {version: "24.11.*", source: {uris: "file:/srv/newer-slurm", suites: newer, key: key.asc}}\n'
+SOURCE = f"""\
+slurm:
+  packages: {PACKAGES}
+  version: "24.11.*"
+  source: {{uris: "file:/srv/newer-slurm", suites: newer, key: key.asc}}
+"""
+NAME = "slurm" if PACKAGES == "smd" else "slurm-wlm"
+"""How Slurm's programs name themselves."""
 
 LONG = (
     "i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo line $i; sleep 0.5; done; srun echo a step at the end; "
@@ -97,7 +106,8 @@ def story(stock: Stock) -> Iterator[Story]:
     with stock.copy("trixie", database=True, nodes=2, newer_slurm=True) as hosts:
         beside = hosts.inventory_path.parent
         shutil.copy(slurm_repository.ensure("trixie", print) / slurm_repository.KEY, beside / "key.asc")
-        hosts.inventory_path.write_text(hosts.inventory_path.read_text() + PEOPLE + SOURCE)
+        without = re.sub("^slurm:.*\n", "", hosts.inventory_path.read_text(), flags=re.MULTILINE)
+        hosts.inventory_path.write_text(without + PEOPLE + SOURCE)
         hosts.deploy()
         ended, running, waiting = (
             submit(hosts, "--wrap hostname"),
@@ -150,7 +160,7 @@ def test_an_upgrade_when_killed_between_two_nodes_then_the_same_command_ends_it(
     assert process.wait(PATIENCE * 2) == 0, log.read_text()
     assert "Slurm 26.05 runs on all hosts." in log.read_text()
     (version,) = {hosts.on(host, VERSIONS) for host in ("ctl", "n1", "n2")}
-    assert version.startswith("slurm-wlm 26.05.")
+    assert version.startswith(f"{NAME} 26.05.")
     assert 'version: "26.05.*"' in hosts.inventory_path.read_text()
 
 

@@ -22,7 +22,9 @@ from slurmfab.agent.upgrade.reading import INFO, packages
 
 SOURCES_LIST, SOURCE_PARTS = "/etc/apt/sources.list", "/etc/apt/sources.list.d"
 OWN = "slurmfab-upgrade"
-INSTALLED = re.compile(r"^Inst (\S+) (?:\[(\S+)\] )?\((\S+) ", re.M)
+INSTALLED = re.compile(r"^(?:Inst|Conf) (\S+) (?:\[(\S+)\] )?\((\S+) ", re.M)
+"""A line of apt-get --simulate; a package that is unpacked, and not configured yet, has no `Inst`."""
+
 REMOVED = re.compile(r"^Remv (\S+) ", re.M)
 MADISON = re.compile(r"^ *(\S+) \| *(\S+) \| *(\S+) ([^ /]+)", re.M)
 """A line of apt-cache madison: package, version, address, suite."""

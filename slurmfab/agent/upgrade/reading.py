@@ -10,6 +10,7 @@ import contextlib
 import glob
 import os
 import re
+import time
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from slurmfab.agent.client import commands
@@ -17,7 +18,7 @@ from slurmfab.agent.core.reading import names, read_bytes
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.agent.facts.slurm_use import processes
 from slurmfab.agent.files.free_space import nearest
-from slurmfab.agent.packages import dpkg_status
+from slurmfab.agent.packages import dpkg_status, unfinished
 from slurmfab.agent.slurm.spank_plugin import PLUGSTACK, lines
 from slurmfab.agent.slurm.state_versions import HEADER_BYTES, written_by
 
@@ -27,6 +28,9 @@ VERSION = re.compile(rb"\0(\d\d\.\d\d\.\d{1,2})(?:[-~][\w.~-]{1,30})?\0")
 
 INFO = "/var/lib/dpkg/info"
 MOST_PLUGINS = 1000
+LOCK_SECONDS = 120.0
+"""How long to wait for a run of dpkg, as of an upgrade that was cut off and whose last step goes on here."""
+
 JOB_LIST = "job_state"
 JOB_FIELDS = ("JobArrayID", "UserName", "State", "BatchFlag", "NodeList")
 """Fields of a job, as named by squeue(1), --Format; BatchFlag is 0 where srun or salloc waits for the job."""
@@ -52,6 +56,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         it; `trouble`: why it could not be asked. `jobs`: id, user, state, `1` for a batch job, and nodes of each job;
         `no_jobs`: why slurmctld could not be asked.
     """
+    wait_for_dpkg(context)
     found = packages(dpkg_status.read(context.root), request["names"])
     files = frozenset(files_of(context, found))
     there = dict(plugins(context, request["plugins"]))
@@ -70,8 +75,18 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     }
 
 
+def wait_for_dpkg(context: Context) -> None:
+    """Wait until nothing holds dpkg's lock: meanwhile packages may be of the old version, the new one, or neither."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while unfinished.is_locked(context.root) and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
 def packages(status: bytes, wanted: Iterable[str]) -> Dict[str, Tuple[str, bool]]:
     """Version, and whether it is held, of each installed package of Slurm's, by name.
+
+    A package whose installation was interrupted counts with the version that was whole before it (`Config-Version` in
+    dpkg's status file), so that what is left to do is seen.
 
     Args:
         status: dpkg's status file.
@@ -82,8 +97,9 @@ def packages(status: bytes, wanted: Iterable[str]) -> Dict[str, Tuple[str, bool]
         state = dpkg_status.field(paragraph, "Status").split()
         name = dpkg_status.field(paragraph, "Package")
         source = dpkg_status.field(paragraph, "Source").partition(" ")[0] or name
-        if state[2:] == ["installed"]:
-            found[name] = (source, dpkg_status.field(paragraph, "Version"), state[0] == "hold")
+        if state[2:] == ["installed"] or (state and state[-1] in dpkg_status.UNFINISHED):
+            before = "" if state[2:] == ["installed"] else dpkg_status.field(paragraph, "Config-Version")
+            found[name] = (source, before or dpkg_status.field(paragraph, "Version"), state[0] == "hold")
     sources = {found[name][0] for name in wanted if name in found}
     return {name: (version, is_held) for name, (source, version, is_held) in sorted(found.items()) if source in sources}
 

@@ -91,6 +91,11 @@ def test_what_apt_would_do_is_told_apart() -> None:
     }
 
 
+def test_a_package_that_is_unpacked_already_when_simulated_then_gets_the_version_that_is_configured() -> None:
+    told = offer.outcome("Conf slurmd (26.05.5-1 slurm-lab:newer [amd64])\n", ["slurmd"])
+    assert told["versions"] == {"slurmd": "26.05.5-1"}
+
+
 def test_a_host_without_slurm_is_offered_nothing(context: Context) -> None:
     found = offer.read({"names": ["slurmd"], "plugins": ["/usr/lib/*/slurm-wlm"]}, context)
     assert found["trouble"] == "none of Slurm's packages is installed here"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import pytest
+
 from slurmfab.agent.core.resource import Context
 from slurmfab.agent.slurm.state_versions import TITLE
 from slurmfab.agent.upgrade import reading
@@ -65,6 +67,25 @@ def test_packages_programs_plugins_and_state_are_told(root: Path, context: Conte
     assert found["spank"] == [[f"/{PLUGINS}/mpi_pmix.so", False, True], ["/opt/ours.so", True, False]]
     assert found["state"] == "24.11"
     assert found["free"]["/var/cache/apt/archives"] > 0
+
+
+@pytest.mark.parametrize("state", ["unpacked", "half-configured"])
+def test_a_package_whose_installation_was_interrupted_then_has_the_version_of_before(
+    root: Path, context: Context, state: str
+) -> None:
+    status = f"Status: install ok {state}\nVersion: 26.05.5-1\nConfig-Version: 24.11.5-4\n"
+    write(root, "var/lib/dpkg/status", f"Package: slurmctld\n{status}")
+    assert reading.read(REQUEST, context)["packages"] == {"slurmctld": "24.11.5-4"}
+
+
+def test_a_read_when_dpkg_runs_then_waits_until_it_has_ended(
+    root: Path, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter((True, True, False))
+    write(root, "var/lib/dpkg/status", STATUS)
+    monkeypatch.setattr("slurmfab.agent.packages.unfinished.is_locked", lambda _: next(answers))
+    assert reading.read(REQUEST, context)["packages"]
+    assert next(answers, None) is None
 
 
 def test_a_host_without_slurm_has_nothing(root: Path, context: Context) -> None:
