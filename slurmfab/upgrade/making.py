@@ -104,13 +104,13 @@ def way_back(todo: tuple[UpgradeStep, ...], changed: Conversion | None) -> tuple
     if changed and "slurmdbd" in starts:
         told.append("Until slurmdbd has converted its database: the packages of before; nothing is lost.")
         told.append(
-            "After the conversion: the database of the backup, with the packages of before; records of jobs that ended "
-            "since are lost, but those that slurmctld still holds."
+            "After the conversion: the packages of before on slurmdbd's host, and the backup; jobs that were submitted "
+            "since are lost."
         )
     if "slurmctld" in starts:
         told.append(
-            "After the new slurmctld has written its state: the copy of the state made in this step, with the packages "
-            "of before; jobs that were submitted since are lost, and running ones that it does not know are ended."
+            "After the new slurmctld has written its state: the packages of before on all hosts, and the backup; jobs "
+            "that were submitted since are lost, and those of them that run are ended."
         )
     told.append(f"The backup lies beside the cluster file; {FAB} restore brings it back.")
     return tuple(told)
