@@ -21,6 +21,9 @@ from slurmfab.lab import Lab, LabSpec
 from slurmfab.lab.spec import CONTROLLER, SERIES
 from slurmfab.slurm.platform import PLATFORMS, Platform
 
+PLATFORM = next(one for one in PLATFORMS.values() if one.word == PACKAGES)
+"""What Slurm is packaged as on hosts that no test says it of."""
+
 SLURM_KEY = f'slurm: {{packages: {PACKAGES}, version: "{SERIES.get(NEWEST)}.*"}}\n'
 """The line of a cluster file that asks for these packages."""
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from lab_cluster import DeployedLab
-from lab_user import words_of
+from lab_user import PLATFORM, words_of
 from stock import Stock, in_turn
+from suites import PACKAGES
 
 from slurmfab import lab
 
@@ -47,7 +48,7 @@ LC_ALL=C.UTF-8 LANGUAGE=de apt-get install no-such-package 2>&1 | grep -c 'Paket
 """
 IN_GERMAN = f"""\
 printf 'LANG=de_DE.UTF-8\\nLANGUAGE=de\\n' > /etc/environment
-dpkg --remove --force-depends slurm-client
+dpkg --remove --force-depends {PLATFORM.client}
 mkdir -p /root/apt /root/lists
 mv /etc/apt/sources.list* /root/apt/
 find /var/lib/apt/lists -maxdepth 1 -type f ! -name lock -exec mv -t /root/lists {{}} +
@@ -280,7 +281,8 @@ def test_a_host_that_speaks_german_is_understood(peopled: Peopled) -> None:
         peopled.hosts.on("n2", "mv /root/apt/* /etc/apt/; mv /root/lists/* /var/lib/apt/lists/", check=False)
     assert broken.returncode == 3
     assert "n2: packages:" in words_of(broken)
-    assert "this host's package sources have no package slurm-client" in words_of(broken)
+    told = "this host's package sources have no package {}" if PACKAGES == "debian" else "no {} 24.11.* in "
+    assert told.format(PLATFORM.client) in words_of(broken)
     assert peopled.hosts.slurmfab("deploy").returncode == 0
     assert peopled.hosts.on("n2", "sinfo --version").startswith("slurm")
     checked = peopled.hosts.slurmfab("check-cluster", "--hosts", "n2", "--only", "reachable,daemons,people,munge,nodes")
