@@ -115,7 +115,7 @@ def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...
         chosen: hosts that are upgraded now.
 
     Raises:
-        InputError: an earlier step is left out by that, and a later one is not.
+        InputError: an earlier step is left out by that, and a later one is not; or only one of two controllers is.
     """
     found: list[UpgradeStep] = []
     left: list[str] = []
@@ -127,7 +127,12 @@ def limited(plan: UpgradePlan, chosen: frozenset[str]) -> tuple[UpgradeStep, ...
                 f"--hosts leaves out {fold(left)}, whose daemons are upgraded before those of {fold(hosts)}. "
                 f"First: {FAB} upgrade --hosts {fold(left)}. Nothing was changed."
             )
-        left += missing if step.what in ("slurmdbd", "controllers") else []
+        if hosts and missing and step.what == "controllers":
+            raise InputError(
+                f"--hosts names {fold(hosts)} and leaves out {fold(missing)}: controllers are upgraded together, since "
+                "an older slurmctld cannot take over the state of a newer one. Name both. Nothing was changed."
+            )
+        left += [host for host in missing if host not in left] if step.what in ("slurmdbd", "controllers") else []
         if hosts:
             found.append(replace(step, hosts=hosts))
     return tuple(found) if any(step.what != "backup" for step in found) else ()

@@ -54,6 +54,19 @@ def test_an_upgrade_when_hosts_leave_out_an_earlier_step_then_is_refused_with_th
         limited(WHOLE, frozenset(chosen))
 
 
+@pytest.mark.parametrize("chosen", [{"db", "ctl"}, {"db", "ctl2", "n1"}])
+def test_an_upgrade_when_hosts_name_one_of_two_controllers_then_is_refused(chosen: set[str]) -> None:
+    both = plan(("backup", ("db", "ctl")), ("slurmdbd", ("db",)), ("controllers", ("ctl", "ctl2")), ("nodes", ("n1",)))
+    with pytest.raises(InputError, match=r"controllers are upgraded together, .* Name both\. Nothing was changed"):
+        limited(both, frozenset(chosen))
+
+
+def test_the_command_that_comes_first_when_one_host_is_in_two_steps_then_names_it_once() -> None:
+    one = plan(("backup", ("ctl",)), ("slurmdbd", ("ctl",)), ("controllers", ("ctl",)), ("nodes", ("n1",)))
+    with pytest.raises(InputError, match=r"First: fab upgrade --hosts ctl\. Nothing"):
+        limited(one, frozenset({"n1"}))
+
+
 def test_nodes_when_the_controllers_are_done_already_can_go_first() -> None:
     left = plan(("backup", ("ctl",)), ("nodes", ("n1", "n2")), ("logins", ("login",)))
     assert [step.what for step in limited(left, frozenset({"n1"}))] == ["backup", "nodes"]
