@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
@@ -62,7 +62,7 @@ def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeS
     given: set[str] = set()
     for what, hosts in hosts_of(cluster, there).items():
         packages = {host: there[host].offered for host in hosts if there[host].offered and host not in given}
-        daemons = {host: told for host in hosts if (told := starting(what, there[host]))}
+        daemons = {host: told for host in hosts if (told := starting(what, there[host], cluster.roles(host)))}
         if packages or daemons:
             some = tuple(host for host in hosts if host in packages or host in daemons)
             found.append(UpgradeStep(what, some, packages, daemons, WHY[what]))
@@ -73,18 +73,22 @@ def steps(cluster: Cluster, there: Mapping[str, HostVersions]) -> tuple[UpgradeS
     return (UpgradeStep("backup", tuple(host for host in kept if host in there), {}, {}, WHY["backup"]), *found)
 
 
-def starting(what: What, versions: HostVersions) -> tuple[str, ...]:
+def starting(what: What, versions: HostVersions, roles: Collection[str]) -> tuple[str, ...]:
     """The daemons of a host that a step starts with the new version: installed ones that do not run it yet.
+
+    slurmd is started on compute nodes alone: a controller may have its package as well, as from an image or slurm-wlm.
 
     Args:
         what: the step.
         versions: what the host has, and would get.
+        roles: the host's roles.
     """
     new = {upstream(version) for version in versions.offered.values()}
     return tuple(
         daemon
         for daemon in DAEMONS_OF[what]
         if daemon in versions.programs
+        and (daemon != "slurmd" or "compute" in roles)
         and (new - {versions.running.get(daemon, "")} or is_outdated(daemon, versions))
         and (daemon in versions.running or daemon not in ("sackd", "slurmrestd"))
     )

@@ -72,6 +72,19 @@ def test_a_plan_follows_slurms_order_and_gives_each_host_its_packages_once() -> 
     assert plan.conversion.seconds == (22.0, 430.0)
 
 
+def test_slurmd_is_started_on_compute_nodes_alone_where_a_controller_has_its_package_too() -> None:
+    there = asked()
+    ctl = there.hosts["ctl"]
+    both = replace(
+        ctl, packages={**ctl.packages, "slurmd": "24.11.5-4"}, programs={**ctl.programs, "slurmd": "24.11.5"}
+    )
+    hosts = {**there.hosts, "ctl": both}
+    assert steps(make(replace(there, hosts=hosts)))["controllers"] == ("ctl", (), {"ctl": ("slurmctld",)})
+    computing = cluster(SITE.replace('hosts: "n[1-2]"', 'hosts: "ctl,n[1-2]"'))
+    found = steps(make(replace(there, cluster=computing, hosts=hosts)))
+    assert found["controllers"] == ("ctl", (), {"ctl": ("slurmctld", "slurmd")})
+
+
 def test_nothing_is_left_to_do_where_every_host_has_the_version_and_runs_it() -> None:
     there = asked(have="26.05.5")
     plan = make(replace(there, offers={"trixie amd64": Offer()}))
