@@ -42,7 +42,10 @@ REGISTER_SECONDS = 3.0
 LOG_BYTES = 1 << 20
 """Size of the part at the end of slurmctld's log that is read."""
 
-_FRESH = re.compile(r"slurmctld version \S+ started|Processing Reconfiguration Request|Relinquishing control")
+_FRESH = re.compile(r"slurmctld version \S+ started|Processing Reconfiguration Request")
+"""Lines after which slurmctld complains anew. “Relinquishing control” is none of them: the old process may log it after
+the first complaints of the new one (controller.c, slurm-24.11)."""
+
 _OTHER = re.compile(r"Node (\S+) appears to have a different slurm\.conf")
 
 

@@ -10,6 +10,7 @@ from slurmfab.agent.client.commands import moment
 from slurmfab.agent.slurm.carried_files import CarriedFiles, format_outdated, hash_complaints
 
 STARTED = "[2026-11-21T10:00:00.001] slurmctld version 24.11.5 started on cluster lab"
+RELINQUISHED = "Relinquishing control to new child"
 OTHER = "[2026-11-21T10:00:0{}.500] error: Node {} appears to have a different slurm.conf than the slurmctld.  This"
 FILES = CarriedFiles(("n1",), ("/etc/slurm/slurm.conf",), "", renews=True)
 
@@ -25,7 +26,16 @@ def at(stamp: str) -> float:
         pytest.param([STARTED, OTHER.format(1, "n1"), OTHER.format(2, "n2")], {"n1", "n2"}, id="two"),
         pytest.param([OTHER.format(1, "n1"), STARTED], set(), id="before slurmctld started"),
         pytest.param([OTHER.format(1, "n1"), "Processing Reconfiguration Request"], set(), id="before it read anew"),
-        pytest.param([OTHER.format(1, "n1"), "Relinquishing control to new child"], set(), id="before its successor"),
+        pytest.param(
+            [OTHER.format(1, "n1"), STARTED, RELINQUISHED],
+            set(),
+            id="before its successor",
+        ),
+        pytest.param(
+            [STARTED, OTHER.format(1, "n1"), RELINQUISHED],
+            {"n1"},
+            id="by its successor, before the last line of the old process",
+        ),
     ],
 )
 def test_complaints_count_since_slurmctld_has_read_its_files(lines: list[str], nodes: set[str]) -> None:
