@@ -45,19 +45,17 @@ EVERY_TIME = (
     "database",
     "deploy",
     "first_contact",
-    "guides",
     "hand_made_files",
     "import",
     "kill",
     "lab",
     "promises",
     "saved_plan",
-    "tutorial",
     "wheel",
 )
 """The files of tests/lab that are always played, without `test_`: what everything else stands on, and what could lose
 jobs. Of the others each run of all tests plays a share, so that it ends within half an hour on two processors."""
-SHARES = 3
+SHARES = 6
 """Into how many shares the other files are divided; two turns have the same share, one on each suite."""
 GARBAGE_THRESHOLD = 50_000
 """How many new objects Python collects before it looks for garbage; thousands of tests live to the end anyway."""
