@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterator, List, NamedTuple, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from slurmfab.agent.core.reading import names, read_text
 from slurmfab.agent.core.resource import Context, ResourceFailed
@@ -42,6 +42,11 @@ class Source(NamedTuple):
 
 def stanza(source: Source) -> str:
     """An entry in deb822 style, with a line that says who made it."""
+    return "# Made by slurmfab for the key slurm of the cluster file.\n" + deb822(source)
+
+
+def deb822(source: Source) -> str:
+    """An entry in deb822 style."""
     fields = {
         "URIs": " ".join(source.uris),
         "Suites": " ".join(source.suites),
@@ -50,8 +55,7 @@ def stanza(source: Source) -> str:
         "Signed-By": source.signed_by,
         "Trusted": source.trusted,
     }
-    lines = ["# Made by slurmfab for the key slurm of the cluster file.", "Types: deb"]
-    return "".join("%s\n" % one for one in (*lines, *("%s: %s" % pair for pair in fields.items() if pair[1])))
+    return "".join("%s\n" % one for one in ("Types: deb", *("%s: %s" % pair for pair in fields.items() if pair[1])))
 
 
 def own_codename(context: Context) -> str:
@@ -67,14 +71,20 @@ def of_own_release(context: Context) -> Source:
     Raises:
         ResourceFailed: there is none.
     """
+    found = first_of_own_release(context)
+    if found is None:
+        codename = own_codename(context)
+        raise ResourceFailed(
+            "this host has no package source of its own release (%s), whose mirror has the other suites; "
+            "check /etc/apt/sources.list and sources.list.d" % (codename or "unknown")
+        )
+    return found
+
+
+def first_of_own_release(context: Context) -> Optional[Source]:
+    """The first source of the host's own release; `None` if there is none."""
     codename = own_codename(context)
-    for one in entries(context):
-        if codename and codename in one.suites:
-            return one
-    raise ResourceFailed(
-        "this host has no package source of its own release (%s), whose mirror has the other suites; "
-        "check /etc/apt/sources.list and sources.list.d" % (codename or "unknown")
-    )
+    return next((one for one in entries(context) if codename and codename in one.suites), None)
 
 
 def entries(context: Context) -> Iterator[Source]:

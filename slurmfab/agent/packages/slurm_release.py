@@ -90,6 +90,8 @@ def fits(version: str, wanted: str) -> bool:
 
     >>> fits("26.05.5-1", "26.05.*"), fits("26.05.5-1", "26.05.5"), fits("26.05.51-1", "26.05.5"), fits("1", "")
     (True, True, False, True)
+    >>> fits("26.05.5-1", "26.05.4")
+    False
 
     Args:
         version: of a package.

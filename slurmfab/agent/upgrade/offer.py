@@ -10,17 +10,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 
 from slurmfab.agent.core.reading import names, read_text
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.agent.packages import apt_errors, apt_sources, bundle_place, dpkg_status
 from slurmfab.agent.packages.bundle_making import temporary_directory
-from slurmfab.agent.packages.installed_packages import is_version
 from slurmfab.agent.packages.packages import LISTS, MINIMAL, apt_get, lists_are_fresh
+from slurmfab.agent.packages.slurm_release import fits
 from slurmfab.agent.upgrade.reading import INFO, packages
 
-SOURCES_LIST, SOURCE_PARTS = "/etc/apt/sources.list", "/etc/apt/sources.list.d"
 OWN = "slurmfab-upgrade"
 INSTALLED = re.compile(r"^(?:Inst|Conf) (\S+) (?:\[(\S+)\] )?\((\S+) ", re.M)
 """A line of apt-get --simulate; a package that is unpacked, and not configured yet, has no `Inst`."""
@@ -29,7 +28,6 @@ REMOVED = re.compile(r"^Remv (\S+) ", re.M)
 MADISON = re.compile(r"^ *(\S+) \| *(\S+) \| *(\S+) ([^ /]+)", re.M)
 """A line of apt-cache madison: package, version, address, suite."""
 
-ONE_LINE = re.compile(r"^deb(?:-src)?[ \t]+(?:\[([^\]]*)\][ \t]+)?(\S+)[ \t]+(\S+)[ \t]+(\S.*)$")
 PLUGIN = r"/(?:%s)/([a-z][a-z0-9_]*)\.so$"
 """A plugin in a list of files, below the directory of plugins."""
 
@@ -97,10 +95,10 @@ def prepare(context: Context, place: str, request: Mapping[str, Any]) -> Tuple[s
         os.mkdir(directory, 0o755)
     state = settings(place)
     text = stanza(context, place, request)
-    for name in names(context.path(SOURCE_PARTS)):
+    for name in names(context.path(apt_sources.PARTS)):
         # The source that slurmfab has put there may be the same one; apt refuses one source with two keys.
         if not (text and name == apt_sources.OWN):
-            os.symlink(os.path.join(context.path(SOURCE_PARTS), name), os.path.join(together, name))
+            os.symlink(os.path.join(context.path(apt_sources.PARTS), name), os.path.join(together, name))
     if not text:
         if not lists_are_fresh(context, time.time()):
             update(context, state)
@@ -144,56 +142,10 @@ def stanza(context: Context, place: str, request: Mapping[str, Any]) -> str:
         return "%s\nSigned-By: %s\n" % (request["stanza"].strip(), key)
     if not request.get("suite"):
         return ""
-    mirror = next(own_mirrors(context), None)
-    if mirror is None:
+    own = apt_sources.first_of_own_release(context)
+    if own is None:
         raise ResourceFailed("no source of apt's here has the host's own suite, so %s is unknown" % request["suite"])
-    uris, components, signed_by = mirror
-    lines = ["Types: deb", "URIs: %s" % uris, "Suites: %s" % request["suite"], "Components: %s" % components]
-    return "\n".join(lines + (["Signed-By: %s" % signed_by] if signed_by else [])) + "\n"
-
-
-def own_mirrors(context: Context) -> Iterator[Tuple[str, str, str]]:
-    """Yield addresses, components and key of the sources that have the host's own suite."""
-    codename = dict(
-        line.split("=", 1) for line in read_text(context.path("/etc/os-release")).splitlines() if "=" in line
-    ).get("VERSION_CODENAME", "")
-    paths = [os.path.join(SOURCE_PARTS, name) for name in names(context.path(SOURCE_PARTS))]
-    for path in (SOURCES_LIST, *paths):
-        text = read_text(context.path(path))
-        for uris, suites, components, key in deb822(text) if path.endswith(".sources") else one_line(text):
-            if codename.strip("\"'") in suites.split():
-                yield uris, components, key
-
-
-def deb822(text: str) -> Iterator[Tuple[str, str, str, str]]:
-    """Yield addresses, suites, components and key of the sources in a .sources file; without those that are off."""
-    for block in re.split(r"\n\s*\n", text):
-        lines = [line for line in block.split("\n") if not line.startswith("#")]
-        fields: Dict[str, str] = {}
-        last = ""
-        for line in lines:
-            if line[:1].isspace() and last:
-                fields[last] += "\n" + line
-            else:
-                last, _, value = line.partition(":")
-                last = last.strip().lower()
-                fields[last] = value.strip()
-        if "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() != "no":
-            yield (
-                fields.get("uris", ""),
-                fields.get("suites", ""),
-                fields.get("components", ""),
-                fields.get("signed-by", ""),
-            )
-
-
-def one_line(text: str) -> Iterator[Tuple[str, str, str, str]]:
-    """Yield the same of the sources in a file in the older format, one in each line."""
-    for line in text.split("\n"):
-        found = ONE_LINE.match(line.strip())
-        if found and not line.startswith("deb-src"):
-            key = re.search(r"signed-by=(\S+)", found[1] or "")
-            yield found[2], found[3], found[4], key[1] if key else ""
+    return apt_sources.deb822(own._replace(suites=(request["suite"],), trusted="", architectures=""))
 
 
 def madison(
@@ -226,19 +178,10 @@ def choose(found: Mapping[str, Sequence[Tuple[str, str]]], wanted: str) -> Dict[
     """
     chosen = {}
     for name, versions in found.items():
-        fit = [one for one in versions if not wanted or fits(one[0].rpartition(":")[2], wanted)]
+        fit = [one for one in versions if fits(one[0].rpartition(":")[2], wanted)]
         if fit:
             chosen[name] = fit[0]
     return chosen
-
-
-def fits(version: str, wanted: str) -> bool:
-    """Whether a package's version is the wanted one of Slurm.
-
-    >>> fits("26.05.5-1", "26.05.*"), fits("26.05.5-1", "26.05.5"), fits("26.05.5-1", "26.05.4")
-    (True, True, False)
-    """
-    return is_version(version, wanted) or version.partition("-")[0] == wanted
 
 
 def simulated(
