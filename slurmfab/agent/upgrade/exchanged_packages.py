@@ -6,7 +6,7 @@ import re
 from typing import ClassVar, Dict, List, Optional, Set, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.packages import apt_errors, bundle_place, daemon_policy, dpkg_status, slurm_release, unfinished
+from slurmfab.agent.packages import apt_errors, daemon_policy, dpkg_status, slurm_release, unfinished
 from slurmfab.agent.packages.installed_packages import is_version
 from slurmfab.agent.packages.packages import (
     CONFIGURE,
@@ -29,9 +29,6 @@ UNKNOWN = re.compile(r"Release '[^']*' for '([^']+)' was not found")
 MOST_TRIES = 4
 """How often packages that would be removed are named, too, to be exchanged with the others."""
 
-AS_ROOT = ("-o", "APT::Sandbox::User=root")
-"""The user _apt cannot read files in a directory of root's."""
-
 
 class ExchangedPackages(Resource):
     """Installed packages of Slurm's, all of certain versions; no package is removed, and dpkg starts no daemon.
@@ -45,8 +42,6 @@ class ExchangedPackages(Resource):
         versions: `NAME=VERSION`, or with a `*` behind the beginning of a version.
         suite: name of the suite that has them, if apt would not take the libraries that they need from there by itself.
         stops: units of daemons that are stopped meanwhile.
-        bundle: digest of the bundle that the packages come from; empty for the host's own sources.
-        files: name, file and SHA-256 of packages that were sent here in files.
     """
 
     kind: ClassVar[str] = "packages-exchanged"
@@ -54,8 +49,6 @@ class ExchangedPackages(Resource):
     versions: Tuple[str, ...]
     suite: str = ""
     stops: Tuple[str, ...] = ()
-    bundle: str = ""
-    files: Tuple[Tuple[str, str, str], ...] = ()
 
     @property
     def names(self) -> Tuple[str, ...]:
@@ -98,12 +91,10 @@ class ExchangedPackages(Resource):
         with daemon_policy.daemons_wait(context):
             if dpkg_status.is_interrupted(context.root):
                 context.run(CONFIGURE, seconds=INSTALL_SECONDS, env=ENVIRONMENT)
-            source = bundle_place.options(context, self.bundle) if self.bundle else ()
             if dpkg_status.is_interrupted(context.root):
-                complete(context, source)
-            if not source:
-                self.refresh(context)
-            options = [*source, *(AS_ROOT if self.files else ()), *MINIMAL, "--allow-change-held-packages"]
+                complete(context, ())
+            self.refresh(context)
+            options = [*MINIMAL, "--allow-change-held-packages"]
             wanted = self.solved(context, options)
             must_apt(context, [*options, "--download-only", "install", "--", *wanted])
             for unit in self.stops:
@@ -112,7 +103,6 @@ class ExchangedPackages(Resource):
             must_apt(context, [*options, "install", "--", *wanted])
             if held:
                 context.must(["apt-mark", "hold", *sorted(held)])
-        bundle_place.remove(context)
 
     def solved(self, context: Context, options: List[str]) -> List[str]:
         """The words for apt-get with which it exchanges the packages and removes none.
@@ -128,7 +118,7 @@ class ExchangedPackages(Resource):
             ResourceFailed: there are none.
         """
         trouble, release = "", self.release(context)
-        for words in self.ways(context):
+        for words in self.ways(release):
             wanted = list(words)
             unknown: Set[str] = set()
             for _ in range(MOST_TRIES):
@@ -146,19 +136,16 @@ class ExchangedPackages(Resource):
                 wanted = again
         raise ResourceFailed(trouble)
 
-    def ways(self, context: Context) -> List[List[str]]:
+    def ways(self, release: str) -> List[List[str]]:
         """The packages as words for apt-get: by their release, whose libraries then come along; then by their versions.
 
         Args:
-            context: knows where files are.
+            release: of Slurm's source; empty for none.
         """
         exact = [
             name if version.endswith("*") else "%s=%s" % (name, version)
             for name, version in self.wanted_versions.items()
         ]
-        if self.files:
-            return [bundle_place.as_files(context, self.files, exact)]
-        release = self.release(context)
         return [*([["%s/%s" % (name, release) for name in self.names]] if release else []), exact]
 
     def release(self, context: Context) -> str:
