@@ -188,24 +188,39 @@ def run_test_job(context: Context, node: str, partition: Optional[str] = None) -
     """
     if partition == "":
         return "it is in no partition, so no job can run on it; add it to one"
-    account = uid_of(context, SLURM), gid_of(context, SLURM)
     name = "%s_%s" % (RESERVATION, node)
     argv = [
         "srun", "--reservation=" + RESERVATION, "--partition=" + (partition or commands.PARTITION),
         "--nodelist=" + node, "--nodes=1", "--ntasks=1", "--time=2", "--immediate=%d" % ALLOCATION_SECONDS,
         "--job-name=" + name, "--chdir=/", "hostname",
     ]  # fmt: skip
+    complaint, lines = run_job(context, argv, name, JOB_SECONDS)
+    return complaint + (waiting_reason(context, name) if any("queued and waiting" in line for line in lines) else "")
+
+
+def run_job(context: Context, argv: List[str], name: str, seconds: float) -> Tuple[str, List[str]]:
+    """Run a job of the slurm user that has to print something, and cancel it if it does not end.
+
+    Args:
+        context: the request's context.
+        argv: srun and its arguments.
+        name: of the job.
+        seconds: how long it may take, its wait for the node included.
+
+    Returns:
+        Why the job failed, empty if it ran; and what srun said of a job that ended in failure.
+    """
+    account = uid_of(context, SLURM), gid_of(context, SLURM)
     try:
-        done = context.run(argv, seconds=JOB_SECONDS, account=account)
+        done = context.run(argv, seconds=seconds, account=account)
     except ResourceFailed:
         reason = waiting_reason(context, name)
         context.run(commands.cancel_named(name, SLURM))
-        return "a job did not end within %.0f s%s" % (JOB_SECONDS, reason)
+        return "a job did not end within %.0f s%s" % (seconds, reason), []
     if done.returncode == 0 and done.stdout.strip():
-        return ""
+        return "", []
     lines = done.stderr.decode(errors="replace").splitlines()
-    reason = waiting_reason(context, name) if any("queued and waiting" in line for line in lines) else ""
-    return (" ; ".join([line for line in lines if "error" in line][-3:]) or "the job printed nothing") + reason
+    return " ; ".join([line for line in lines if "error" in line][-3:]) or "the job printed nothing", lines
 
 
 def waiting_reason(context: Context, name: str) -> str:

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, List, Mapping
 
 from slurmfab.agent.client import commands
-from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.identities.users_and_groups import gid_of, uid_of
-from slurmfab.agent.nodes.acceptance import PARALLEL_JOBS, SLURM, waiting_reason
+from slurmfab.agent.core.resource import Context
+from slurmfab.agent.nodes.acceptance import PARALLEL_JOBS, run_job
 from slurmfab.agent.nodes.states import node_states
 
 NAME = "slurmfab_upgrade_%s"
@@ -66,15 +65,5 @@ def try_one(context: Context, node: str, partition: str, is_busy: bool) -> str:
         "srun", "--partition=" + partition, "--nodelist=" + node, "--nodes=1", "--ntasks=1", "--time=2",
         "--mem=%d" % MEMORY_MIB, "--immediate=%d" % ALLOCATION_SECONDS, "--job-name=" + name, "--chdir=/", "hostname",
     ]  # fmt: skip
-    try:
-        done = context.run(argv, seconds=JOB_SECONDS, account=(uid_of(context, SLURM), gid_of(context, SLURM)))
-    except ResourceFailed:
-        reason = waiting_reason(context, name)
-        context.run(commands.cancel_named(name, SLURM))
-        return "a job did not end within %.0f s%s" % (JOB_SECONDS, reason)
-    if done.returncode == 0 and done.stdout.strip():
-        return ""
-    lines = done.stderr.decode(errors="replace").splitlines()
-    if is_busy and any(text in line for line in lines for text in IN_USE):
-        return FULL
-    return " ; ".join([line for line in lines if "error" in line][-3:]) or "the job printed nothing"
+    complaint, lines = run_job(context, argv, name, JOB_SECONDS)
+    return FULL if is_busy and any(text in line for line in lines for text in IN_USE) else complaint

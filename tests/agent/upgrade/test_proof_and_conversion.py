@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from slurmfab.agent.core.resource import Context, ResourceFailed
+from slurmfab.agent.nodes import acceptance
 from slurmfab.agent.upgrade import conversion, trial_jobs
 from slurmfab.agent.upgrade.proved_dump import refuse_difference
 
@@ -79,6 +80,6 @@ def test_a_conversion_when_the_server_does_not_tell_then_goes_on_without_words()
 def test_a_job_when_it_does_not_run_on_a_node_then_a_full_node_is_no_failure(
     said: str, is_busy: bool, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_jobs, "uid_of", lambda *_: 0)
-    monkeypatch.setattr(trial_jobs, "gid_of", lambda *_: 0)
+    monkeypatch.setattr(acceptance, "uid_of", lambda *_: 0)
+    monkeypatch.setattr(acceptance, "gid_of", lambda *_: 0)
     assert trial_jobs.try_one(Answering({"srun": said}, code=1), "n1", "main", is_busy).startswith(found)
