@@ -33,6 +33,16 @@ def find(run: Run, facts: Mapping[str, HostFacts], silent: Mapping[str, HostErro
     controller = facts.get(run.controller)
     if controller is None or "suspendprogram" not in controller.slurm_conf.lower():
         return {}
+    return among(run, silent)
+
+
+def among(run: Run, silent: Iterable[str]) -> dict[str, Asleep]:
+    """Those of the silent hosts that Slurm says it has powered down, or is powering down or up.
+
+    Args:
+        run: the run, whose controller is asked.
+        silent: names of hosts that did not answer.
+    """
     from slurmfab.status import snapshot  # few runs have a sleeping node
 
     try:

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from slurmfab.engine import requests, sleeping
 from slurmfab.engine.actor import who
 from slurmfab.engine.run import Run
-from slurmfab.errors import Asleep, HostError, SlurmfabError
+from slurmfab.errors import HostError, SlurmfabError
 from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.session import answer_value
-from slurmfab.status import snapshot
 from slurmfab.updates.host_updates import HostUpdates, slurms_own
 
 
@@ -35,26 +34,10 @@ def ask_hosts(run: Run, hosts: Iterable[str], *, only_security: bool, fetches: b
         else:
             found[host] = answer
             run.progress.host_done(host)
-    for host, error in {**silent, **asleep(run, silent)}.items():
+    for host, error in {**silent, **(sleeping.among(run, silent) if silent else {})}.items():
         run.exclude(host, error)
     run.progress.end()
     return {host: found[host] for host in names if host in found}
-
-
-def asleep(run: Run, silent: Iterable[str]) -> dict[str, HostError]:
-    """Those of the silent hosts that Slurm has powered down, each with that as its error."""
-    names = tuple(silent)
-    if not names:
-        return {}
-    try:
-        nodes = snapshot.ask(run.transport, run.controller, ("nodes",)).by_name
-    except HostError:
-        return {}
-    return {
-        host: Asleep(host, sleeping.reason_of(nodes[host].state, run.inventory.cluster, host))
-        for host in names
-        if host in nodes and sleeping.is_asleep(nodes[host].state)
-    }
 
 
 def ask(run: Run, host: str, *, only_security: bool, fetches: bool) -> HostUpdates:
