@@ -62,8 +62,8 @@ class HostLayout:
 
     @property
     def machine(self) -> str:
-        """Machine name for systemd-nspawn."""
-        return f"{self.lab}-{self.name}"
+        """Machine name for systemd-nspawn, which no machine of others has."""
+        return f"slurmfab-{self.lab}-{self.name}"
 
     @property
     def namespace(self) -> str:

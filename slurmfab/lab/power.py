@@ -9,11 +9,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from slurmfab.errors import LabError
-from slurmfab.lab import cgroups, namespaces, slurm_repository
+from slurmfab.lab import cgroups, mounts, namespaces, slurm_repository
 from slurmfab.lab.command import TIED
 from slurmfab.lab.layout import HostLayout
 from slurmfab.lab.spec import UNIFIED_SUITES, LabSpec
@@ -42,6 +43,9 @@ done
 """Shell script that runs systemd-nspawn, and runs it again when its host reboots. Where the kernel has time namespaces,
 the host's uptime starts at 0. The pause makes boot times differ in whole seconds, which slurmctld compares."""
 
+BOOT_SHELL = "sh"
+"""Name of the process that runs `BOOT`."""
+
 ENTER_CGROUPS = """
 while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done
 shift
@@ -56,8 +60,12 @@ UNIFIED = "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"
 NETWORK_SETTINGS = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
 """Environment that lets a host change the settings of its own network namespace, which containers in it need."""
 
-NSPAWN_DIRECTORIES = ("/run/systemd/nspawn/propagate", "/run/systemd/nspawn/unix-export")
-"""Directories in which systemd-nspawn keeps a subdirectory per machine."""
+NSPAWN_DIRECTORIES = (Path("/run/systemd/nspawn/propagate"), Path("/run/systemd/nspawn/unix-export"))
+"""Directories in which systemd-nspawn keeps a subdirectory per machine. Since version 256 the second one's is a mount,
+and systemd-nspawn starts no machine whose mount is still there."""
+
+OWN_CLEANING = 3.0
+"""Seconds for systemd-nspawn to end by itself after its host, and so to remove its mounts and files."""
 
 
 def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpec) -> None:
@@ -78,6 +86,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
         f"--link-journal=no --settings=no --directory={host.root} --machine={host.machine} --hostname={host.name} "
         f"--network-namespace-path=/run/netns/{host.namespace}"
     )
+    _forget(host)
     for path in spec.shared:
         host.shared(path).mkdir(parents=True, exist_ok=True)
     binds = [f"--bind={host.shared(path)}:{path}" for path in spec.shared]
@@ -88,7 +97,7 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
         environment[UNIFIED] = "1"
     with host.console.open("ab") as console:
         done = subprocess.run(
-            [*TIED, "sh", "-ec", ENTER_CGROUPS, "sh", *map(str, subtrees), "--", "sh", "-c", BOOT, "power",
+            [*TIED, "sh", "-ec", ENTER_CGROUPS, "sh", *map(str, subtrees), "--", BOOT_SHELL, "-c", BOOT, "power",
              *nspawn.split(), *binds],
             stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment, check=False,
         )  # fmt: skip
@@ -101,8 +110,9 @@ def switch_off(
 ) -> None:
     """Kill all processes in these cgroup subtrees, as a power failure would.
 
-    Each host's PID 1 is killed first; the kernel then kills all other processes of the host. The rest, such as
-    systemd-nspawn, follows. In the other order hosts would keep running without their systemd-nspawn.
+    Each host's PID 1 is killed first; the kernel then kills all other processes of the host. Its systemd-nspawn ends by
+    itself and removes what it has mounted; one that does not is killed as well. In the other order hosts would keep
+    running without their systemd-nspawn.
 
     Args:
         hosts: the hosts that run there.
@@ -114,15 +124,12 @@ def switch_off(
         LabError: processes did not end, or cgroups stayed busy, for that long.
     """
     directories = tuple(cgroup_directories)
-    deadline = time.monotonic() + patience
+    began = time.monotonic()
     # A cgroup stays busy for a moment after its last process is no longer listed.
     while (running := cgroups.processes(directories)) or (remove and not all(map(cgroups.remove, directories))):
-        for pid in frozenset(filter(_is_init, running)) or running:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        _kill(running if waited > OWN_CLEANING else filter(_keeps_host_on, running))
+        if waited > patience:
             some = f"Processes: {sorted(running)[:5]}; cgroups: {directories[0]} and its like."
             raise LabError(
                 f"The lab's processes do not end, or its cgroups stay busy. {some} Look with ps, then try again."
@@ -130,6 +137,13 @@ def switch_off(
         time.sleep(0.02)
     for host in hosts:
         _forget(host)
+
+
+def _kill(processes: Iterable[int]) -> None:
+    """Kill processes; those that have ended meanwhile are passed over."""
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float = 60.0) -> None:
@@ -152,9 +166,14 @@ def wait_until_off(subtrees: Iterable[Path], host: HostLayout, patience: float =
 
 
 def _forget(host: HostLayout) -> None:
-    """Remove the files that systemd-nspawn keeps per machine and root file system and leaves when killed."""
-    for place in NSPAWN_DIRECTORIES:
-        shutil.rmtree(Path(place, host.machine), ignore_errors=True)
+    """Unmount and remove what systemd-nspawn keeps per machine and root file system, and leaves when it is killed.
+
+    Raises:
+        LabError: something is mounted there that cannot be unmounted.
+    """
+    for place in (directory / host.machine for directory in NSPAWN_DIRECTORIES):
+        mounts.unmount_all(place)
+        shutil.rmtree(place, ignore_errors=True)
     if host.root.exists():
         seen = host.root.stat()
         Path(f"/run/systemd/nspawn/locks/inode-{seen.st_dev}:{seen.st_ino}").unlink(missing_ok=True)
@@ -169,12 +188,21 @@ def init_pid(subtrees: Iterable[Path]) -> int | None:
 
 def _is_init(pid: int) -> bool:
     """Whether a process is PID 1 of a PID namespace directly below that of this process."""
+    return _status(pid, "NSpid")[1:] == ["1"]
+
+
+def _keeps_host_on(pid: int) -> bool:
+    """Whether a host goes on because of a process: its PID 1, or the shell that starts systemd-nspawn again."""
+    return _is_init(pid) or (_status(pid, "Name") == [BOOT_SHELL] and len(_status(pid, "NSpid")) == 1)
+
+
+def _status(pid: int, field: str) -> list[str]:
+    """The words of a line of a process's status (proc_pid_status(5)); empty if the process has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    numbers = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
-    return numbers[1:] == ["1"]
+        return []
+    return next((line.split()[1:] for line in status.splitlines() if line.startswith(f"{field}:")), [])
 
 
 def ssh_state(address: str, timeout: float = 1.0) -> str:

@@ -91,7 +91,7 @@ def _mount(layers: Iterable[str], host: HostLayout) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     if host.root not in mounts.mount_points():
         options = f"lowerdir={':'.join(layers)},upperdir={upper},workdir={work}"
-        call(["mount", "-t", "overlay", f"slurmfab-{host.machine}", "-o", options, str(host.root)])
+        call(["mount", "-t", "overlay", host.machine, "-o", options, str(host.root)])
 
 
 def _mask_generators(host: HostLayout) -> None:

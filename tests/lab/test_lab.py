@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import other_nspawn
 import pytest
+from suites import SUITES
 
 from slurmfab import lab
 from slurmfab.errors import InputError, LabError
@@ -59,7 +61,7 @@ def leftovers(name: str) -> list[str]:
     found += listing("nft", "list", "tables") + listing("ps", "-e", "-o", "pid,args")
     places = ("/sys/fs/cgroup", "/run/systemd/nspawn", "/run/netns", "/var/lib/slurmfab", "/var/cache/slurmfab")
     found += listing("find", *places, "-maxdepth", "5")
-    marks = (f"sf-{name}", f"sf{name}-", f"slurmfab_{name}", f"slurmfab-{name}", f"labs/{name}", f"{name}-n1")
+    marks = (f"sf-{name}", f"sf{name}-", f"slurmfab_{name}", f"slurmfab-{name}", f"labs/{name}")
     return [line for line in found if any(mark in line for mark in marks)]
 
 
@@ -289,3 +291,58 @@ def test_up_when_an_earlier_up_was_killed_then_it_starts_anew(no_lab, tmp_path):
     process.wait()
     made = lab.up(LabSpec(name=no_lab, suite="bookworm", nodes=1), tmp_path)
     assert [host.state for host in lab.status(made.name)] == ["answers", "answers"]
+
+
+def test_lab_of_the_newest_systemd_nspawn_when_it_ended_in_any_way_then_starts_again(no_lab, tmp_path, monkeypatch):
+    others = Path("/run/systemd/nspawn/unix-export/somebody-elses")
+    other_nspawn.use(SUITES[-1], tmp_path / "bin", monkeypatch)
+    made = lab.up(LabSpec(name=no_lab, suite="bookworm", nodes=1), tmp_path)
+    assert len(other_nspawn.running(no_lab)) == 2
+    assert all(f"/{SUITES[-1]}-" in words for words in other_nspawn.running(no_lab).values())
+    lab.kill_host(made, "n1")
+    assert [line for line in leftovers(no_lab) if "/run/systemd/nspawn" in line and line.endswith("-n1")] == []
+    lab.start_host(made, "n1")
+    for pid in other_nspawn.running(no_lab):
+        os.kill(pid, signal.SIGKILL)
+    lab.kill_host(made, "n1")
+    lab.start_host(made, "n1")
+    for pid in other_nspawn.running(no_lab):
+        os.kill(pid, signal.SIGKILL)
+    others.mkdir(parents=True)
+    lab.down(no_lab)
+    assert leftovers(no_lab) == []
+    others.rmdir()
+    process = subprocess.Popen([sys.executable, "-c", GOES_UP, no_lab, str(tmp_path)], start_new_session=True)
+    poll(lambda: len(other_nspawn.running(no_lab)) > 1, "hosts are started")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    lab.up(LabSpec(name=no_lab, suite="bookworm", nodes=1), tmp_path)
+    assert {host.state for host in lab.status(no_lab)} == {"answers"}
+
+
+ON_AN_OVERLAY = """
+import subprocess, sys
+from pathlib import Path
+from slurmfab import lab
+place, name, directory = "/var/lib/slurmfab", sys.argv[1], Path(sys.argv[2])
+layers = [directory / one for one in ("lower", "upper", "work")]
+for layer in layers:
+    layer.mkdir()
+options = "lowerdir=%s,upperdir=%s,workdir=%s" % tuple(layers)
+subprocess.run(["mount", "-t", "overlay", "containers-root", "-o", options, place], check=True)
+try:
+    made = lab.up(lab.LabSpec(name=name, suite="bookworm", nodes=1), directory, progress=print)
+    print("hostname:", lab.run(made, "n1", ["hostname"]).stdout)
+finally:
+    lab.down(name)
+"""
+
+
+def test_lab_on_an_overlay_as_containers_have_it_when_started_then_its_disks_are_in_memory(no_lab, tmp_path):
+    command = ["unshare", "--mount", sys.executable, "-c", ON_AN_OVERLAY, no_lab, str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = "/var/lib/slurmfab is on a file system (overlayfs) that cannot hold the disks of hosts, as in a container"
+    assert done.stdout.count(told) == 1
+    assert "hostname: n1" in done.stdout
+    assert leftovers(no_lab) == []
