@@ -21,6 +21,7 @@ from slurmfab.lab import (
     mounts,
     network,
     power,
+    room,
     roots,
     slurm_repository,
     state,
@@ -74,6 +75,7 @@ def up(
     cluster_file = (output or (directory or Path("configs")) / f"lab-{spec.name}.yaml").absolute()
     clusterfile.require_ours(cluster_file)
     origin = disks.for_lab(copied, spec, bare) if copied else None
+    room.ensure(progress)
     tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
     if spec.newer_slurm:
         slurm_repository.ensure(spec.suite, progress)

@@ -1,0 +1,59 @@
+"""Memory in place of a file system that cannot hold the disks of hosts."""
+
+from pathlib import Path
+
+import pytest
+
+from slurmfab.errors import LabError
+from slurmfab.lab import room
+
+
+@pytest.fixture
+def on_an_overlay(monkeypatch, tmp_path) -> list[list[str]]:
+    """Both places of labs are on an overlay; what is called is noted and not done."""
+    called: list[list[str]] = []
+
+    def call(argv: list[str]) -> str:
+        called.append(argv)
+        return "overlayfs\n"
+
+    monkeypatch.setattr(room, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(room, "LABS", tmp_path / "lib/labs")
+    monkeypatch.setattr(room, "holds_overlays", lambda _: any(argv[0] == "mount" for argv in called))
+    monkeypatch.setattr(room, "call", call)
+    return called
+
+
+def memory(monkeypatch, directory: Path, kilobytes: int) -> None:
+    file = directory / "meminfo"
+    file.write_text(f"MemTotal:       99999999 kB\nMemAvailable:   {kilobytes} kB\n")
+    monkeypatch.setattr(room, "MEMORY", file)
+
+
+def test_ensure_when_a_place_cannot_hold_disks_then_a_tmpfs_is_mounted_and_told(on_an_overlay, monkeypatch, tmp_path):
+    memory(monkeypatch, tmp_path, 8 << 20)
+    told: list[str] = []
+    room.ensure(told.append)
+    assert [argv[-1] for argv in on_an_overlay if argv[0] == "mount"] == [str(tmp_path / "cache")]
+    assert ["(overlayfs)" in line for line in told] == [True]
+
+
+def test_ensure_when_there_is_no_memory_either_then_says_what_is_missing(on_an_overlay, monkeypatch, tmp_path):
+    memory(monkeypatch, tmp_path, 2 << 20)
+    with pytest.raises(LabError, match=r"2048 MiB of memory are too little for a tmpfs\. Mount one that can, such as"):
+        room.ensure(print)
+    assert [argv[0] for argv in on_an_overlay] == ["stat"]
+
+
+@pytest.mark.usefixtures("on_an_overlay")
+def test_ensure_when_mounting_is_forbidden_then_says_what_a_container_needs(monkeypatch, tmp_path):
+    memory(monkeypatch, tmp_path, 8 << 20)
+
+    def refuse(argv: list[str]) -> str:
+        if argv[0] == "mount":
+            raise LabError("`mount` failed on this machine with exit code 32: permission denied")
+        return "overlayfs\n"
+
+    monkeypatch.setattr(room, "call", refuse)
+    with pytest.raises(LabError, match=r"--privileged.*permission denied"):
+        room.ensure(print)
