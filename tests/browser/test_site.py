@@ -109,7 +109,8 @@ def test_site_when_opened_at_the_top_then_its_navigation_has_all_pages_in_their_
     browser: Chrome, site: Path
 ) -> None:
     browser.get((site / "index.html").as_uri())
-    WebDriverWait(browser, SECONDS).until(lambda one: one.current_url.endswith("docs/index.html"))
+    arrived = "return document.URL.endsWith('/docs/index.html') && document.readyState == 'complete'"
+    WebDriverWait(browser, SECONDS).until(lambda one: one.execute_script(arrived))
     links = "return [...document.querySelectorAll('.sidebar-tree a')].map(one => one.href)"
     shown = [link.removeprefix(f"{site.as_uri()}/") for link in browser.execute_script(links)]
     listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\.md\)", (ROOT / "docs/index.md").read_text(), re.M)
