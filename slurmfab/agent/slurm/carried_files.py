@@ -37,7 +37,7 @@ RECONFIGURES = 2
 registers before it has taken the files is complained of, and the complaint stays in the log until the next time."""
 
 REGISTER_SECONDS = 3.0
-"""Time in which nodes register again after slurmctld was told to reconfigure because some lacked the files."""
+"""Time in which a node registers after its slurmd was started, or again after slurmctld was told to reconfigure."""
 
 LOG_BYTES = 1 << 20
 """Size of the part at the end of slurmctld's log that is read."""
@@ -78,7 +78,7 @@ class CarriedFiles(Resource):
         if context.dry_run and context.touched & set(self.watches):
             return {"files": "before their change"}
         try:
-            late = self.late(context) if is_active(context, "slurmctld") else None
+            late = self.settled(context) if is_active(context, "slurmctld") else None
         except ResourceFailed:
             late = None
         if late is None:
@@ -101,6 +101,21 @@ class CarriedFiles(Resource):
             again = " --hosts %s" % ",".join(sorted(late)) if len(late) <= NAMED_NODES else ""
             text = "slurmctld has the new files, but these nodes have not loaded them: %s. Try: %s deploy%s"
             raise ResourceFailed(text % (format_outdated(late), FAB, again))
+
+    def settled(self, context: Context) -> Dict[str, str]:
+        """The nodes that lack the files, each with the reason, once a slurmd that has just started has registered.
+
+        Until then slurmctld shows the start of the former slurmd, which its complaints were about.
+
+        Raises:
+            ResourceFailed: slurmctld does not answer.
+        """
+        deadline, rests = time.monotonic() + REGISTER_SECONDS, poll_intervals()
+        while True:
+            late = self.late(context)
+            if set(late.values()) != {OTHER} or time.monotonic() > deadline:
+                return late
+            time.sleep(next(rests))
 
     def watch(self, context: Context) -> Dict[str, str]:
         """The nodes that lack the files after all, each with the reason, as soon as there is one.

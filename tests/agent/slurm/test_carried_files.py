@@ -7,11 +7,13 @@ import time
 import pytest
 
 from slurmfab.agent.client.commands import moment
-from slurmfab.agent.slurm.carried_files import CarriedFiles, format_outdated, hash_complaints
+from slurmfab.agent.core.resource import Context
+from slurmfab.agent.slurm import carried_files
+from slurmfab.agent.slurm.carried_files import EVERYWHERE, OTHER, CarriedFiles, format_outdated, hash_complaints
 
 STARTED = "[2026-11-21T10:00:00.001] slurmctld version 24.11.5 started on cluster lab"
 RELINQUISHED = "Relinquishing control to new child"
-OTHER = "[2026-11-21T10:00:0{}.500] error: Node {} appears to have a different slurm.conf than the slurmctld.  This"
+COMPLAINT = "[2026-11-21T10:00:0{}.500] error: Node {} appears to have a different slurm.conf than the slurmctld.  This"
 FILES = CarriedFiles(("n1",), ("/etc/slurm/slurm.conf",), "", renews=True)
 
 
@@ -23,16 +25,18 @@ def at(stamp: str) -> float:
     ("lines", "nodes"),
     [
         pytest.param([STARTED], set(), id="none"),
-        pytest.param([STARTED, OTHER.format(1, "n1"), OTHER.format(2, "n2")], {"n1", "n2"}, id="two"),
-        pytest.param([OTHER.format(1, "n1"), STARTED], set(), id="before slurmctld started"),
-        pytest.param([OTHER.format(1, "n1"), "Processing Reconfiguration Request"], set(), id="before it read anew"),
+        pytest.param([STARTED, COMPLAINT.format(1, "n1"), COMPLAINT.format(2, "n2")], {"n1", "n2"}, id="two"),
+        pytest.param([COMPLAINT.format(1, "n1"), STARTED], set(), id="before slurmctld started"),
         pytest.param(
-            [OTHER.format(1, "n1"), STARTED, RELINQUISHED],
+            [COMPLAINT.format(1, "n1"), "Processing Reconfiguration Request"], set(), id="before it read anew"
+        ),
+        pytest.param(
+            [COMPLAINT.format(1, "n1"), STARTED, RELINQUISHED],
             set(),
             id="before its successor",
         ),
         pytest.param(
-            [STARTED, OTHER.format(1, "n1"), RELINQUISHED],
+            [STARTED, COMPLAINT.format(1, "n1"), RELINQUISHED],
             {"n1"},
             id="by its successor, before the last line of the old process",
         ),
@@ -78,3 +82,33 @@ def test_times_are_read_as_slurm_prints_them() -> None:
 def test_many_nodes_are_told_by_their_reason() -> None:
     late = {f"n{number}": "not registered yet" for number in range(1, 8)}
     assert format_outdated({**late, "m1": "other"}) == "m1 (other); n1..n7 (7) (not registered yet)"
+
+
+class Registering(CarriedFiles):
+    """Nodes that lack the files, one answer of slurmctld after the other; the last one stays."""
+
+    def late(self, context: Context) -> dict[str, str]:  # noqa: ARG002
+        return ANSWERS.pop(0) if len(ANSWERS) > 1 else ANSWERS[0]
+
+
+ANSWERS: list[dict[str, str]] = []
+
+
+@pytest.mark.parametrize(
+    ("answers", "files"),
+    [
+        pytest.param([{"n1": OTHER}, {"n1": OTHER}, {}], EVERYWHERE, id="registers"),
+        pytest.param([{"n1": OTHER}], f"not loaded by n1 ({OTHER})", id="stays so"),
+        pytest.param(
+            [{"n1": "not registered yet"}, {}], "not loaded by n1 (not registered yet)", id="others wait later"
+        ),
+    ],
+)
+def test_a_node_whose_slurmd_has_just_started_when_it_registers_a_moment_later_then_has_the_files(
+    answers: list[dict[str, str]], files: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried_files, "is_active", lambda *_: True)
+    monkeypatch.setattr(carried_files, "REGISTER_SECONDS", 0.3)
+    ANSWERS[:] = answers
+    nodes = Registering(FILES.nodes, FILES.watches, FILES.log, FILES.renews)
+    assert nodes.actual(Context()) == {"files": files}
