@@ -11,6 +11,8 @@ LAB_PACKAGES := gcc gpg gpg-agent systemd-container mmdebstrap debian-archive-ke
 BROWSER_PACKAGES := chromium chromium-driver
 # Shells whose completion is tested; bash is everywhere. fish brings man-db, which sets the manual pages.
 SHELL_PACKAGES := zsh fish
+# What tests without hosts call, beside what every system has.
+TOOL_PACKAGES := e2fsprogs
 # Tests that deploy once to each suite that any test deploys to.
 SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd))
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -22,7 +24,11 @@ PIP_INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check
 LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
   --no-python-downloads --custom-compile-command 'make constraints'
 
-.PHONY: help setup constraints lab-packages browser-packages shell-packages demo demo-down test test-fast test-all test-smd test-breakages unit lint format docs supported reference bench clean
+# Installs those of some packages that are missing; $(2): further options of apt-get.
+INSTALL = @missing="$(strip $(call MISSING,$(1)))"; [ -z "$$missing" ] || { \
+  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $(2) $$missing >/dev/null; }
+
+.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down tried test test-fast test-all test-smd test-breakages unit lint format docs supported reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,18 +51,13 @@ constraints:  ## pin anew what slurmfab installs, with hashes: the newest versio
 	$(LOCK_PINS) setup.cfg build/build-requires.in --extra dev --constraint constraints.txt --output-file constraints-dev.txt
 
 lab-packages:  ## the Debian packages that the lab needs, if any is missing
-	@missing="$(strip $(call MISSING,$(LAB_PACKAGES)))"; [ -z "$$missing" ] || { \
-	  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $$missing >/dev/null; }
+	$(call INSTALL,$(LAB_PACKAGES))
 
-browser-packages:  ## Debian's Chromium, which tests of pages need, if it is missing
-	@missing="$(strip $(call MISSING,$(BROWSER_PACKAGES)))"; [ -z "$$missing" ] || { \
-	  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq \
-	  && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
+tool-packages:  ## the Debian packages with programs that tests without hosts call, if any is missing
+	$(call INSTALL,$(TOOL_PACKAGES),--no-install-recommends)
 
-shell-packages:  ## Debian's zsh and fish, whose completion is tested, if one is missing
-	@missing="$(strip $(call MISSING,$(SHELL_PACKAGES)))"; [ -z "$$missing" ] || { \
-	  echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq \
-	  && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
+test-packages: tool-packages  ## these, and Chromium, zsh and fish, which tests of pages and of completion need
+	$(call INSTALL,$(BROWSER_PACKAGES) $(SHELL_PACKAGES),--no-install-recommends)
 
 demo: setup lab-packages  ## one controller and two compute nodes on this machine: deploy, check, run a job
 	$(AS_ROOT) env PATH="$$PATH" BIN="$(BIN)" SUITE="$(SUITE)" sh docs/demo.sh
@@ -64,13 +65,20 @@ demo: setup lab-packages  ## one controller and two compute nodes on this machin
 demo-down:  ## remove what the demo left running
 	$(AS_ROOT) $(BIN)/fab lab-down --name demo
 
-test: setup browser-packages shell-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; of those on lab hosts, which need root, a share by the day
+tried:  ## both commands of the README, twice, and the record of machines on which that has passed
+	rm -rf build/tried
+	for round in first second; do \
+	  $(MAKE) demo && $(MAKE) demo-down && $(MAKE) test && echo "The $$round round has passed." || exit 1; done
+	$(BIN)/python tests/lab/tried.py record
+	$(BIN)/python -m reference
+
+test: setup test-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; of those on lab hosts, which need root, a share by the day
 	$(BIN)/pytest -n $(WORKERS)
 
-test-fast: setup  ## the tests that need no hosts, within a minute
+test-fast: setup tool-packages  ## the tests that need no hosts, within a minute
 	$(BIN)/pytest -n 3 -m 'not lab and not browser and not shells' --ignore tests/lab --ignore tests/browser --ignore tests/shells
 
-test-all: setup browser-packages shell-packages lab-packages  ## all tests on all suites, also those that `make test` plays by turns
+test-all: setup test-packages lab-packages  ## all tests on all suites, also those that `make test` plays by turns
 	$(AS_ROOT) env $(KEPT) TURN=all $(BIN)/pytest -n $(WORKERS)
 
 test-smd: setup lab-packages  ## the tests on lab hosts, with the stand-in for SchedMD's packages of Slurm
@@ -95,7 +103,7 @@ docs: setup  ## the documentation as a site in build/site: a broken link or a pa
 	@touch build/site.built
 	@echo "build/site/index.html"
 
-pictures: setup lab-packages browser-packages  ## record anew what the documentation shows of slurmfab's output, on a lab
+pictures: setup lab-packages test-packages  ## record anew what the documentation shows of slurmfab's output, on a lab
 	$(AS_ROOT) env PATH="$$PATH" $(BIN)/python docs/recordings/record.py
 
 bench: setup lab-packages  ## all benchmarks, beside floors and peers; some of them: make bench BENCH="no-change-5 start"

@@ -2,6 +2,8 @@
 # What `make demo` shows: a lab, a deployment, its proof, and a job. BIN is where fab is, SUITE the lab's Debian release.
 set -eu
 
+"$BIN/python" tests/lab/tried.py demo failed
+
 say() { printf '\n== %s\n' "$*"; }
 on_controller() { ssh -F /var/lib/slurmfab/labs/demo/ssh_config ctl "$@"; }
 
@@ -23,3 +25,4 @@ on_controller srun --nodes=2 --chdir=/tmp hostname
 on_controller sinfo
 
 say "The lab is still up: ssh -F /var/lib/slurmfab/labs/demo/ssh_config ctl (make demo-down removes it)"
+"$BIN/python" tests/lab/tried.py demo

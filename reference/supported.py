@@ -1,7 +1,8 @@
 """What is supported: which systems the tests deployed to, and for which they only compare rendered files.
 
-The tables come from tests/lab/deployed.json, which `make supported` writes while tests deploy, from the golden files of
-tests/golden, and from the tables of releases in the code.
+The tables come from tests/lab/deployed.json, which `make supported` writes while tests deploy, from
+tests/lab/tried.json, which `make tried` writes, from the golden files of tests/golden, and from the tables of releases
+in the code.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from slurmfab.slurm.versions import DISTRIBUTION, NEWEST, OLDEST
 
 REPOSITORY = Path(__file__).parents[1]
 RECORD = REPOSITORY / "tests" / "lab" / "deployed.json"
+TRIED = RECORD.with_name("tried.json")
 GOLDEN = REPOSITORY / "tests" / "golden"
 README = REPOSITORY / "README.md"
 
@@ -132,7 +134,7 @@ def lines() -> Iterator[str]:
         "- **Refused**: its Slurm is older than slurmfab supports. A host with that release is left out of a run, with "
         "the reason.",
     )
-    yield from (*_ubuntu(), *_architectures(), "## Files by version of Slurm", "")
+    yield from (*_deployers(), *_ubuntu(), *_architectures(), "## Files by version of Slurm", "")
     yield from _wrapped(
         "The files of these versions are compared with kept ones. Those of some are read by the real Slurm as well: "
         "slurmctld starts with them, slurmd reads its devices, and the keys that it knows are those of slurmfab's "
@@ -160,6 +162,34 @@ def _packages(row: Row) -> str:
     if row.packages == "debian" and DISTRIBUTION[row.codename] != row.slurm:
         return "of a newer release"
     return PACKAGES.get(row.packages, "")
+
+
+def _deployers() -> Iterator[str]:
+    """Yield the part about machines that deploy and have the hosts of labs."""
+    yield from ("## The machine that deploys, and has the lab", "")
+    yield from _wrapped(
+        "slurmfab itself runs wherever Python 3.10 or newer does. The lab needs Debian or Ubuntu, and root. "
+        "`make tried` plays both commands of the README twice, `make demo` and `make test`, and writes [a record of "
+        "that](../tests/lab/tried.json):"
+    )
+    heads = ("release", "architecture", "root file system", "systemd-nspawn", "Python", "`make demo`", "`make test`")
+    yield from (*table(heads, map(_deployer, json.loads(TRIED.read_text()))), "")
+    yield from _wrapped(
+        "The number is how often the command has passed in a row. A root file system `overlayfs` is that of a "
+        "container. In each run of all tests, the systemd-nspawn of Debian 13 starts a lab too, whatever the machine "
+        "has, and by turns that of Debian unstable, which needs a machine with control groups of version 2. Nothing "
+        "was tried on Ubuntu."
+    )
+
+
+def _deployer(one: Mapping[str, str | int]) -> tuple[str, ...]:
+    """The cells of a machine."""
+    release = str(one["release"])
+    passed = (f"passed {one[kind]} times" if one[kind] else "not tried" for kind in ("demo", "test"))
+    return (RELEASES.get(release, release), *(str(one[name]) for name in _OF_DEPLOYERS), *passed)
+
+
+_OF_DEPLOYERS = ("architecture", "root", "systemd", "python")
 
 
 def _ubuntu() -> Iterator[str]:

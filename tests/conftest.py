@@ -194,6 +194,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Times(), "times")
         config.pluginmanager.register(Breakages(), "breakages")
         config.pluginmanager.register(Deployed(), "deployed")
+        if not any(".py" in word or "::" in word for word in config.args):
+            config.pluginmanager.register(Tried(), "tried")
 
 
 @pytest.fixture(scope="session")
@@ -257,6 +259,16 @@ class Deployed:
             terminalreporter.write_line(
                 f"deployed to: {one}; tests/lab/deployed.json lacks this. Put it there: make supported", red=True
             )
+
+
+class Tried:
+    """Notes whether a run of all tests has passed on this machine, lab tests included (see tests/lab/tried.py)."""
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        import tried
+
+        if not session.config.option.ignore and not session.config.option.collectonly and not lab.obstacle():
+            tried.note("test", passed=session.exitstatus == pytest.ExitCode.OK)
 
 
 class Times:

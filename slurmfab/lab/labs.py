@@ -170,7 +170,7 @@ def _switch_on(remembered: LabState, hosts: Iterable[str], progress: Callable[[s
         network.plug_in(host, _all_addresses(remembered)[name], IPv4Network(remembered.network), spec.offline)
         power.switch_on(host, map(Path, remembered.cgroups), spec)
         wanted[host] = (address, "silent" if name in spec.hanging else "answers")
-    for host in power.wait(wanted):
+    for host in power.wait(wanted, map(Path, remembered.cgroups)):
         progress(f"{host.name} ({wanted[host][0]}): {wanted[host][1]} on SSH")
 
 

@@ -227,16 +227,20 @@ def _silent_or_off(address: str, timeout: float) -> str:
     return "silent"
 
 
-def wait(wanted: Mapping[HostLayout, tuple[str, str]], patience: float = 90.0) -> Iterable[HostLayout]:
+def wait(
+    wanted: Mapping[HostLayout, tuple[str, str]], cgroup_directories: Iterable[Path], patience: float = 90.0
+) -> Iterable[HostLayout]:
     """Wait until hosts have the wanted states on port 22; yields each host that does.
 
     Args:
         wanted: host to its address and the state to wait for, as `ssh_state` returns it.
+        cgroup_directories: the lab's directory in each cgroup hierarchy.
         patience: seconds to wait in total.
 
     Raises:
-        LabError: a host was not in its state in time; the text has its last lines of console output.
+        LabError: a host was not in its state in time, or is off; the text has its last lines of console output.
     """
+    directories = tuple(cgroup_directories)
     left = dict(wanted)
     deadline = time.monotonic() + patience
     while left:
@@ -244,6 +248,8 @@ def wait(wanted: Mapping[HostLayout, tuple[str, str]], patience: float = 90.0) -
             if ssh_state(address, 0.5) == state:
                 del left[host]
                 yield host
+            elif not any((directory / host.name / "cgroup.procs").read_text() for directory in directories):
+                raise LabError(f"{host.name}: its systemd-nspawn has ended: {console_tail(host)}")
         if left and time.monotonic() > deadline:
             host = next(iter(left))
             raise LabError(f"{host.name}: it does not answer on SSH after {patience:.0f} s: {console_tail(host)}")

@@ -28,7 +28,7 @@ OPTIONS = (
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     """A browser with an empty profile, which notes its requests and the messages of its console."""
     if not (shutil.which(CHROMIUM) and shutil.which(DRIVER)):
-        pytest.fail("Debian's Chromium is missing: make browser-packages")
+        pytest.fail("Debian's Chromium is missing: make test-packages")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):

@@ -21,7 +21,7 @@ TASKS = {task.name: task for task in all_tasks()}
 def groff() -> None:
     """Fail where the program is missing by which man sets pages; fish needs it as well."""
     if not shutil.which("groff"):
-        pytest.fail("groff: not installed; make shell-packages")
+        pytest.fail("groff: not installed; make test-packages")
 
 
 def shown(page: Path) -> str:

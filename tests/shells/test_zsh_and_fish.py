@@ -29,7 +29,7 @@ def shells() -> None:
     """Fail where a shell is missing."""
     missing = [shell for shell in ("zsh", "fish") if not shutil.which(shell)]
     if missing:
-        pytest.fail(f"{' and '.join(missing)}: not installed; make shell-packages")
+        pytest.fail(f"{' and '.join(missing)}: not installed; make test-packages")
 
 
 @pytest.fixture(scope="module")

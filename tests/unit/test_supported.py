@@ -8,6 +8,7 @@ from pathlib import Path
 
 import deployed
 import pytest
+import tried
 from deployed import REPOSITORY, Combination
 from golden_cases import READ_BY, VERSIONS
 from suites import DEFAULT
@@ -76,3 +77,28 @@ def test_every_release_is_deployed_to_or_rendered_or_refused() -> None:
 def test_files_that_a_real_slurm_reads_are_of_kept_versions() -> None:
     assert set(READ_BY.values()) <= set(VERSIONS)
     assert all(DISTRIBUTION[suite] == series for suite, series in READ_BY.items())
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another record of machines, without any, and no run that has passed."""
+    monkeypatch.setattr(tried, "RECORD", tmp_path / "tried.json")
+    monkeypatch.setattr(tried, "PASSED", tmp_path / "passed")
+    return tmp_path / "tried.json"
+
+
+def test_a_command_that_passes_twice_and_fails_then_counts_from_the_failure_on(record: Path) -> None:
+    for kind, passed in (("demo", True), ("demo", True), ("test", True), ("test", False), ("test", True)):
+        tried.note(kind, passed)
+    here = tried.this_machine()
+    assert (here.demo, here.test) == (2, 1)
+    elsewhere = replace(here, release="elsewhere", demo=7)
+    record.write_text(json.dumps([vars(elsewhere), vars(replace(here, systemd="1"))]))
+    tried.renew()
+    assert set(tried.recorded()) == {here, elsewhere}
+
+
+def test_the_record_of_machines_tells_what_has_passed_there_on_releases_that_are_known() -> None:
+    for one in tried.recorded():
+        assert one.release in supported.RELEASES
+        assert one.demo or one.test
