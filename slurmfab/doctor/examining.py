@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slurmfab.doctor import cluster_files, hosts, software, ssh_setup
 from slurmfab.doctor.finding import FAILURE, OK, WARNING, DoctorJson, Finding, guarded
+from slurmfab.doctor.labs import of_labs
 from slurmfab.engine import session
 from slurmfab.engine.sleeping import may_sleep
 from slurmfab.errors import InputError
@@ -51,6 +52,16 @@ def examine(cluster: str, names: str, output: session.Output, *, is_local: bool)
     wanted = session.select_hosts(known.cluster, names, path) if known else ()
     for finding in (*about_file, *of_this_machine(path, known), *of_hosts(known, wanted, output, is_local=is_local)):
         findings.append(finding)
+    return tell(path, findings, output)
+
+
+def examine_for_lab(cluster: str, output: session.Output) -> int:
+    """Look at whether this machine can run a lab, and print what was found; returns the exit code."""
+    return tell(loading.named_path(cluster), tuple(guarded("lab", of_labs)), output)
+
+
+def tell(path: Path, findings: Sequence[Finding], output: session.Output) -> int:
+    """Print findings, write them as JSON, and return the exit code."""
     show(findings, output)
     output.write_json(as_json(path, findings))
     return exit_code(findings)

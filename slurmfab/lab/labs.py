@@ -19,6 +19,7 @@ from slurmfab.lab import (
     disks,
     machine,
     mounts,
+    needs,
     network,
     power,
     room,
@@ -69,12 +70,16 @@ def up(
 
     Raises:
         InputError: a file that no lab wrote is at the cluster file's path, or the kept disks do not exist or fit.
-        LabError: the machine cannot run this lab; the text says why.
+        LabError: the machine cannot run this lab; the text says why. Nothing was made then.
     """
     require_machine()
     cluster_file = (output or (directory or Path("configs")) / f"lab-{spec.name}.yaml").absolute()
     clusterfile.require_ours(cluster_file)
     origin = disks.for_lab(copied, spec, bare) if copied else None
+    # Another lab on this machine shows that it can have one.
+    if not names():
+        needs.require()
+        tuple(map(progress, needs.remarks()))
     room.ensure(progress)
     tree = Path(origin.base) if origin else base.ensure(spec.suite, progress)
     if spec.newer_slurm:

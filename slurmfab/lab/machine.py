@@ -31,12 +31,11 @@ def prepare() -> None:
     before = state.read_json(MEMORY)
     if before is None:
         before = {"netns": NAMESPACES in mounts.mount_points()}
-        before |= {name: value for name, least in _wanted().items() if (value := _read(name)) < least}
+        before |= {name: _read(name) for name in too_low()}
         MEMORY.parent.mkdir(parents=True, exist_ok=True)
         state.write_json(MEMORY, before)
-    for name, least in _wanted().items():
-        if _read(name) < least:
-            _write(name, least)
+    for name, least in too_low().items():
+        _write(name, least)
 
 
 def restore() -> None:
@@ -51,6 +50,11 @@ def restore() -> None:
     if not before["netns"] and NAMESPACES.is_dir() and not any(NAMESPACES.iterdir()):
         mounts.unmount_all(NAMESPACES)
     MEMORY.unlink()
+
+
+def too_low() -> dict[str, int]:
+    """Those of `WANTED` whose value is lower."""
+    return {name: least for name, least in _wanted().items() if _read(name) < least}
 
 
 def _wanted() -> dict[str, int]:

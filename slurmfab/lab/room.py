@@ -52,25 +52,43 @@ def holds_overlays(place: Path) -> bool:
         return succeeds([*CONTAINED, "sh", "-c", TRY, "sh", directory])
 
 
+REMEDY = (
+    f"Mount a file system that can, such as ext4, with 4 GiB at {CACHE} and another at {LABS.parent} "
+    "(a container gets them as volumes, and must be allowed to mount: --privileged)."
+)
+
+
+def shortage(place: Path) -> str:
+    """Why no tmpfs can take the place of a file system that cannot hold disks; empty if one can.
+
+    Args:
+        place: an existing directory of that file system.
+    """
+    available = _available(MEMORY.read_text())
+    if available >= NEEDED:
+        return ""
+    return f"{_why(place)}, and {available >> 20} MiB of memory are too little for a tmpfs. {REMEDY}"
+
+
+def _why(place: Path) -> str:
+    """What is wrong with the file system of a directory."""
+    kind = call(["stat", "--file-system", "--format=%T", str(place)]).strip()
+    return f"{place} is on a file system ({kind}) that cannot hold the disks of hosts"
+
+
 def _mount_memory(place: Path, progress: Callable[[str], None]) -> None:
     """Mount a tmpfs."""
-    kind = call(["stat", "--file-system", "--format=%T", str(place)]).strip()
-    why = f"{place} is on a file system ({kind}) that cannot hold the disks of hosts"
-    remedy = (
-        f"Mount one that can, such as ext4, with 4 GiB at {CACHE} and another at {LABS.parent} "
-        "(a container gets them as volumes, and must be allowed to mount: --privileged)."
-    )
-    available = _available(MEMORY.read_text())
-    if available < NEEDED:
-        raise LabError(f"{why}, and {available >> 20} MiB of memory are too little for a tmpfs. {remedy}")
+    if short := shortage(place):
+        raise LabError(short)
+    why = _why(place)
     progress(f"{why}, as in a container: a tmpfs holds them, in this machine's memory")
     try:
         call(["mount", "-t", "tmpfs", "-o", "mode=755,size=75%", "slurmfab", str(place)])
     except LabError as error:
-        raise LabError(f"{why}, and no tmpfs can be mounted there. {remedy} {error}") from error
+        raise LabError(f"{why}, and no tmpfs can be mounted there. {REMEDY} {error}") from error
     if not holds_overlays(place):
         call(["umount", str(place)])
-        raise LabError(f"{why}, and neither can a tmpfs on this kernel. {remedy}")
+        raise LabError(f"{why}, and neither can a tmpfs on this kernel. {REMEDY}")
 
 
 def _available(text: str) -> int:

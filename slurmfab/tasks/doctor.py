@@ -11,9 +11,10 @@ from slurmfab.tasks.options import Common
     help={
         "hosts": "log in to these hosts only (default: all of the cluster file)",
         "local": "look at this machine only: log in to no host",
+        "lab": "look at whether this machine can run a lab, and at nothing else",
     },
 )
-def doctor(common: Common, *, hosts: str = "", local: bool = False) -> int:
+def doctor(common: Common, *, hosts: str = "", local: bool = False, lab: bool = False) -> int:
     """Look at your own side: Python, SSH, files, ways to hosts.
 
     One line for each thing: ok, warning or failed, with cause and repair. This machine: Python and packages, SSH keys,
@@ -25,7 +26,10 @@ def doctor(common: Common, *, hosts: str = "", local: bool = False) -> int:
         fab doctor
         fab doctor --hosts n3
         fab doctor --local --json -
+        fab doctor --lab
     """
     from slurmfab.doctor import examining
 
+    if lab:
+        return examining.examine_for_lab(common.cluster, common.output)
     return examining.examine(common.cluster, hosts, common.output, is_local=local)

@@ -40,7 +40,7 @@ def test_ensure_when_a_place_cannot_hold_disks_then_a_tmpfs_is_mounted_and_told(
 
 def test_ensure_when_there_is_no_memory_either_then_says_what_is_missing(on_an_overlay, monkeypatch, tmp_path):
     memory(monkeypatch, tmp_path, 2 << 20)
-    with pytest.raises(LabError, match=r"2048 MiB of memory are too little for a tmpfs\. Mount one that can, such as"):
+    with pytest.raises(LabError, match=r"2048 MiB of memory are too little for a tmpfs\. Mount a file system that can"):
         room.ensure(print)
     assert [argv[0] for argv in on_an_overlay] == ["stat"]
 

@@ -1,0 +1,45 @@
+"""What a machine lacks for a lab, told before anything is made."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slurmfab.lab import needs
+
+CHAINS = {
+    "nftables": [
+        {"metainfo": {"json_schema_version": 1}},
+        {"chain": {"family": "ip", "table": "filter", "name": "INPUT", "hook": "input", "policy": "drop"}},
+        {"chain": {"family": "ip", "table": "filter", "name": "FORWARD", "hook": "forward", "policy": "drop"}},
+        {"chain": {"family": "ip6", "table": "filter", "name": "FORWARD", "hook": "forward", "policy": "accept"}},
+        {"chain": {"family": "ip", "table": "filter", "name": "DOCKER-USER"}},
+    ]
+}
+
+
+def test_settings_when_they_are_too_low_and_cannot_be_written_then_the_command_is_told():
+    too_low = {"net/ipv4/ip_forward": 1, "fs/inotify/max_user_instances": 8192}
+    (told,) = needs._settings(too_low, is_writable=False)
+    assert told.endswith("sysctl -w net.ipv4.ip_forward=1 fs.inotify.max_user_instances=8192.")
+
+
+@pytest.mark.parametrize(("too_low", "is_writable"), [({}, False), ({"net/ipv4/ip_forward": 1}, True)])
+def test_settings_when_they_suffice_or_can_be_raised_then_nothing_is_told(too_low, is_writable):
+    assert [*needs._settings(too_low, is_writable)] == []
+
+
+def test_control_groups_when_there_are_none_then_a_container_is_told_what_it_needs():
+    (told,) = needs._control_groups(())
+    assert "--cgroupns=private" in told
+
+
+def test_control_groups_when_they_cannot_be_made_then_their_place_is_named():
+    (told,) = needs._control_groups((Path("/nowhere/slurmfab-try"),))
+    assert told.startswith("No control groups can be made in /nowhere. ")
+
+
+def test_firewalls_when_one_drops_what_is_forwarded_then_its_chain_and_the_rules_are_told():
+    (told,) = needs._firewalls(json.dumps(CHAINS))
+    assert "chain ip filter FORWARD" in told
+    assert "nft insert rule ip filter FORWARD iifname 'sf-*' accept" in told
