@@ -16,6 +16,9 @@ def main() -> None:
     """Run the tasks that the command line names, or tell a shell what fits on one."""
     arguments = sys.argv[1:]
     if arguments[:1] != [COMPLETE]:
+        from slurmfab import interrupts
+
+        interrupts.end_quietly()
         from slurmfab import program
 
         program.run()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from slurmfab.tasks import namespace
-from slurmfab.tasks.command_line import check
-from slurmfab.terminal import guard_output
+from slurmfab import interrupts
+
+interrupts.end_quietly()
+
+from slurmfab.tasks import namespace  # noqa: E402 - what is loaded can be interrupted
+from slurmfab.tasks.command_line import check  # noqa: E402
+from slurmfab.terminal import guard_output  # noqa: E402
 
 __all__ = ["namespace"]
 

@@ -18,7 +18,7 @@ from invoke.exceptions import Exit
 from invoke.parser.argument import Argument
 from invoke.tasks import Task
 
-from slurmfab import atomic_file
+from slurmfab import atomic_file, interrupts
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.exit_codes import INTERRUPTED, WRONG_INPUT
 from slurmfab.program_name import FAB
@@ -190,6 +190,7 @@ def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> 
         Exit: with the error's text.
     """
     load_quickly()
+    interrupts.raise_again()
     try:
         return function(*args, **kwargs)
     except SlurmfabError as error:
