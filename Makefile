@@ -75,7 +75,7 @@ tried:  ## both commands of the README, twice, and the record of machines on whi
 test: setup test-packages $(if $(filter 0,$(shell id -u)),lab-packages)  ## all tests; of those on lab hosts, which need root, a share by the day
 	$(BIN)/pytest -n $(WORKERS)
 
-test-fast: setup tool-packages  ## the tests that need no hosts, within a minute
+test-fast: setup tool-packages  ## the tests that need no hosts
 	$(BIN)/pytest -n 3 -m 'not lab and not browser and not shells' --ignore tests/lab --ignore tests/browser --ignore tests/shells
 
 test-all: setup test-packages lab-packages  ## all tests on all suites, also those that `make test` plays by turns
