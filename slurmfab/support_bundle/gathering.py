@@ -43,6 +43,8 @@ class HostAnswer:
         secrets: values that no text may have.
         public: its public keys.
         domains: DNS domains that it has.
+        people: login and full name of its users.
+        neighbours: names of other machines in its files.
         facts: its facts; `None` if it was not asked, or they were refused.
     """
 
@@ -51,6 +53,8 @@ class HostAnswer:
     secrets: tuple[bytes, ...] = field(repr=False)
     public: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
+    people: tuple[tuple[str, str], ...] = ()
+    neighbours: tuple[str, ...] = ()
     facts: HostFacts | None = None
 
 
@@ -147,6 +151,8 @@ def ask(run: Run, host: str, parts: list[str]) -> HostAnswer:
         secrets,
         tuple(value["public"]),
         tuple(value["domains"]),
+        tuple((login, full_name) for login, full_name in value["people"]),
+        tuple(value["neighbours"]),
         facts,
     )
 

@@ -1,0 +1,142 @@
+"""What secrets look like: prefixes of tokens, settings, headers, URLs, keys. The kept list; a new form is a line here.
+
+Each detector yields the places of what has to be hidden. None takes longer than its text is long, whatever the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+Place = tuple[int, int]
+"""Where something begins and ends in a text."""
+
+Detector = Callable[[str], Iterator[Place]]
+
+TOKENS: dict[str, tuple[str, ...]] = {
+    "[A-Za-z0-9_]{16,255}": (
+        *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "dckr_pat_", "dckr_oat_", "npm_", "rubygems_"),
+        *("hf_", "api_org_", "gsk_", "r8_", "wandb_v1_", "pnu_", "ntn_", "rdme_", "lin_api_", "lin_oauth_", "figd_"),
+        *("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_", "shpat_", "shpca_", "shppa_", "shpss_"),
+        *("dop_v1_", "doo_v1_", "dor_v1_", "glsa_", "sntryu_", "sntrys_", "pscale_", "sm_pat_", "sm_aat_", "sm_sat_"),
+    ),
+    "[A-Za-z0-9_=.-]{16,512}": (
+        *("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "glagent-", "glimt-", "gloas-", "glffct-"),
+        *("xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
+        *("sk-ant-", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-", "nvapi-", "pplx-", "pul-", "tskey-", "dp.pt."),
+        *("hvs.", "hvb.", "hvr.", "AIza", "ya29.", "SG.", "pypi-", "PMAK-", "NRAK-", "NRII-", "AGE-SECRET-KEY-"),
+        *("EAACEdEose0cBA", "ATATT3", "dt0c01.", "sha256~", "secret_", "ops_eyJ", "glc_eyJ", "xkeysib-", "CLOJARS_"),
+    ),
+    "[A-Za-z0-9]{20,255}": ("sk-", "dapi", "LTAI", "EZAK", "EZTK", "AKCp", "SK", "key-"),
+    "[A-Z0-9]{16}(?![A-Za-z0-9])": ("AKIA", "ASIA", "ABIA", "ACCA", "AROA", "AIDA", "A3T"),
+    "[A-Za-z0-9+/]{64,}": ("fm1a_", "fm1r_", "fm2_", "ABSK"),
+}
+"""How tokens of well-known services begin, by what follows."""
+
+_TOKENS = {prefix: rest for rest, prefixes in TOKENS.items() for prefix in prefixes}
+
+PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("MUNGE:", re.compile(r"MUNGE:[A-Za-z0-9+/=]{16,}:?")),
+    ("eyJ", re.compile(r"(?<![A-Za-z0-9_])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*){0,3}")),
+    ("$", re.compile(r"\$(?:2[abxy]?|y|gy|7|1|5|6|md5|sha1|apr1|argon2\w{1,2}|scrypt)\$[./A-Za-z0-9$=,+-]{16,}")),
+    ("{", re.compile(r"(?i)\{(?:S?SHA(?:256|384|512)?|S?MD5|CRYPT|PBKDF2[\w-]{0,10})\}[./A-Za-z0-9$=,+]{8,}")),
+    ("://", re.compile(r"(?<=://)[^\s/:@]{0,256}:([^\s/@]{1,256})@")),
+    ("://", re.compile(r"(?<=://)([A-Za-z0-9_~.-]{20,256})@")),
+    (":AA", re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{32,34}(?![\w-])")),
+    ("hooks.slack", re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{20,})")),
+    ("webhook", re.compile(r"\.webhook\.office\.com/([\w/@.-]{20,})")),
+    ("webhooks/", re.compile(r"discord(?:app)?\.com/api/webhooks/([\w/-]{20,})")),
+    ("sig=", re.compile(r"(?<=[?&;])sig=([\w%+/=-]{16,})")),
+    ("ignature", re.compile(r"(?i)(?:x-amz-|x-goog-)signature=([0-9a-f]{32,})")),
+    ("Q~", re.compile(r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}(?![\w~-])")),
+    (".atlasv1.", re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}")),
+)  # fmt: skip
+"""What is a secret wherever it is, or its part in parentheses, each with what a text has to have in it."""
+
+AFTER_WORDS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"(?i)\bbearer[ \t]{1,8}([A-Za-z0-9+/=._~-]{8,})"),
+    re.compile(r"\b[Bb](?:asic|ASIC)[ \t]{1,8}((?=[A-Za-z]{0,256}(?:[0-9=+/]|[a-z][A-Z]))[A-Za-z0-9+/=]{8,})"),
+    re.compile(r"(?i)\bauthorization\\?[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\?[\"']?"
+                    r"(?:(?:basic|bearer|digest|negotiate|token)[ \t]{1,8})?([^\s\"'][^\n\"']*)"),
+    re.compile(r"(?i)\bidentified[ \t]{1,8}(?:with[ \t]{1,8}\S{1,64}[ \t]{1,8})?(?:by|as)[ \t]{1,8}"
+                    r"(?:password[ \t]{1,8})?('[^'\n]*'?|\"[^\"\n]*\"?|\S+)"),
+    re.compile(r"(?i)\blogin[ \t]{1,8}\S{1,64}[ \t]{1,8}password[ \t]{1,8}(\S+)"),
+    re.compile(r"(?im)^[ \t]{0,8}(?:password|passphrase|passwd)[ \t]{1,8}(\S+)[ \t]{0,8}$"),
+)  # fmt: skip
+"""What is a secret after the words before it: the part in parentheses."""
+
+PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,100000}"
+    r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
+)
+
+_KEY = (
+    r"(?i)(?:pass|passwd|password|passphrase|passcode|pwd|secret|token|credentials?|community|cookie"
+    r"|(?:api|access|secret|private|auth|encryption|account|signing|license)[_-]?key)"
+    r"\\?[\"']?[ \t]{0,8}"
+)
+KEY_WORDS = ("pass", "pwd", "secret", "token", "credential", "community", "cookie", "key")
+"""Each key has one of these words in it."""
+
+_QUOTED = r"\\?\"[^\"\n]*\"?|\\?'[^'\n]*'?"
+_SETTINGS = (
+    re.compile(rf"{_KEY}(?:=>|:=|=)[ \t]{{0,8}}({_QUOTED}|[^\s\"']+)"),
+    re.compile(rf"{_KEY}:(?!=)[ \t]{{0,8}}({_QUOTED}|[^\s\"'][^\n\"']*)"),
+    re.compile(rf"{_KEY}>()([^<\n]+)(?=<)"),
+)
+"""A key that ends so, and its value: a word after `=`, as in slurm.conf, the rest of the line after `:`, and the content
+of an element of XML."""
+
+_EMPTY = re.compile(r"""\(null\)|\\?["']{2}|null\b|None\b|\(not-shown\)""")
+_OPENING = re.compile(r"\\?[\"']")
+
+
+def tokens(text: str) -> Iterator[Place]:
+    """Yield the places of tokens of well-known services."""
+    for prefix, rest in _TOKENS.items():
+        if prefix in text:
+            yield from (found.span() for found in re.finditer(rf"(?<![A-Za-z0-9]){re.escape(prefix)}{rest}", text))
+
+
+def shapes(text: str) -> Iterator[Place]:
+    """Yield the places of credentials that are known by their own form, and of private keys."""
+    lowered = text.lower()
+    if "private key" in lowered:
+        yield from (found.span() for found in PRIVATE_KEY.finditer(text))
+    for needed, pattern in PATTERNS:
+        if needed in text:
+            yield from (found.span(pattern.groups) for found in pattern.finditer(text))
+
+
+def after_words(text: str) -> Iterator[Place]:
+    """Yield the places of what the words before it call a secret."""
+    for pattern in AFTER_WORDS:
+        yield from (found.span(1) for found in pattern.finditer(text))
+
+
+def settings(text: str) -> Iterator[Place]:
+    """Yield the places of the values of settings that are secret; quotes around them stay."""
+    begin = 0
+    for line in text.split("\n"):
+        lowered = line.lower()
+        # Most lines have no such key, which is found out sooner without a regular expression.
+        if any(word in lowered for word in KEY_WORDS):
+            for setting in _SETTINGS:
+                for found in setting.finditer(line):
+                    first, end = without_quotes(*found.span(setting.groups), line)
+                    if first < end:
+                        yield begin + first, begin + end
+        begin += len(line) + 1
+
+
+def without_quotes(first: int, end: int, line: str) -> Place:
+    """The place of a value without its quotes, so that JSON stays JSON; empty for one that says nothing."""
+    if _EMPTY.match(line, first, end):
+        return first, first
+    opening = _OPENING.match(line, first, end)
+    if opening is None:
+        # A backslash at the end belongs to a quote that JSON has escaped.
+        return first, first + len(line[first:end].rstrip("\\"))
+    quote = opening[0]
+    closed = end - first > len(quote) and line.endswith(quote, first, end)
+    return first + len(quote), end - len(quote) if closed else end
