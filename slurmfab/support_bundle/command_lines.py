@@ -64,7 +64,9 @@ _HINT = re.compile(
     r"(?i)--?[a-z0-9_-]{0,80}(?:pass|pwd|secret|token|credential|key)|mysql|mariadb|sshpass|curl|docker|podman|skopeo"
     r"|ipmi|ldap|redis-cli|smbclient|snmp|useradd|usermod|openssl|zip|7z"
 )
-_WORD = re.compile(r"(?:\\?\"[^\"\n]*\\?\"?|\\?'[^'\n]*\\?'?|\\\n[ \t]*(?=.)|[^\s\"'\\;|&]+|\\(?!n)){1,4096}|\\n|[;|&\n]")
+_WORD = re.compile(
+    r"(?:\\?\"[^\"\n]*\\?\"?|\\?'[^'\n]*\\?'?|\\\n[ \t]*(?=.)|[^\s\"'\\;|&]+|\\(?!n)){1,4096}|\\n|[;|&\n]"
+)
 _BREAKS = ("\n", "\\n", ";", "|", "&")
 _QUOTES = "\"'\\,)]}"
 _BEFORE = "\"'\\([{ \t\n"
@@ -86,7 +88,7 @@ def secrets(text: str) -> Iterator[Place]:
 
 
 def logical_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text with their ends; one that ends with a backslash, or was wrapped, goes on in the next."""
+    """Yield the lines of a text with their ends; one that was wrapped, or cut by a backslash, goes on."""
     kept: list[str] = []
     for line in text.splitlines(keepends=True):
         kept.append(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from slurmfab.support_bundle.gathering import Gathered
 
 MOST_RUNS = 20
 """How many records of runs there are, the newest ones."""
+
+NOTHING_MISSING = "Nothing is missing.\n"
 
 MOST_CHARACTERS = 2 << 20
 """The most characters of one file of this machine."""
@@ -45,12 +47,13 @@ hosts/HOST/
     state/        on the controller: Slurm's configuration, nodes, partitions, reasons of drains, scheduler, and the
                   queue without what users have named
 
-(not-shown) stands for a secret, or for what looks like one. Keys, password files and the site's own programs are not
-collected at all.{names}
+(not-shown) stands for a secret, or for what looks like one, (digest-N) for a long hexadecimal number, the same for
+equal ones. Keys, password files and the site's own programs are not collected at all.{names}
 """
 ANONYMOUS = (
-    "\nUsers, hosts, domains and addresses have other names, the same in all files. Texts that people wrote, such as "
-    "reasons of\ndrains, may still name somebody: have a look before you send this."
+    "\nPeople, hosts, other machines, domains, addresses, accounts and the cluster have other names, the same in all "
+    "files.\nComments and texts that people wrote are left out, as are files that cannot be judged: missing.txt names "
+    "them.\nA log may still name somebody whom neither the cluster file nor hosts know: look at it before you send it."
 )
 
 
@@ -139,6 +142,12 @@ def facts_of(gathered: Gathered) -> Iterator[tuple[str, facts.HostFacts]]:
             yield host, answer.facts
 
 
+def with_lines(missing_text: str, lines: Iterable[str]) -> str:
+    """The text of missing.txt with further lines."""
+    more = "".join(f"{line}\n" for line in lines)
+    return (more if missing_text == NOTHING_MISSING else missing_text + more) if more else missing_text
+
+
 def missing(gathered: Gathered, unread: Mapping[str, str]) -> str:
     """What is not in the bundle: silent hosts, files, and secrets that could not be looked for."""
     lines = [f"{host}: {' '.join(reason.split())}" for host, reason in sorted(gathered.missing.items())]
@@ -156,4 +165,4 @@ def missing(gathered: Gathered, unread: Mapping[str, str]) -> str:
         for host, answer in sorted(gathered.answers.items())
         for name, reason in sorted(answer.left.items())
     ]
-    return "\n".join((*lines, "")) if lines else "Nothing is missing.\n"
+    return "\n".join((*lines, "")) if lines else NOTHING_MISSING

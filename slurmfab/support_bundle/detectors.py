@@ -21,7 +21,19 @@ TOKENS: dict[str, tuple[str, ...]] = {
         *("dop_v1_", "doo_v1_", "dor_v1_", "glsa_", "sntryu_", "sntrys_", "pscale_", "sm_pat_", "sm_aat_", "sm_sat_"),
     ),
     "[A-Za-z0-9_=.-]{16,512}": (
-        *("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "glagent-", "glimt-", "gloas-", "glffct-"),
+        *(
+            "glpat-",
+            "gldt-",
+            "glrt-",
+            "glcbt-",
+            "glptt-",
+            "glft-",
+            "glsoat-",
+            "glagent-",
+            "glimt-",
+            "gloas-",
+            "glffct-",
+        ),
         *("xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
         *("sk-ant-", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-", "nvapi-", "pplx-", "pul-", "tskey-", "dp.pt."),
         *("hvs.", "hvb.", "hvr.", "AIza", "ya29.", "SG.", "pypi-", "PMAK-", "NRAK-", "NRII-", "AGE-SECRET-KEY-"),
@@ -84,8 +96,8 @@ _SETTINGS = (
     re.compile(rf"{_KEY}:(?!=)[ \t]{{0,8}}({_QUOTED}|[^\s\"'][^\n\"']*)"),
     re.compile(rf"{_KEY}>()([^<\n]+)(?=<)"),
 )
-"""A key that ends so, and its value: a word after `=`, as in slurm.conf, the rest of the line after `:`, and the content
-of an element of XML."""
+"""A key that ends so, and its value: a word after `=`, as in slurm.conf; the rest of the line after `:`; the content of
+an element of XML."""
 
 _EMPTY = re.compile(r"""\(null\)|\\?["']{2}|null\b|None\b|\(not-shown\)""")
 _OPENING = re.compile(r"\\?[\"']")

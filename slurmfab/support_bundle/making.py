@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
 from slurmfab.archive import format_size
-from slurmfab.engine import record, session
-from slurmfab.engine.run import Run, RunOptions
+from slurmfab.engine import session
+from slurmfab.engine.run import RunOptions
 from slurmfab.exit_codes import DONE, LEFT_OUT
 from slurmfab.inventory import loading
 from slurmfab.program_name import FAB
-from slurmfab.support_bundle import archive, contents, gathering, known_secrets
+from slurmfab.support_bundle import archive, contents, free_texts, gathering, known_secrets
 from slurmfab.support_bundle.gathering import Gathered
+from slurmfab.support_bundle.names import names_of
 from slurmfab.support_bundle.pseudonyms import Pseudonyms
 from slurmfab.support_bundle.redaction import Filter
 from slurmfab.terminal import columns, table, write
-
-FIRST_UID, LAST_UID = 1000, 59_999
-"""UIDs of people (login.defs(5)); others are users of the system."""
 
 VERSION = 1
 """Version of the JSON format."""
@@ -76,47 +72,53 @@ def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonym
         run.progress.end()
         run.transport.close()
     found = contents.files(known, gathered, own.unread, is_anonymous=is_anonymous)
-    files = cleaned(found, gathered, (*own.values, password.encode()))
+    names: Pseudonyms | None = None
+    left: list[str] = []
     if is_anonymous:
-        files = renamed(files, run, gathered)
+        found, left = without_texts(found)
+        names = Pseudonyms(names_of(run, gathered, found), found.values())
+    files, opaque = cleaned(found, gathered, (*own.values, password.encode()), names)
+    files["missing.txt"] = contents.with_lines(files["missing.txt"], (*left, *opaque))
+    if names:
+        files = {names.text(name): names.text(text) for name, text in files.items()}
     size = archive.write(path, folder, files, int(run.started.timestamp()))
     tell(path, size, files, gathered, output)
     return LEFT_OUT if gathered.missing else DONE
 
 
-def cleaned(files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...]) -> dict[str, str]:
-    """The files without secrets.
+def cleaned(
+    files: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...], names: Pseudonyms | None
+) -> tuple[dict[str, str], list[str]]:
+    """The files without secrets, and lines for what is left out.
 
     Args:
         files: texts by name.
         gathered: the answers of the hosts, with their secrets.
         own: the secrets of this machine.
+        names: other names, with which nothing may stay encoded either; `None` where names stay.
     """
     secrets = (*filter(None, own), *(one for answer in gathered.answers.values() for one in answer.secrets))
     public = [text for answer in gathered.answers.values() for text in answer.public]
-    clean = Filter(dict.fromkeys(secrets), public)
-    return {name: clean.text(text) for name, text in files.items()}
+    clean = Filter(dict.fromkeys(secrets), public, names.knows if names else None)
+    found: dict[str, str] = {}
+    left: list[str] = []
+    for name, text in files.items():
+        found[name], lines = clean.clean(text)
+        if lines:
+            left.append(f"{name}: {lines} lines are left out, because most of each is no text that can be read")
+    return found, left
 
 
-def renamed(files: Mapping[str, str], run: Run, gathered: Gathered) -> dict[str, str]:
-    """The files with other names of users, hosts and addresses, in their own names, too."""
-    domains = {domain for answer in gathered.answers.values() for domain in answer.domains}
-    own_host = socket.gethostname().partition(".")[0]
-    hosts = dict.fromkeys((*run.inventory.cluster.hosts, own_host))
-    names = Pseudonyms(hosts, users(run, gathered), domains)
-    return {names.text(name): names.text(text) for name, text in files.items()}
-
-
-def users(run: Run, gathered: Gathered) -> Iterator[str]:
-    """Yield the names of the people whom the cluster file, the hosts or the records of runs name."""
-    cluster = run.inventory.cluster
-    yield from (user.name for user in cluster.users)
-    yield from filter(None, (cluster.ssh.user, getpass.getuser()))
-    for one in record.load_all(run.inventory.path)[0]:
-        yield one.by.partition("@")[0]
-    for answer in gathered.answers.values():
-        uids = answer.facts.uids if answer.facts else {}
-        yield from (name for uid, name in uids.items() if FIRST_UID <= uid <= LAST_UID)
+def without_texts(files: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The files without comments and texts of people, and lines for those that are left out."""
+    found: dict[str, str] = {}
+    left: list[str] = []
+    for name, text in files.items():
+        try:
+            found[name] = free_texts.cleaned(name, text)
+        except ValueError as error:
+            left.append(f"{name}: left out, because it may name somebody: {error}")
+    return found, left
 
 
 def tell(path: Path, size: int, files: Mapping[str, str], gathered: Gathered, output: session.Output) -> None:

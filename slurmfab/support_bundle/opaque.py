@@ -1,4 +1,4 @@
-"""Texts that nobody can read, which may be keys: long runs of mixed characters, and texts in which others are encoded."""
+"""Texts that nobody can read, which may be keys: long runs of mixed characters, and texts that have others encoded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHORTEST_CODED = 8
 
 _RUN = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _DIGEST = re.compile(r"(?<![A-Za-z0-9])(?:[0-9a-f]{32,}|[0-9A-F]{32,})(?![A-Za-z0-9])")
-_UUID = re.compile(r"(?<![A-Za-z0-9])[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![A-Za-z0-9])")
+UUID = re.compile(r"(?<![A-Za-z0-9])[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}(?![A-Za-z0-9])")
 _PUBLIC = re.compile(r"AAAA(?:B3NzaC1|C3NzaC1|E2VjZHNh|Gnnrc|GnNrL|Inc)")
 _FINGERPRINT = "SHA256:"
 _KINDS = str.maketrans({
@@ -55,7 +55,7 @@ def runs(text: str) -> Iterator[Place]:
     """
     for found in _RUN.finditer(text):
         is_public = _PUBLIC.match(found[0]) or text.endswith(_FINGERPRINT, 0, found.start())
-        if not is_public and is_mixed(found[0]):
+        if not is_public and is_mixed(UUID.sub("", found[0])):
             yield found.span()
 
 
@@ -64,17 +64,13 @@ def is_mixed(run: str) -> bool:
     kinds = run.translate(_KINDS)
     if len(kinds) < SHORTEST or not ("A" in kinds and "a" in kinds and ("0" in kinds or len(kinds) >= LONG)):
         return False
-    return sum(map(ne, kinds, kinds[1:])) >= MIXED * (len(kinds) - 1)
+    changes: int = sum(map(ne, kinds, kinds[1:]))
+    return changes >= MIXED * (len(kinds) - 1)
 
 
 def digests(text: str) -> Iterator[Place]:
     """Yield the places of long numbers in hexadecimal digits: digests of files, and keys."""
     yield from (found.span() for found in _DIGEST.finditer(text))
-
-
-def uuids(text: str) -> Iterator[Place]:
-    """Yield the places of UUIDs."""
-    yield from (found.span() for found in _UUID.finditer(text))
 
 
 def encoded(text: str) -> Iterator[Place]:

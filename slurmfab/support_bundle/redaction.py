@@ -1,8 +1,8 @@
 """The filter that every text of a support bundle passes: known secrets in any common form, and what looks like one.
 
 Known values are looked for as they are, escaped, in base64 at each alignment, and in hexadecimal digits. Of long ones
-every piece of some length counts, so that neither a line break nor a cut hides the rest. What may be encoded is decoded,
-some times over, and looked at again. Places are looked for in the lines, and in the text without its line breaks.
+every piece of some length counts, so that neither a line break nor a cut hides the rest. What may be encoded is
+decoded, some times over, and looked at again: in the lines, and in the text without its line breaks.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class Filter:
         alone = merged((*self.in_lines(text), *self.anywhere(text)))
         places = merged((*alone, *self.across(joined, alone)))
         places, lines = with_lines(places, joined)
-        parts, end = [], 0
+        parts: list[str] = []
+        end = 0
         for place in places:
             parts += (text[end : place.first], place.shown)
             end = place.end
@@ -257,7 +258,9 @@ def with_lines(places: list[Hidden], joined: JoinedText) -> tuple[list[Hidden], 
     for place in places:
         if place.is_opaque:
             by_line.setdefault(joined.line(place.first), []).append(place)
-    lines = [Hidden(*line) for line, opaque_places in by_line.items() if is_opaque_line(joined.text, line, opaque_places)]
+    lines = [
+        Hidden(*line) for line, opaque_places in by_line.items() if is_opaque_line(joined.text, line, opaque_places)
+    ]
     return (merged((*places, *lines)), len(lines)) if lines else (places, 0)
 
 

@@ -9,6 +9,7 @@ import base64
 import json
 import re
 import tarfile
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,12 +19,15 @@ import pytest
 from lab_cluster import DeployedLab
 from stock import Stock, in_turn
 
+from slurmfab.support_bundle.redaction import Filter
+
 pytestmark = pytest.mark.lab
 
 MAIL, IPMI, TOKEN = 'correct "horse" #1', "ipmi-secret-77", "site-token-4711-abcdef"
 HASH = "$2y$05$abcdefghijklmnopqrstuuCKBDZ3lnrN1HNkcBDt2RZ8ZQCP0h1bW"
 KEYS = """\
-users: [{name: ann, uid: 3000}]
+# Ask Gunther Kommentar about this cluster.
+users: [{name: ann, uid: 3000, comment: Robert Realname}]  # his chief is Gunther Kommentar
 database: ctl
 mail: {relay: "n1:2587", from: slurm@example.org, tls: starttls, user: lab, password_file: mail-password}
 power:
@@ -51,6 +55,62 @@ echo "debug: config dump StoragePass=$password and $(printf %s "$password" | bas
 LEAK_ON_NODE = (
     "echo 'key {} and {}' >> /var/log/slurm/slurmd.log; cat /etc/ssh/ssh_host_ed25519_key >> /var/log/slurm/slurmd.log"
 )
+
+GITHUB = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"
+BODY = base64.b64encode(bytes(range(7, 247, 5)) * 5).decode()
+UNKNOWN = "hunter2-Corr3ct"
+IN_LOGS = (
+    f"mysql -uroot -p{UNKNOWN} slurm_acct_db",
+    f"sshpass -p {UNKNOWN} ssh n2",
+    f"curl -s -u ann:{UNKNOWN} https://registry",
+    f"backup --password {UNKNOWN} --now",
+    f"token {GITHUB} expired",
+    "key hf_aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH and AKIAIOSFODNN7EXAMPLE",
+    "slack xoxb-123456789012-1234567890123-aBcDeFgHiJkLmNoPqRsTuVwX",
+    *textwrap.wrap(BODY, 64),
+    base64.b64encode(base64.b64encode(f"password={UNKNOWN}".encode())).decode(),
+    f"error: bad token {GITHUB[:22]}",
+    f"{GITHUB[22:]} was refused",
+)
+"""Secrets that no file of the cluster has, in lines of a log."""
+
+MADE_UP = (
+    UNKNOWN,
+    GITHUB,
+    GITHUB[8:20],
+    GITHUB[24:36],
+    "aBcDeFgHiJkL",
+    "AKIAIOSF",
+    "xoxb-1234",
+    BODY[:24],
+    BODY[70:94],
+)
+"""What of them nobody may find."""
+
+ORDINARY = (
+    "error: Node n2 has low real_memory size (2000 < 4000)",
+    "error: slurm_receive_msg [10.99.1.7:42]: Zero Bytes were transmitted or received",
+    "slurmd version 24.11.5 started, job 4711 exited with signal 9",
+)
+PEOPLE = """\
+useradd --uid 4100 --comment 'Maria Musterfrau,Room 4711,+49 89 555123' mmuster
+printf '10.99.1.7 nas77.foreign.example.net nas77\\n' >> /etc/hosts
+printf 'filer88.other.example.net:/export/x /mnt nfs noauto 0 0\\n' >> /etc/fstab
+scontrol update nodename=n2 state=drain reason='Wilhelm Wichtig took it' && scontrol update nodename=n2 state=resume
+"""
+NAMED = (
+    "job of ann, that is Robert Realname, or realname, robert; mailed to R.Realname@uni.example.org",
+    "mount.nfs: nas77.foreign.example.net:/export/home timed out; NAS77 and filer88 do not answer",
+    "for Maria Musterfrau (mmuster), phone +49 89 555123, in /home/mmuster; Um9iZXJ0IFJlYWxuYW1l",
+)
+NAMES = (
+    *("robert", "realname", "gunther", "kommentar", "maria", "musterfrau", "mmuster", "555123", "wilhelm", "wichtig"),
+    *("nas77", "filer88", "foreign", "example.net", "uni.example.org", "um9izxj0", "10.99.1.7", "server99"),
+)
+MOUNTS = """\
+mounts:  # Gunther Kommentar wants it
+  - {path: /data, source: "server99.foreign.example.net:/export/data", type: nfs4}
+"""
 
 
 @dataclass
@@ -162,14 +222,72 @@ def test_a_bundle_has_what_helpers_ask_for(site: Site) -> None:
     assert "hosts: logs" in said
 
 
+def test_secrets_in_logs_that_no_file_has_are_in_no_bundle_and_ordinary_lines_stay(site: Site) -> None:
+    write_log(site, "n1", (*IN_LOGS, *ORDINARY, *NAMED))
+    _, texts = site.bundle()
+    assert [one for one in MADE_UP if any(one in text for text in texts.values())] == []
+    log = texts["hosts/n1/logs/slurmd.log"]
+    for line in (*ORDINARY, NAMED[1]):
+        assert line in log
+    assert "mysql -uroot -p(not-shown) slurm_acct_db" in log
+    assert "curl -s -u ann:(not-shown) https://registry" in log
+
+
 def test_an_anonymous_bundle_names_no_host_user_or_address(site: Site) -> None:
+    site.lab.on("ctl", PEOPLE)
+    write_log(site, "ctl", (*IN_LOGS, *NAMED, *ORDINARY), "slurmctld")
+    site.lab.inventory_path.write_text(site.lab.inventory_path.read_text() + MOUNTS)
     _, texts = site.bundle("--anonymous")
     whole = "\n".join((*texts, *texts.values()))
     words = set(re.findall(r"[A-Za-z0-9]+", whole))
-    assert {"ctl", "n1", "n2", "ann"} & words == set()
+    assert {"ctl", "n1", "n2", "ann", site.lab.lab.name} & words == set()
     assert site.lab.lab.host("n1").address not in whole
-    assert "hosts/host1/slurm/slurm.conf" in texts
+    assert [name for name in NAMES if re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z])", whole.lower())] == []
+    assert [one for one in MADE_UP if one in whole] == []
     assert {name: found for name, text in texts.items() if (found := site.found_in(text))} == {}
+
+
+def test_an_anonymous_bundle_stays_useful(site: Site) -> None:
+    _, texts = site.bundle("--anonymous")
+    log = texts["hosts/host1/logs/slurmctld.log"]
+    assert "error: Node host3 has low real_memory size (2000 < 4000)" in log
+    assert re.search(r"error: slurm_receive_msg \[net\d+-address\d+:42\]: Zero Bytes were transmitted or received", log)
+    assert "slurmd version 24.11.5 started, job 4711 exited with signal 9" in log
+    assert "ClusterName=cluster1" in texts["hosts/host1/slurm/slurm.conf"]
+    assert "comment: (text)" in texts["cluster/cluster.yaml"]
+    assert re.search(r"source: \"server\d+.domain\d+:/export/data\"", texts["cluster/cluster.yaml"])
+    assert len({re.search(r"NodeAddr=(net\d+)-", block)[1] for block in nodes_of(texts)}) == 1
+    server = re.search(
+        r"mount.nfs: (server\d+)\.domain\d+:/export/home timed out; (server\d+) and server\d+ do not", log
+    )
+    assert server is not None
+    assert server[1] == server[2]
+    assert set(re.findall(r"job of (\w+), that is (\w+), or (\w+);", log)) == {("user1", "person1", "person1")}
+
+
+def test_ordinary_lines_of_real_logs_stay_as_they_are_but_for_names(site: Site) -> None:
+    lines = [
+        line
+        for host in ("ctl", "n1")
+        for line in site.lab.on(host, "journalctl --no-pager -o short-iso -n 2000").splitlines()
+        if "MUNGE:" not in line
+    ]
+    shown = Filter([]).text("\n".join(lines)).splitlines()
+    changed = [(old, new) for old, new in zip(lines, shown, strict=True) if old != new and "(digest-" not in new]
+    assert len(lines) > 200
+    assert len(changed) <= len(lines) / 500, changed
+
+
+def nodes_of(texts: dict[str, str]) -> list[str]:
+    """What scontrol showed of each node."""
+    return [block for block in texts["hosts/host1/state/nodes.txt"].split("\n\n") if "NodeAddr=" in block]
+
+
+def write_log(site: Site, host: str, lines: tuple[str, ...], daemon: str = "slurmd") -> None:
+    """Have lines in a log, as a daemon writes them."""
+    text = "".join(f"[2026-11-24T04:00:00.000] {line}\n" for line in lines)
+    coded = base64.b64encode(text.encode()).decode()
+    site.lab.on(host, f"echo {coded} | base64 -d >> /var/log/slurm/{daemon}.log")
 
 
 def test_a_host_that_is_down_is_named_in_the_bundle_and_by_the_exit_code(site: Site) -> None:
