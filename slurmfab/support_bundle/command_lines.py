@@ -141,7 +141,7 @@ def stripped(line: str, first: int, end: int) -> Place:
 
 def options_of(word: str) -> Options | None:
     """The options with secrets of the program that a word names."""
-    name = word.rpartition("/")[2].rpartition("=")[2].strip("'\"")[:32]
+    name = word.rpartition("/")[2].rpartition("=")[2].strip("'\"`+-$(")[:32]
     return next((options for program, options in PROGRAMS.items() if name.startswith(program)), None)
 
 

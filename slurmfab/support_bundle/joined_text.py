@@ -22,8 +22,8 @@ _BEFORE = re.compile(
 )
 """What is before the text of a line: white space, a time, `host program[pid]:`, or marks of a quotation."""
 
-_AFTER = " \t\\\"'"
-"""What may be between the text of a line and its end."""
+_AFTER = " \t\\\"'\ufffd"
+"""What may be between the text of a line and its end; a carriage return was replaced before."""
 
 
 class JoinedText:

@@ -73,7 +73,7 @@ def names_of(run: Run, gathered: Gathered, files: Mapping[str, str]) -> Names:
     own = {host.lower() for host in hosts}
     machines = {one.partition(".")[0] for one in found if one not in domains} - own - WORDS - {""}
     accounts = {account.name for account in cluster.accounts} | {one for user in cluster.users for one in user.groups}
-    written = (*(user.comment for user in cluster.users), *(account.description for account in cluster.accounts))
+    written = (account.description for account in cluster.accounts)
     return Names(
         hosts,
         cluster.name,

@@ -56,7 +56,7 @@ _WORD = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-_PLAIN = re.compile(r"[A-Za-z]?[a-z]{1,15}[-_/]?")
+_PLAIN = re.compile(r"[A-Za-z]?[a-z]{0,15}\d{0,4}[-_/]?")
 _READABLE = re.compile(r"[A-Za-z]{3,}")
 
 _WRAPPED = re.compile(r"[ \t]{0,64}(?:\r?\n|\\n)[ \t]{0,64}([^\s\"'\\]+)")
@@ -148,7 +148,7 @@ class Filter:
         """
         if not joined.is_split:
             return
-        ends = {place.end for place in alone}
+        begins, ends = {place.first for place in alone}, {place.end for place in alone}
         for place in self.anywhere(joined.joined):
             parts = list(joined.places(place.first, place.end))
             # What is whole at the end of a line does not go on with a plain word in the next one.
@@ -156,6 +156,8 @@ class Filter:
                 continue
             while len(parts) > 1 and not place.is_known and parts[-2][1] in ends and is_word(joined.text, parts[-1]):
                 parts.pop()
+            while len(parts) > 1 and not place.is_known and parts[1][0] in begins and is_word(joined.text, parts[0]):
+                parts.pop(0)
             if len(parts) > 1:
                 yield from (place._replace(first=first, end=end) for first, end in parts)
 
