@@ -11,7 +11,7 @@ from slurmfab.tasks.options import Common
     help={
         "hosts": "hostlist of the hosts whose files and logs are wanted (default: all)",
         "to": "directory for the archive, or the archive's own path (default: beside the cluster file)",
-        "anonymous": "give users, hosts and addresses other names, the same in all files",
+        "anonymous": "give people, hosts, addresses and the cluster other names",
     },
 )
 def support_bundle(common: Common, *, hosts: str = "", to: str = "", anonymous: bool = False) -> int:
