@@ -157,8 +157,8 @@ def test_a_text_made_to_be_slow_takes_time_in_proportion_to_its_length(unit: str
     assert seconds(unit, 300_000) < 6
 
 
-def test_a_line_of_16_mebibytes_takes_no_longer_than_as_many_short_lines() -> None:
-    assert seconds("password=x user ", 16 << 20) < 240
+def test_one_long_line_of_settings_takes_time_in_proportion_to_its_length() -> None:
+    assert seconds("password=x user ", 1 << 20) < 40
 
 
 def seconds(unit: str, size: int) -> float:
