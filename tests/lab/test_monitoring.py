@@ -37,6 +37,14 @@ LEFT = (
 DRAIN = "scontrol update NodeName=n2 State=DRAIN Reason='a \"loose\" cable\\'"
 
 
+TOLD = "python3 -c \"import urllib.request as r; print(r.urlopen('http://{}:9100/metrics', timeout=5).read().decode())\""
+FORGE = """for user in slurm munge prometheus; do
+    place=/var/lib/$user/node-exporter
+    setpriv --reuid=$user --regid=$user --clear-groups sh -c "mkdir -p $place && echo forged_by_$user 1 >$place/x.prom" || :
+done; cat /var/lib/*/node-exporter/x.prom"""
+"""Each user who owns a directory in /var/lib makes one there in which figures could be; prints the figures."""
+
+
 @dataclass
 class Watched:
     """A cluster of two nodes whose controller has Prometheus."""
@@ -108,6 +116,17 @@ def test_prometheus_when_it_has_asked_all_then_every_host_answers_and_the_checks
     found = watched.check()
     assert "nothing listens on port 9100" in found["exporter_answers_where_it_should/n1"], found
     assert watched.lab.deploy()["hosts"]
+
+
+def test_figures_of_users_who_own_directories_in_var_lib_then_are_told_by_no_exporter(watched: Watched) -> None:
+    for host in ("ctl", "n1"):
+        assert "forged_by_slurm 1" in watched.lab.on(host, FORGE)
+        watched.lab.on(host, "echo own_figure 7 >/var/lib/slurmfab/node-exporter/own.prom")
+        told = watched.lab.on(host, TOLD.format(watched.lab.lab.host(host).address))
+        assert "\nown_figure 7\n" in told
+        assert "forged_by_" not in told
+        assert "\nnode_textfile_scrape_error 0\n" in told
+        watched.lab.on(host, "rm -rf /var/lib/slurm/node-exporter /var/lib/munge/node-exporter")
 
 
 def test_figures_when_slurmctld_is_silent_then_they_say_so(watched: Watched) -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 
 from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.owned_files import OwnedFile
 from slurmfab.agent.files.program import Program
@@ -41,9 +42,6 @@ from slurmfab.slurm.versions import tells_figures
 EXPORTER, SLURM, SERVER = "monitoring", "monitoring-slurm", "monitoring-server"
 """What hosts note slurmfab's files as: the exporter's, those of Slurm's figures, and Prometheus' own."""
 
-TEXTFILES = "/var/lib/*/node-exporter"
-"""The pattern of the directories whose files the exporter reads: Debian's own, and METRICS_DIRECTORY."""
-
 EXPORTER_CONF = f"/etc/default/{NODE_EXPORTER}"
 EXPORTER_DROP_IN = f"{UNIT_FILES}/{NODE_EXPORTER}.service.d/slurmfab.conf"
 SERVER_CONF = f"/etc/default/{PROMETHEUS}"
@@ -74,12 +72,13 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     monitoring = plan_input.cluster.monitoring
     prometheus = monitoring.prometheus if monitoring else None
     return (
+        *((Directory(METRICS_DIRECTORY),) if monitoring else ()),
         *(
             slurm(plan_input, host, monitoring)
             if monitoring and collects(plan_input, host)
             else no_slurm(plan_input, host)
         ),
-        *(exporter(plan_input, host, monitoring) if monitoring else without(plan_input, host, EXPORTER, NODE_EXPORTER)),
+        *(exporter(plan_input, host, monitoring) if monitoring else no_exporter(plan_input, host)),
         *(
             server(plan_input, host, monitoring, prometheus)
             if monitoring and prometheus and prometheus.host == host
@@ -89,8 +88,12 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def exporter(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[Resource, ...]:
-    """The exporter of a host, which listens where the cluster file says."""
-    values = {"address": exporter_place(plan_input, host, monitoring), "pattern": TEXTFILES}
+    """The exporter of a host, which listens where the cluster file says.
+
+    It reads files of figures in one directory of root's, and takes no pattern: users such as slurm own directories in
+    /var/lib, and could make one that matches.
+    """
+    values = {"address": exporter_place(plan_input, host, monitoring), "directory": METRICS_DIRECTORY}
     files = (
         OwnedFile(EXPORTER_CONF, fill("node-exporter", values)),
         OwnedFile(EXPORTER_DROP_IN, fill("node-exporter-unit.conf", {})),
@@ -100,6 +103,12 @@ def exporter(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[
         UnitsLoaded(EXPORTER, (NODE_EXPORTER,), drop_ins=(EXPORTER_DROP_IN,)),
         Service(NODE_EXPORTER, watches=(EXPORTER_CONF, EXPORTER_DROP_IN)),
     )
+
+
+def no_exporter(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The removal of the exporter, and then of the directory whose files it read."""
+    gone = without(plan_input, host, EXPORTER, NODE_EXPORTER)
+    return (*gone, Program(METRICS_DIRECTORY, ())) if gone else ()
 
 
 def exporter_place(plan_input: PlanInput, host: str, monitoring: Monitoring) -> str:
@@ -160,7 +169,6 @@ def slurm(plan_input: PlanInput, host: str, monitoring: Monitoring) -> tuple[Res
     )
     return (
         Directory(PROGRAMS),
-        Directory(METRICS_DIRECTORY),
         Program(METRICS_PROGRAM, programs.files("programs.slurm_metrics.main", MODULES)),
         *owned(plan_input, host, SLURM, files),
         Timer(METRICS_UNIT),
@@ -175,7 +183,7 @@ def no_slurm(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         Service(TIMER, running=False),
         Service(METRICS_UNIT, running=False),
         Program(METRICS_PROGRAM, ()),
-        Program(METRICS_DIRECTORY, ()),
+        Absent(METRICS_FILE),
         *owned(plan_input, host, SLURM, ()),
         UnitsLoaded(SLURM, (METRICS_UNIT, TIMER)),
     )

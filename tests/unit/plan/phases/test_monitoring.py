@@ -11,6 +11,7 @@ import yaml
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.owned_files import OwnedFile, OwnedFiles
 from slurmfab.agent.files.program import Program
 from slurmfab.agent.services.service import Service
@@ -76,6 +77,23 @@ def test_every_host_has_an_exporter_and_controllers_collect() -> None:
     assert "prometheus" not in packages.wanted(known, "n1")
 
 
+def test_the_exporter_of_every_host_reads_one_directory_of_roots_and_no_pattern() -> None:
+    known = wanted(ALL)
+    for host in ("c1", "n1", "n2"):
+        (given,) = (word for word in arguments(known, host).split() if "textfile" in word)
+        assert given == "--collector.textfile.directory=/var/lib/slurmfab/node-exporter"
+        first = monitoring.resources(known, host)[0]
+        assert isinstance(first, Directory)
+        assert (first.path, first.owner, first.mode) == ("/var/lib/slurmfab/node-exporter", "root", 0o755)
+
+
+def test_a_host_that_is_no_controller_any_more_loses_slurms_figures_and_keeps_the_directory() -> None:
+    known = wanted("monitoring: true\n", **OWNED, **OURS)
+    found = ids(monitoring.resources(known, "n1"))
+    assert "absent:/var/lib/slurmfab/node-exporter/slurmfab.prom" in found
+    assert "program:/var/lib/slurmfab/node-exporter" not in found
+
+
 def test_the_program_is_told_what_there_is() -> None:
     more = "backup: {when: daily, directory: /srv/backups}\ngpu_checks: {when: daily}\n"
     assert json.loads(files(wanted("monitoring: true\n" + more), "c1")[METRICS_SETTINGS].text) == {
@@ -122,12 +140,13 @@ def test_without_the_key_all_of_it_goes_before_its_packages() -> None:
         "service:slurmfab-metrics.timer",
         "service:slurmfab-metrics",
         "program:/usr/local/lib/slurmfab/metrics",
-        "program:/var/lib/slurmfab/node-exporter",
+        "absent:/var/lib/slurmfab/node-exporter/slurmfab.prom",
         "owned-files:monitoring-slurm",
         "units-loaded:monitoring-slurm",
         "service:prometheus-node-exporter",
         "owned-files:monitoring",
         "units-loaded:monitoring",
+        "program:/var/lib/slurmfab/node-exporter",
         "service:prometheus",
         "owned-files:monitoring-server",
         "units-loaded:monitoring-server",
