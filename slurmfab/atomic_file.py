@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from slurmfab.agent.core import replace
@@ -42,14 +43,15 @@ def write(path: Path, text: str, mode: int | None = None) -> None:
 
     Args:
         path: the file; a symbolic link stays, and the file that it points to is replaced. Missing folders are made.
-        text: the whole content; line ends are written as they are.
+        text: the whole content; line ends are written as they are. Surrogates, which a file cannot hold and which Python
+            has in place of bytes that are no UTF-8, are written out.
         mode: permission bits; `None` keeps those of an existing file, and gives a new one 0644.
 
     Raises:
         InputError: the file cannot be written; the old content is still in place.
     """
     target = Path(os.path.realpath(path))
-    content = text.encode()
+    content = text.encode(errors="backslashreplace")
     try:
         if target.is_file() and target.read_bytes() == content:
             return
@@ -59,3 +61,26 @@ def write(path: Path, text: str, mode: int | None = None) -> None:
         replace.exchange(str(target), content, mode=mode)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}. What was there is unchanged.") from error
+
+
+def write_private(path: Path, text: str, shared: Path) -> None:
+    """Write a file for those alone who may change another one, as the only kind of file in its folder.
+
+    The folder, and files in it that an earlier slurmfab wrote, become as private.
+
+    Args:
+        path: the file.
+        text: as for `write`.
+        shared: the file whose owner may read this one; its group, too, if it may change that file.
+
+    Raises:
+        InputError: as for `write`.
+    """
+    of_group = shared.exists() and bool(shared.stat().st_mode & stat.S_IWGRP)
+    mode, others = (0o660, 0o007) if of_group else (0o600, 0o077)
+    write(path, text, mode)
+    for place in (path.parent, *path.parent.iterdir()):
+        with suppress(OSError):  # somebody else's, who writes it anew, or one that has just gone
+            found = place.lstat()
+            if found.st_mode & others and not stat.S_ISLNK(found.st_mode):
+                place.chmod(stat.S_IMODE(found.st_mode) & ~others)

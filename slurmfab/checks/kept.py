@@ -28,9 +28,6 @@ MOST_FILES = 10
 MOST_BYTES = 256 << 20
 """Size of the largest file that is read."""
 
-NEW_MODE = 0o600
-"""Permissions of a file of results where there is no cluster file; otherwise it gets those of the cluster file."""
-
 _NAME = "%Y%m%dT%H%M%S.%fZ"
 
 
@@ -108,8 +105,7 @@ def keep(cluster_file: Path, run: CheckRun) -> None:
     ]
     values = {**told, "checks": checks}
     path = directory(cluster_file) / f"{run.begun.astimezone(timezone.utc).strftime(_NAME)}.json"
-    mode = cluster_file.stat().st_mode & 0o666 if cluster_file.exists() else NEW_MODE
-    atomic_file.write(path, json.dumps({**about, **values}, indent=1) + "\n", mode)
+    atomic_file.write_private(path, json.dumps({**about, **values}, indent=1) + "\n", cluster_file)
     for old in sorted(path.parent.glob("*.json"))[:-MOST_FILES]:
         with contextlib.suppress(OSError):
             old.unlink()

@@ -15,7 +15,6 @@ from slurmfab.engine import record
 from slurmfab.errors import BrokenFile, InputError
 
 MOST_BYTES = 64 * 1024 * 1024
-PRIVATE = 0o600
 
 Problem = tuple[str, str]
 """A host, and what is wrong there; an empty host stands for the whole cluster."""
@@ -114,4 +113,4 @@ def save(cluster_file: Path, problems: frozenset[Problem]) -> None:
         InputError: the file cannot be written.
     """
     text = json.dumps({"version": 1, "problems": sorted(map(list, problems))}, indent=1) + "\n"
-    atomic_file.write(path_of(cluster_file), text, PRIVATE)
+    atomic_file.write_private(path_of(cluster_file), text, cluster_file)

@@ -41,9 +41,6 @@ CONVERGING = ("deploy", "rollback")
 UNFINISHED: Final = "unfinished"
 FINISHED: Final = "finished"
 
-NEW_MODE = 0o600
-"""Permissions of a record where there is no cluster file; otherwise it gets those of the cluster file."""
-
 
 @dataclass(frozen=True)
 class Record:
@@ -173,7 +170,7 @@ def completes_interrupted(run: Run) -> bool:
 
 
 def write(run: Run, state: str, error: str = "") -> None:
-    """Write the record of a run as of now, with the permissions of the cluster file, whose text is in it.
+    """Write the record of a run as of now, for those alone who may change the cluster file.
 
     Args:
         run: the run.
@@ -196,8 +193,7 @@ def write(run: Run, state: str, error: str = "") -> None:
         "undoes": run.options.undoes,
     }
     text = json.dumps({**about, **run.report().as_json(), **deployed_files(path)}, indent=2) + "\n"
-    mode = path.stat().st_mode & 0o666 if path.exists() else NEW_MODE
-    atomic_file.write(path_of(run), text, mode)
+    atomic_file.write_private(path_of(run), text, path)
 
 
 def deployed_files(cluster_file: Path) -> dict[str, Any]:

@@ -41,12 +41,12 @@ def test_results_when_many_are_kept_then_the_oldest_go(tmp_path: Path) -> None:
     assert (len(names), names[0]) == (kept.MOST_FILES, "20261123T093300.000000Z.json")
 
 
-def test_results_when_kept_then_they_have_the_permissions_of_the_cluster_file(tmp_path: Path) -> None:
+def test_results_when_kept_then_they_are_for_those_alone_who_may_change_the_cluster_file(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").touch(0o640)
     (tmp_path / "cluster.yaml").chmod(0o640)
     kept.keep(tmp_path / "cluster.yaml", run_at())
     [path] = (tmp_path / "cluster.checks").iterdir()
-    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.stat().st_mode & 0o777 for one in (path, path.parent)] == [0o600, 0o700]
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"cluster": 1}', "[]"])

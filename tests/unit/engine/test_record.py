@@ -224,12 +224,26 @@ def test_a_record_holds_the_cluster_file_and_the_lock_at_the_end(tmp_path: Path)
     assert plain["lock"] == locks.values_of(Lock(slurm="24.11.6"))
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
-def test_a_record_has_the_permissions_of_the_cluster_file(tmp_path: Path, mode: int) -> None:
+@pytest.mark.parametrize(
+    ("of_the_file", "mode", "of_the_folder"),
+    [(0o600, 0o600, 0o700), (0o640, 0o600, 0o700), (0o644, 0o600, 0o700), (0o664, 0o660, 0o750)],
+)
+def test_a_record_is_for_those_alone_who_may_change_the_cluster_file_and_earlier_ones_become_so(
+    tmp_path: Path, of_the_file: int, mode: int, of_the_folder: int
+) -> None:
     run = recorded(tmp_path, steps=[CHANGED])
-    run.inventory.path.chmod(mode)
+    run.inventory.path.chmod(of_the_file)
+    folder = record.directory(run.inventory.path)
+    folder.mkdir(mode=0o755)
+    earlier, outside = folder / "20250101T000000Z.json", tmp_path / "outside"
+    for path in (earlier, outside):
+        path.write_text("{}")
+        path.chmod(0o644)
+    (folder / "link").symlink_to(outside)
     record.begin(run)
-    assert record.path_of(run).stat().st_mode & 0o777 == mode
+    found = [path.stat().st_mode & 0o777 for path in (record.path_of(run), folder, outside)]
+    assert found == [mode, of_the_folder, 0o644]
+    assert earlier.stat().st_mode & 0o007 == 0
     record.finish(run)
     assert record.path_of(run).stat().st_mode & 0o777 == mode
 
