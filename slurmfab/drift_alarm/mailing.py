@@ -17,7 +17,7 @@ from slurmfab.engine import mail_password
 from slurmfab.errors import SlurmfabError
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.mail import Mail
-from slurmfab.terminal import in_one_line
+from slurmfab.terminal import harmless, in_one_line
 
 PROGRAMS = {"sendmail": ("-i", "-t"), "msmtp": ("--read-recipients",)}
 """Programs that take a mail on standard input, with the arguments that make them read its recipients."""
@@ -54,7 +54,7 @@ class Mailer:
         message["Subject"] = in_one_line(subject)
         message["Date"] = formatdate(localtime=True)
         message["Auto-Submitted"] = "auto-generated"
-        message.set_content(text)
+        message.set_content(harmless(text))
         if self.relay is None:
             hand_over(self.command, message)
         else:

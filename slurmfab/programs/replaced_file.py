@@ -10,13 +10,13 @@ def write(path: str, text: str) -> None:
 
     Args:
         path: path of the file.
-        text: the whole content.
+        text: the whole content; surrogates, as from names that are no UTF-8, are written out.
 
     Raises:
         OSError: the disk is full, for example; the old file is unchanged.
     """
     fresh = path + ".new"
-    with open(fresh, "w", encoding="utf-8") as file:
+    with open(fresh, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

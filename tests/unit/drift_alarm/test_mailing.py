@@ -65,6 +65,14 @@ def test_a_relay_of_the_cluster_file_when_there_is_one_then_gets_the_mail_with_i
     assert "text" in relay.lines
 
 
+def test_a_mail_whose_texts_are_no_utf_8_or_steer_a_terminal_then_is_sent_with_these_written_out() -> None:
+    relay = Relay(takes=True)
+    mailer(relay.port).send(["ann@example.org"], "n1: \udcff\nBcc: x", "file \udce4\udcff \x1b[2J\n")
+    relay.join(10)
+    assert "file \\udce4\\udcff \\x1b[2J" in relay.lines
+    assert "Subject: n1: \\udcff\\nBcc: x" in relay.lines
+
+
 def test_a_relay_when_it_refuses_the_mail_then_says_why() -> None:
     relay = Relay(takes=False)
     with pytest.raises(SlurmfabError, match=r"127.0.0.1:\d+ did not take the mail: .*who is that"):
