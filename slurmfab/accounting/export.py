@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slurmfab.agent.accounting.reading import Key
+from slurmfab.agent.accounting.sacctmgr import one_line
 from slurmfab.engine import session
 from slurmfab.engine.requests import ask_facts
 from slurmfab.engine.run import RunOptions
@@ -157,9 +159,12 @@ def accounts(found: Mapping[str, Any]) -> Iterator[Entry]:
     waiting = below.pop(ROOT, [])
     while waiting:
         name, parent, description, organization, coordinators = waiting.pop(0)
-        waiting += below.pop(name, [])
+        children = below.pop(name, [])
         if not _ACCOUNT_NAME.fullmatch(name):
+            waiting += [[one[0], parent, *one[2:]] for one in children]
             continue
+        waiting += children
+        coordinators = [one for one in coordinators if _LOGIN.fullmatch(one)]
         yield {
             "name": name,
             **({"parent": parent} if parent != ROOT else {}),
@@ -175,7 +180,7 @@ def users(known: Inventory, found: Mapping[str, Any]) -> Iterator[Entry]:
     mentioned = {user.name: user for user in known.cluster.users} if known.cluster.unix_users else {}
     associations: dict[str, dict[str, Mapping[str, str]]] = {name: {} for name in mentioned}
     for account, user, values in found["associations"]:
-        if user not in ("", ROOT, SLURM):
+        if user not in ("", ROOT, SLURM) and _ACCOUNT_NAME.fullmatch(account):
             associations.setdefault(user, {})[account] = values
     for name, by_account in sorted(associations.items()):
         if _LOGIN.fullmatch(name):
@@ -227,9 +232,9 @@ def unfit(found: Mapping[str, Any]) -> Iterator[str]:
     odd = [name for name in sorted(names) if not _ACCOUNT_NAME.fullmatch(name)]
     odd += [name for name in sorted(people) if not _LOGIN.fullmatch(name)]
     for name in odd:
-        yield f"# Left out, because such a name is not valid in a cluster file: {name}"
+        yield f"# Left out, because such a name is not valid in a cluster file: {one_line(name)}"
     for account, user, partition in sorted(found["partitioned"]):
-        yield f"# Left out: {user} in {account}, for the partition {partition} alone"
+        yield one_line(f"# Left out: {user} in {account}, for the partition {partition} alone")
 
 
 def written(entry: Entry) -> Iterator[str]:
@@ -258,5 +263,5 @@ def scalar(value: Any) -> str:
     plain = str(value)
     if _PLAIN.fullmatch(plain) and plain.lower() not in _NOT_PLAIN:
         return plain
-    escaped = plain.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    # Its text in JSON is one in YAML, too: no line break in it ends the line.
+    return json.dumps(plain, ensure_ascii=not plain.isprintable())

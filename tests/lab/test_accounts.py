@@ -223,6 +223,52 @@ def test_what_the_file_does_not_name_is_left_alone_until_it_may_go(accounts: Acc
     assert {"root|root", "root|slurm", "normal"} <= set(left.splitlines())
 
 
+COORDINATOR = """
+as_carl() { runuser -u carl -- sacctmgr -i "$@"; }
+as_carl add account sub parent=physics description='a
+biology||evil|evil
+users: [{name: evil, sudo: true}]'
+as_carl add account other parent=physics organization='q
+root||root|r'
+as_carl add account 'ev
+il|root' parent=physics
+as_carl add user bob account=physics partition='p
+9|biology|bob||'
+as_carl add user 'no
+one|Administrator' account=physics
+"""
+"""A coordinator puts line breaks and rows of others into all that coordinators can name or write."""
+
+WITH_CARL = TREE.replace("coordinators: ada", "coordinators: [ada, carl]") + "  - {name: carl, accounts: physics}\n"
+NAMED = (
+    "the description of account sub, set by carl",
+    "the organization of account other, set by carl",
+    "the name of account ev\\nil|root, set by carl",
+    "the partition of user bob in account physics, set by carl",
+    "the name of user no\\none|administrator in account physics, set by carl",
+)
+
+
+def test_line_breaks_of_a_coordinator_then_stop_no_deployment_forge_nothing_and_are_named(accounts: Accounts) -> None:
+    for host in ("ctl", "n1"):
+        accounts.lab.on(host, "useradd -u 3009 carl")
+    accounts.write(WITH_CARL)
+    accounts.deploy()
+    accounts.on(COORDINATOR)
+    assert in_tree(accounts.lab.deploy()) == {}
+    told = accounts.lab.slurmfab("plan")
+    said = " ".join(f"{told.stdout}{told.stderr}".split())
+    assert all(one in said for one in NAMED), said
+    accounts.write(WITH_CARL.replace("Priority: 1000", "Priority: 7"))
+    assert in_tree(accounts.lab.deploy()) == {"qos high Priority": ("1000", "7")}
+    exported = accounts.lab.slurmfab("accounts-export").stdout
+    assert not [line for line in exported.splitlines() if line.startswith("users: [")], exported
+    accounts.write()
+    accounts.on("sacctmgr -i delete user where name=bob account=physics")
+    accounts.deploy("--prune")
+    assert "evil" not in accounts.on("sacctmgr -nP show account format=account,description")
+
+
 def test_what_is_exported_and_deployed_changes_nothing(accounts: Accounts) -> None:
     exported = accounts.lab.slurmfab("accounts-export")
     assert exported.returncode == 0, exported.stderr
@@ -291,5 +337,6 @@ def test_a_deployment_that_was_killed_midway_is_finished_by_the_next(accounts: A
         accounts.lab.until("ctl", "sacctmgr -nP show account physics format=account", "physics")
         killed.kill()
     eventually(lambda: accounts.lab.slurmfab("deploy").returncode == 0, "the host has finished what it was at")
+    accounts.on("sacctmgr -i delete user where name=bob account=physics")
     accounts.deploy("--prune")
     assert accounts.on("sacctmgr -nP show account format=account | sort | paste -sd,") == "biology,physics,root,theory"

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Mapping, NamedTuple, Sequence, Set, Tuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Sequence, Tuple
 
+from slurmfab.agent.accounting import odd_texts
 from slurmfab.agent.accounting.limit_values import normal
-from slurmfab.agent.accounting.sacctmgr import BROKEN_TEXT, SHOWN_CHARACTERS, Sacctmgr
+from slurmfab.agent.accounting.sacctmgr import NAME_BYTES, Sacctmgr, is_cut_off, one_line
 from slurmfab.agent.core.record import Record
-from slurmfab.agent.core.resource import Context, ResourceFailed
+from slurmfab.agent.core.resource import Context
+
+PLACES = {"id": 20, **dict.fromkeys(("account", "user", "partition", "parentname"), NAME_BYTES)}
+ACCOUNTS = {"account": NAME_BYTES, "coordinators": 2 * NAME_BYTES, "organization": NAME_BYTES, "description": 512}
+USERS = {"user": NAME_BYTES, "adminlevel": 20}
+"""What is asked about associations, accounts and users whose names and texts coordinators choose, with their bytes."""
+
+MOST_ALONE = 50
+"""The number of long texts that are asked for one by one; further ones are cut off."""
 
 NO_TEXTS: Tuple[str, str, FrozenSet[str]] = ("", "", frozenset())
 
@@ -48,6 +58,7 @@ class ActualTree(Record):
         defaults: default account by user.
         levels: AdminLevel by user.
         partitioned: users' associations with single partitions, as account, user and partition.
+        odd: names and texts with line breaks and the like, in words, with who set them.
     """
 
     clusters: Tuple[str, ...]
@@ -57,6 +68,7 @@ class ActualTree(Record):
     defaults: Dict[str, str]
     levels: Dict[str, str]
     partitioned: Tuple[Tuple[str, str, str], ...]
+    odd: Tuple[str, ...] = ()
 
     def coordinators(self, account: str) -> FrozenSet[str]:
         """An account's own coordinators: sacctmgr prints those of its parents too."""
@@ -93,39 +105,41 @@ def read_all(sacctmgr: Sacctmgr, cluster: str, qos_keys: Sequence[Key], keys: Se
     Raises:
         ResourceFailed: slurmdbd does not answer.
     """
-    ours = ("where", "cluster=" + cluster)
-    shown, defaults, qos, accounts, clusters, users = sacctmgr.tables(
-        (("account", "user", "partition", "parentname", *(key.name for key in keys)), ("assoc", "woplimits", *ours)),
-        (("account", "user"), ("assoc", "woplimits", "onlydefaults", *ours)),
-        (("name", *(key.name for key in qos_keys)), ("qos",)),
-        (("account", "coordinators", "organization", "description"), ("account", "withcoord")),
-        (("cluster",), ("cluster",)),
-        (("user", "adminlevel"), ("user",)),
-    )
-    refuse_forged(accounts)
-    texts = {row[0]: (row[3], row[2], frozenset(filter(None, row[1].split(",")))) for row in accounts}
+    ours = ("assoc", "woplimits", "where", "cluster=" + cluster)
+    defaults = ("assoc", "woplimits", "onlydefaults", "where", "cluster=" + cluster)
+    with ThreadPoolExecutor(7) as pool:  # each query mostly waits for slurmdbd
+        places = pool.submit(sacctmgr.records, PLACES, *ours)
+        limits = pool.submit(sacctmgr.rows, ("id", *(key.name for key in keys)), *ours)
+        first = pool.submit(sacctmgr.rows, ("id",), *defaults)
+        qos = pool.submit(sacctmgr.rows, ("name", *(key.name for key in qos_keys)), "qos")
+        texts = pool.submit(whole_texts, sacctmgr)
+        clusters = pool.submit(sacctmgr.rows, ("cluster",), "cluster")
+        users = pool.submit(sacctmgr.records, USERS, "user")
+    shown = {row[0]: row[1:] for row in places.result()}
+    known = {row[0]: values(keys, row[1:]) for row in limits.result()}
+    about = {row[0]: (row[3], row[2], frozenset(filter(None, row[1].split(",")))) for row in texts.result()}
     return ActualTree(
-        clusters=tuple(row[0] for row in clusters),
-        qos={row[0]: values(qos_keys, row[1:]) for row in qos},
-        accounts={row[0]: ActualAccount(row[3], *texts.get(row[0], NO_TEXTS)) for row in shown if not row[1]},
-        associations={(row[0], row[1]): values(keys, row[4:]) for row in shown if not row[2]},
-        defaults={row[1]: row[0] for row in defaults},
-        levels={row[0]: row[1] for row in users},
-        partitioned=tuple((row[0], row[1], row[2]) for row in shown if row[2]),
+        clusters=tuple(row[0] for row in clusters.result()),
+        qos={row[0]: values(qos_keys, row[1:]) for row in qos.result()},
+        accounts={row[0]: ActualAccount(row[3], *about.get(row[0], NO_TEXTS)) for row in shown.values() if not row[1]},
+        associations={(row[0], row[1]): known.get(one, {}) for one, row in shown.items() if not row[2]},
+        defaults={shown[one][1]: shown[one][0] for (one,) in first.result() if one in shown},
+        levels={row[0]: row[1] for row in users.result()},
+        partitioned=tuple((row[0], row[1], row[2]) for row in shown.values() if row[2]),
+        odd=odd_texts.described(sacctmgr, shown, about),
     )
 
 
-def refuse_forged(accounts: Sequence[Sequence[str]]) -> None:
-    """Refuse rows of accounts of which one is the rest of a description with a line break.
-
-    Raises:
-        ResourceFailed: an account has two rows.
-    """
-    seen: Set[str] = set()
-    for row in accounts:
-        if row[0] in seen:
-            raise ResourceFailed(BROKEN_TEXT % ascii("|".join(row)[:SHOWN_CHARACTERS]))
-        seen.add(row[0])
+def whole_texts(sacctmgr: Sacctmgr) -> List[List[str]]:
+    """The rows of `ACCOUNTS`, with long texts in full: each of these is asked for alone, so it is the whole answer."""
+    rows, alone = sacctmgr.records(ACCOUNTS, "account", "withcoord"), 0
+    for row in rows:
+        for number, (field, width) in list(enumerate(ACCOUNTS.items()))[1:]:
+            if is_cut_off(row[number], width) and alone < MOST_ALONE:
+                alone += 1
+                asked = ["-nP", "show", "account", "withcoord", "where", "name=" + row[0], "format=" + field]
+                row[number] = sacctmgr.run(asked)[:-1]
+    return rows
 
 
 def values(keys: Sequence[Key], row: Sequence[str]) -> Dict[str, str]:
@@ -148,7 +162,8 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
 
     Returns:
         `clusters`, `qos`, `defaults` and `levels` as in `ActualTree`; `accounts`: lists of name, parent, description,
-        organization and coordinators; `associations`: lists of account, user and values; `partitioned`: lists.
+        organization and coordinators; `associations`: lists of account, user and values; `partitioned`: lists. Line
+        breaks in names are written out.
 
     Raises:
         ResourceFailed: slurmdbd does not answer.
@@ -160,11 +175,12 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         "clusters": list(found.clusters),
         "qos": found.qos,
         "accounts": [
-            [name, one.parent, one.description, one.organization, sorted(found.coordinators(name))]
+            [*map(one_line, (name, one.parent)), one.description, one.organization,
+             sorted(map(one_line, found.coordinators(name)))]
             for name, one in found.accounts.items()
         ],
-        "associations": [[*place, shown] for place, shown in found.associations.items()],
-        "defaults": found.defaults,
-        "levels": found.levels,
-        "partitioned": [list(one) for one in found.partitioned],
-    }
+        "associations": [[*map(one_line, place), shown] for place, shown in found.associations.items()],
+        "defaults": {one_line(user): one_line(account) for user, account in found.defaults.items()},
+        "levels": {one_line(user): level for user, level in found.levels.items()},
+        "partitioned": [list(map(one_line, one)) for one in found.partitioned],
+    }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, FrozenSet
 
-from slurmfab.agent.accounting.sacctmgr import Sacctmgr
+from slurmfab.agent.accounting.sacctmgr import NAME_BYTES, Sacctmgr, one_line
 from slurmfab.agent.accounting.tree import is_not_installed_yet
 from slurmfab.agent.core.resource import Context, Resource, State
 
@@ -37,8 +37,9 @@ class AssociationsGone(Resource):
         if is_not_installed_yet(context):
             return {"accounts": None}
         with Sacctmgr(context, self.conf) as sacctmgr:
-            rows = sacctmgr.rows(["Account"], "associations", "where", "user=" + self.user, "cluster=" + self.cluster)
-            return {"accounts": ",".join(sorted(row[0] for row in rows)) or None}
+            where = ("where", "user=" + self.user, "cluster=" + self.cluster)
+            rows = sacctmgr.records({"account": NAME_BYTES}, "associations", *where)
+            return {"accounts": ",".join(sorted(one_line(row[0]) for row in rows)) or None}
 
     def converge(self, context: Context, differing: FrozenSet[str]) -> None:  # noqa: ARG002
         """Delete the associations; slurmdbd deletes the user with the last one."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from typing import List, Sequence
+from typing import List, Mapping, Sequence
 
 from slurmfab.agent.core.resource import Context, ResourceFailed
 
@@ -23,8 +22,14 @@ NO_ANSWER = (
 )
 ADVICE = "slurmdbd does not answer (%s). See `systemctl status slurmdbd mariadb` and /var/log/slurm/slurmdbd.log there."
 JOBS_RUN = "Job(s) active"
-BROKEN_TEXT = "a description in slurmdbd has a line break, at %s. Replace it by sacctmgr modify ... set description="
+OTHER_FIELDS = "sacctmgr show %s answered with other fields than it was asked for, at %s"
 SHOWN_CHARACTERS = 80
+
+NAME_BYTES = 256
+"""What a name takes: slurmdbd stores 255 bytes of it."""
+
+CUT_OFF = "+"
+"""The last character of a text that is longer than its field."""
 
 
 class Sacctmgr:
@@ -62,6 +67,10 @@ class Sacctmgr:
         Raises:
             ResourceFailed: the command failed, or slurmdbd does not answer.
         """
+        return self.output(argv).decode(errors="replace")
+
+    def output(self, argv: Sequence[str]) -> bytes:
+        """The same as bytes."""
         command = [PROGRAM, *argv]
         done = self.context.run(
             command, seconds=SACCTMGR_TIMEOUT, env={"SLURM_CONF": self.path} if self.directory else {}
@@ -69,36 +78,66 @@ class Sacctmgr:
         if done.returncode != 0:
             output, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
             raise ResourceFailed(explain_failure(command, output, errors))
-        return done.stdout.decode(errors="replace")
+        return done.stdout
 
     def rows(self, columns: Sequence[str], *arguments: str) -> List[List[str]]:
         """Run a `show` and return one list of columns for each line.
 
         Args:
-            columns: for `format=`; only the last one may contain a `|`.
+            columns: for `format=`; only the last one may contain a `|`, and none a text of coordinators.
             arguments: what to show, such as `("assoc", "where", "cluster=x")`.
 
         Raises:
-            ResourceFailed: as for `run`, or a description has a line break, so that its rows cannot be told apart.
+            ResourceFailed: as for `run`, or a line has other columns.
         """
         lines = self.run(["-nP", "show", *arguments, "format=" + ",".join(columns)]).split("\n")
         found = [line.split("|", len(columns) - 1) for line in lines if line]
         broken = next((row for row in found if len(row) != len(columns)), None)
         if broken:
-            raise ResourceFailed(BROKEN_TEXT % ascii("|".join(broken)[:SHOWN_CHARACTERS]))
+            raise ResourceFailed(OTHER_FIELDS % (arguments[0], ascii("|".join(broken)[:SHOWN_CHARACTERS])))
         return found
 
-    def tables(self, *queries: Sequence[Sequence[str]]) -> List[List[List[str]]]:
-        """The rows of several queries, run in parallel, since each one mostly waits for slurmdbd.
+    def records(self, widths: Mapping[str, int], *arguments: str) -> List[List[str]]:
+        """Run a `show` of names and texts, which coordinators choose, line breaks and separators included.
+
+        Each field has a fixed number of bytes, so no text can end its field, or look like another record.
 
         Args:
-            queries: for each, the columns and the words of `rows`.
+            widths: number of bytes of each column, by its name; a longer text is cut off, and ends in `+`.
+            arguments: what to show, as for `rows`.
 
         Raises:
-            ResourceFailed: as for `run`.
+            ResourceFailed: as for `run`, or the answer has another length.
         """
-        with ThreadPoolExecutor(len(queries)) as pool:
-            return list(pool.map(lambda query: self.rows(query[0], *query[1]), queries))
+        columns = ["%s%%-%d" % column for column in widths.items()]  # to the left: no name ends in spaces
+        shown, sizes = self.output(["-n", "show", *arguments, "format=" + ",".join(columns)]), list(widths.values())
+        starts = [sum(sizes[:number]) + number for number in range(len(sizes))]
+        whole = sum(sizes) + len(sizes) + 1
+        if len(shown) % whole:
+            raise ResourceFailed(OTHER_FIELDS % (arguments[0], ascii(shown[-SHOWN_CHARACTERS:])))
+        return [
+            [text_of(shown[first + start : first + start + size]) for start, size in zip(starts, sizes)]  # noqa: B905
+            for first in range(0, len(shown), whole)
+        ]
+
+
+def text_of(field: bytes) -> str:
+    """The text in a field of fixed size."""
+    return field.rstrip(b" ").decode(errors="replace")
+
+
+def is_cut_off(text: str, width: int) -> bool:
+    """Whether a text may be the beginning of one that was too long for its field."""
+    return text.endswith(CUT_OFF) and len(text.encode(errors="replace")) >= width
+
+
+def one_line(text: str) -> str:
+    """A text with line breaks and the like written out.
+
+    >>> one_line("two\\nlines")
+    'two\\\\nlines'
+    """
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def explain_failure(command: Sequence[str], output: str, errors: str) -> str:

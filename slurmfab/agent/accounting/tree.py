@@ -11,6 +11,7 @@ import shutil
 import time
 from typing import ClassVar, Dict, FrozenSet, Tuple
 
+from slurmfab.agent.accounting import odd_texts
 from slurmfab.agent.accounting.commands import Commands, difference, removals
 from slurmfab.agent.accounting.limit_values import STATIC_TRES
 from slurmfab.agent.accounting.reading import ActualTree, Key, read_all, tres
@@ -91,8 +92,14 @@ class AccountTree(Resource):
         }
 
     def actual(self, context: Context) -> State:
-        """The same values in slurmdbd; empty ones in a dry run before slurmdbd is installed."""
-        return flatten(self.tree.actual_values(self.read(context)))
+        """The same values in slurmdbd; empty ones in a dry run before slurmdbd is installed.
+
+        Names and texts with line breaks add a remark.
+        """
+        found = self.read(context)
+        if found.odd:
+            context.remark = odd_texts.REMARK % "; ".join(found.odd)
+        return flatten(self.tree.actual_values(found))
 
     def known_tres(self, context: Context) -> FrozenSet[str]:
         """The TRES that slurmdbd knows; before it is installed, those that every slurmdbd knows."""

@@ -6,6 +6,7 @@ from typing import Dict, FrozenSet, List, NamedTuple, Tuple
 
 from slurmfab.agent.accounting.limit_values import STATIC_TRES, TRES, tres_of
 from slurmfab.agent.accounting.reading import ActualTree, Key
+from slurmfab.agent.accounting.sacctmgr import one_line
 
 MADE = "made"
 ROOT, NORMAL = "root", "normal"
@@ -35,7 +36,8 @@ class Place(NamedTuple):
 
     def description(self) -> str:
         """The name in reports, such as `user ada in physics`."""
-        return "user %s in %s" % (self.user, self.name) if self.sort == ASSOCIATION else "%s %s" % self[:2]
+        shown = "user %s in %s" % (self.user, self.name) if self.sort == ASSOCIATION else "%s %s" % self[:2]
+        return one_line(shown)
 
 
 class WantedTree(NamedTuple):

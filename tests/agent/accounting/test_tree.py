@@ -187,10 +187,66 @@ def test_a_command_that_slurm_refuses_for_running_jobs_names_them() -> None:
         resource.converge(Busy(), frozenset({"not in the cluster file"}))
 
 
-@pytest.mark.parametrize("text", ["biology\nphysics|mallory|uni|x", "biology\nof the sea", "biology\n\nx|y"])
-def test_a_description_with_a_line_break_when_read_forges_no_account_and_changes_nothing(text: str) -> None:
-    shown = f"biology||biology|{text}\nphysics|ada|uni|the physics people\nroot||root|x\ntheory|ada|physics|theory\n"
-    context = Recorded(other={"account": shown})
-    outcome = apply(tree(TREE.replace("Priority: 1000", "Priority: 7")), context)
-    assert (outcome.status, context.commands) == ("failed", [])
-    assert "a description in slurmdbd has a line break, at '" in outcome.message
+FORGED = "biology\nphysics|mallory|uni|x\n3|physics|||root|3\n" + "physics".ljust(256) + " mallory"
+"""A text with rows and records of other accounts."""
+
+ADDED = ("Add Accounts", "carl", "sub")
+
+
+@pytest.mark.parametrize("field", ["description", "organization"])
+@pytest.mark.parametrize("text", [FORGED, FORGED * 9, "biology\tof the sea", "\x1b[2J"])
+def test_a_text_with_a_line_break_when_read_forges_no_account_and_is_told_with_field_and_user(
+    field: str, text: str
+) -> None:
+    texts = {"description": "sub", "organization": "sub", field: text}
+    context = Recorded(
+        more={
+            "assoc": [["77", "sub", "", "", "physics"]],
+            "account": [["sub", "ada", texts["organization"], texts["description"]]],
+            "transactions": [["Add Associations", "carl", "id_assoc=77"], ADDED],
+        },
+        alone={("name=sub", field): f"{text}\n"},
+    )
+    outcome = apply(tree(), context)
+    assert (outcome.status, context.commands) == ("ok", [])
+    assert f": the {field} of account sub, set by carl. Ask who" in outcome.message
+    apply(tree(TREE.replace("Priority: 1000", "Priority: 7")), context)
+    assert context.commands[:1] == [["modify", "qos", "where", "name=high", "set", "Priority=7"]]
+    found = tree().read(context)
+    assert getattr(found.accounts["sub"], field) == text
+    assert found.accounts["physics"].coordinators == {"ada"}
+    assert {*found.accounts} == {"root", "physics", "theory", "biology", "sub"}
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (("ev\nil|root", "", "", "physics"), "the name of account ev\\nil|root"),
+        (("physics", "no\none|Administrator", "", ""), "the name of user no\\none|Administrator in account physics"),
+        (("biology", "bob", "p\n9|biology|bob||", ""), "the partition of user bob in account biology"),
+    ],
+)
+def test_a_name_with_a_line_break_when_read_is_one_name_and_changes_nothing_else(
+    place: tuple[str, ...], words: str
+) -> None:
+    more = {"assoc": [["77", *place]], "transactions": [["Add Associations", "carl", "id_assoc=77"]]}
+    context = Recorded(more=more)
+    assert compare(tree(), context) == ()
+    outcome = apply(tree(), context)
+    assert (outcome.status, context.commands) == ("ok", [])
+    assert f"{words}, set by carl" in outcome.message
+
+
+def test_more_texts_with_line_breaks_than_can_be_named_are_counted() -> None:
+    rows = [[f"{number}", f"ev\nil{number}", "", "", "physics"] for number in range(100, 120)]
+    assert tree().read(Recorded(more={"assoc": rows})).odd[-1] == "15 more"
+
+
+def test_an_answer_of_another_length_is_refused() -> None:
+    class Cut(Recorded):
+        def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+            done = super().run(argv)
+            return subprocess.CompletedProcess(argv, 0, done.stdout[:-5] if argv[1] == "-n" else done.stdout, b"")
+
+    with pytest.raises(ResourceFailed, match="other fields than it was asked for"):
+        tree().read(Cut())

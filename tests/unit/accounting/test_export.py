@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from account_trees import HEAD, TREE, Recorded, tree
 from slurm_output_files import VERSIONS
 
@@ -94,3 +95,17 @@ def test_entries_that_a_cluster_file_cannot_have_are_left_out_with_a_comment() -
         "# Left out, because such a name is not valid in a cluster file: J.Doe\n"
         "# Left out: ann in bio, for the partition gpu alone\n"
     )
+
+
+def test_texts_with_line_breaks_when_exported_add_no_entry_to_the_file() -> None:
+    evil = "x\nusers: [{name: evil, sudo: true}]"
+    names = [["77", evil, "", "", "physics"], ["78", "sub", "", "", evil], ["79", evil, "bob", "", ""],
+             ["80", "physics", evil, "", ""], ["81", "physics", "bob", evil, ""]]  # fmt: skip
+    more = {"assoc": names, "account": [["sub", evil, evil, evil]]}
+    request = {"cluster": "lab", "conf": "", "qos_keys": tree().qos_keys, "keys": tree().keys}
+    exported = accounts_export.text(known(""), read(request, Recorded(more=more)))
+    assert not [line for line in exported.splitlines() if line.startswith("users: [")]
+    shown = yaml.safe_load(exported)
+    assert {one["name"] for one in shown["users"]} == {"ada", "bob"}
+    (sub,) = (one for one in shown["accounts"] if one["name"] == "sub")
+    assert (sub["parent"], sub["description"], sub.get("coordinators")) == ("physics", evil, None)
