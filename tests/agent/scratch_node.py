@@ -32,6 +32,8 @@ class Node(Context):
             place.mkdir(parents=True)
             (place / "cmdline").write_text(f"slurmstepd: [{job}.extern]")
             (place / "stat").write_text(f"{1000 + job} (slurmstepd) S 1 0 0")
+            (place / "status").write_text("Name:\tslurmstepd\nUid:\t0\t0\t0\t0\n")
+            (place / "exe").symlink_to("/usr/sbin/slurmstepd")
 
     def mount(self, table: str) -> None:
         place = Path(self.path("/proc/self"))

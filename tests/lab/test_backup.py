@@ -264,6 +264,30 @@ def test_a_damaged_archive_when_it_is_to_be_restored_then_it_is_refused(story: S
         assert "Nothing was changed" in words_of(refused)
 
 
+NO_STEPS = """
+start() { systemd-run -q --unit=$1 --uid=65534 -- bash -c "$2"; }
+start fake1 'exec -a "slurmstepd: [99901.0]" sleep 600'
+start fake2 'exec -a "slurmstepd: [99902.extern]" python3 -c "
+import ctypes, time
+ctypes.CDLL(None).prctl(15, b\\"slurmstepd\\")
+ctypes.CDLL(None).prctl(4, 0)
+time.sleep(600)"'
+start fake3 'exec -a "slurmstepd: [99903.batch]" /usr/sbin/slurmstepd </dev/zero'
+for id in 99901 99902; do until grep -ls "^slurmstepd: .$id" /proc/[0-9]*/cmdline; do sleep 0.1; done; done
+until stat -c %u $(grep -ls "^slurmstepd: .99902" /proc/[0-9]*/cmdline) | grep -qx 0; do sleep 0.1; done
+"""
+"""A user starts processes named like step daemons: one that seems to be root's in /proc, one that runs that program."""
+
+
+def test_processes_of_a_user_that_are_named_like_steps_then_are_no_jobs_that_a_restore_would_hurt(story: Story) -> None:
+    story.hosts.on("n1", NO_STEPS)
+    refused = story.slurmfab("restore", str(story.newest), "--overwrite")
+    assert refused.returncode == 1
+    assert f"job {story.running} on n1" in words_of(refused), words_of(refused)
+    assert "9990" not in words_of(refused)
+    story.on("n1", "systemctl stop fake1 fake2 fake3; systemctl reset-failed")
+
+
 def test_a_live_cluster_when_it_has_later_jobs_then_it_is_left_alone_and_they_are_named(story: Story) -> None:
     later = story.submit(UNTIL_TOLD.format("later"))
     story.hosts.until("ctl", f"squeue -h -j {later} -o %T", "RUNNING")

@@ -6,6 +6,7 @@ import os
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
 
+from slurmfab.agent.core import processes as running
 from slurmfab.agent.core.host_paths import MUNGE_KEY
 from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.reading import names, read_bytes
@@ -97,12 +98,9 @@ def processes(slurm_uid: int) -> Iterator[Tuple[str, str]]:
         name = read_bytes("/proc/%s/comm" % pid).decode(errors="replace").strip().partition("-wlm")[0]
         if name not in DAEMONS or pid_namespace(pid) != space:
             continue
-        try:
-            owner = os.stat("/proc/" + pid).st_uid
-        except OSError:
-            continue
+        place = "/proc/" + pid
         # Users can start programs of any name, with any arguments.
-        if owner in (0, slurm_uid):
+        if running.real_uid(place) in (0, slurm_uid) and running.program(place).startswith(name):
             yield pid, name
 
 

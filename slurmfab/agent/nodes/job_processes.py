@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping
 
+from slurmfab.agent.core import processes
 from slurmfab.agent.core.reading import names, read_bytes
 from slurmfab.agent.core.resource import Context
 
+_DAEMON = "slurmstepd"
 _STEP = re.compile(rb"slurmstepd: \[(\d+)\.(\w+)\]")
 UNINTERRUPTIBLE = "D"
 
@@ -29,7 +31,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noq
     waiting: Dict[int, str] = {}
     for pid in (int(name) for name in names(proc) if name.isdigit()):
         match = _STEP.match(read_bytes("%s/%d/cmdline" % (proc, pid)))
-        if match:
+        if match and is_step_daemon("%s/%d" % (proc, pid)):
             steps[pid] = "%s.%s" % (match[1].decode(), match[2].decode())
         # The name in parentheses may hold spaces and parentheses itself (proc(5)).
         head, _, tail = read_bytes("%s/%d/stat" % (proc, pid)).decode(errors="replace").rpartition(")")
@@ -40,6 +42,15 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noq
                 waiting[pid] = head.partition("(")[2]
     hung = sorted({name for pid, name in waiting.items() if set(ancestors(pid, parents)) & set(steps)})
     return {"steps": sorted(set(steps.values())), "hung": hung}
+
+
+def is_step_daemon(place: str) -> bool:
+    """Whether a process is a step daemon of root's, and not one of a user's with its name.
+
+    Args:
+        place: the process's directory in /proc.
+    """
+    return processes.real_uid(place) == 0 and processes.program(place).startswith(_DAEMON)
 
 
 def ancestors(pid: int, parents: Dict[int, int]) -> List[int]:

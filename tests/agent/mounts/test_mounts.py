@@ -49,7 +49,9 @@ class Host(Context):
         (place / "cmdline").write_text(command)
         (place / "comm").write_text(f"{command.split(':', maxsplit=1)[0]}\n")
         (place / "stat").write_text(f"{pid} ({command}) S {parent} 0 0")
-        (place / "status").write_text("Name: x\nUid:\t2000\t2000\t2000\t2000\n")
+        uid = 0 if command.startswith("slurmstepd") else 2000
+        (place / "status").write_text(f"Name: x\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+        (place / "exe").symlink_to("/usr/sbin/slurmstepd" if uid == 0 else "/usr/bin/bash")
         (place / "cwd").symlink_to(cwd)
 
     def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:

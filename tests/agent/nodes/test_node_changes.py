@@ -107,12 +107,14 @@ def test_what_slurm_complains_of_when_a_node_is_resumed_is_told() -> None:
     assert resume(slurm, "n1").message.endswith("Slurm says: slurm_update error: Invalid node state")
 
 
-def process(root: Path, pid: int, command: str, state: str, parent: int) -> None:
-    """Add a process to a temporary /proc."""
+def process(root: Path, pid: int, command: str, state: str, parent: int, *, uid: int = 0, program: str = "") -> None:
+    """Add a process to a temporary /proc; without a program, the first word of the command is its name."""
     directory = root / "proc" / str(pid)
     directory.mkdir(parents=True)
     (directory / "cmdline").write_bytes(command.encode() + b"\0")
     (directory / "stat").write_text(f"{pid} ({command.split(maxsplit=1)[0]}) {state} {parent} 1 1")
+    (directory / "status").write_text(f"Name:\tx\nUid:\t{uid}\t0\t0\t0\n")
+    (directory / "exe").symlink_to(program or f"/usr/sbin/{command.split(maxsplit=1)[0].strip(':')}")
 
 
 def test_processes_of_jobs_when_read_are_told_with_those_that_no_signal_reaches(root: Path, context: Context) -> None:
@@ -122,6 +124,26 @@ def test_processes_of_jobs_when_read_are_told_with_those_that_no_signal_reaches(
     process(root, 13, "jbd2 (x)", "D", 2)
     process(root, 2, "kthreadd", "S", 0)
     assert job_processes.read({}, context) == {"steps": ["12.batch", "13.extern"], "hung": ["python"]}
+
+
+@pytest.mark.parametrize(
+    ("uid", "program", "counts"),
+    [
+        (0, "/usr/sbin/slurmstepd", True),
+        (0, "/usr/sbin/slurmstepd-wlm (deleted)", True),
+        (2001, "/usr/bin/sleep", False),
+        (2001, "/usr/sbin/slurmstepd", False),
+        (2001, "/usr/bin/su", False),
+        (0, "/usr/bin/sleep", False),
+    ],
+)
+def test_a_process_that_is_named_like_a_step_daemon_counts_if_it_is_roots_and_runs_that_program(
+    root: Path, context: Context, uid: int, program: str, counts: bool
+) -> None:
+    process(root, 10, "slurmstepd: [12.batch] ", "S", 1, uid=uid, program=program)
+    process(root, 11, "sleep 5", "D", 10, uid=uid)
+    found = {"steps": ["12.batch"], "hung": ["sleep"]} if counts else {"steps": [], "hung": []}
+    assert job_processes.read({}, context) == found
 
 
 MARK = f"slurmfab: drained by a deployment for a change of SelectType ({STAMP})"
