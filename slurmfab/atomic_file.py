@@ -43,8 +43,8 @@ def write(path: Path, text: str, mode: int | None = None) -> None:
 
     Args:
         path: the file; a symbolic link stays, and the file that it points to is replaced. Missing folders are made.
-        text: the whole content; line ends are written as they are. Surrogates, which a file cannot hold and which Python
-            has in place of bytes that are no UTF-8, are written out.
+        text: the whole content; line ends are written as they are. Surrogates, which Python has in place of bytes that
+            are no UTF-8, are written out.
         mode: permission bits; `None` keeps those of an existing file, and gives a new one 0644.
 
     Raises:

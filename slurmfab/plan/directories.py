@@ -76,9 +76,9 @@ def state_directory(path: str) -> Directory:
 
 def backup_directory(path: str) -> Directory:
     """The directory of scheduled backups, which hold secrets."""
-    return Directory(path, "root", "root", 0o700, BACKUP_MARKS)
+    return Directory(path, "root", "root", 0o700, BACKUP_MARKS, alone=True)
 
 
 def private_directory(path: str) -> Directory:
     """The directory on compute nodes that contains the private directories of jobs."""
-    return Directory(path, "root", "root", 0o755, PRIVATE_MARKS)
+    return Directory(path, "root", "root", 0o755, PRIVATE_MARKS, alone=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hostile_directory import OTHER, give_away, insist, state_of, swapped
 
+from slurmfab.agent.backup import timed_backup
 from slurmfab.agent.backup.restored_state import RestoredFiles, RestoredState
 from slurmfab.agent.backup.staged_parts import stage, staged
 from slurmfab.agent.backup.state import save_files, save_state
@@ -177,6 +178,31 @@ def test_a_link_of_root_to_another_disk_goes_on_working(root: Path, context: Con
         assert apply(resource, context).status == OK
     assert (root / "disk/slurm/slurmctld/tool").read_text() == "new\n"
     assert (root / "etc/slurm-llnl/slurm.conf").is_file()
+
+
+@needs_root
+@pytest.mark.parametrize("path", ["/home/bob/b", "/home/bob/not/there/b", "/home/all/b"])
+def test_a_directory_for_root_alone_that_another_user_could_exchange_is_neither_made_nor_used(
+    root: Path, context: Context, path: str
+) -> None:
+    for name, uid, mode in (("bob", 2001, 0o755), ("all", 0, 0o777)):
+        (root / "home" / name).mkdir(parents=True)
+        (root / "home" / name).chmod(mode)
+        os.chown(root / "home" / name, uid, uid)
+    outcome = apply(Directory(path, mode=0o700, alone=True), context)
+    assert outcome.status == "failed"
+    assert "can be exchanged by " in outcome.message
+    assert not (root / path[1:]).exists()
+    with pytest.raises(ResourceFailed, match="can be exchanged by"):
+        timed_backup.make_backup({"directory": made_by_hand(root / path[1:])}, context)
+    assert apply(Directory("/srv/b", mode=0o700, alone=True), context).status == CHANGED
+
+
+def made_by_hand(path: Path) -> str:
+    """The path of a directory that is as the timer wants it, but for those above it."""
+    path.mkdir(parents=True)
+    path.chmod(0o700)
+    return str(path)
 
 
 @needs_root

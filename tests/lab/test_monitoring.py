@@ -37,10 +37,13 @@ LEFT = (
 DRAIN = "scontrol update NodeName=n2 State=DRAIN Reason='a \"loose\" cable\\'"
 
 
-TOLD = "python3 -c \"import urllib.request as r; print(r.urlopen('http://{}:9100/metrics', timeout=5).read().decode())\""
+TOLD = (
+    "python3 -c \"import urllib.request as r; print(r.urlopen('http://{}:9100/metrics', timeout=5).read().decode())\""
+)
 FORGE = """for user in slurm munge prometheus; do
     place=/var/lib/$user/node-exporter
-    setpriv --reuid=$user --regid=$user --clear-groups sh -c "mkdir -p $place && echo forged_by_$user 1 >$place/x.prom" || :
+    setpriv --reuid=$user --regid=$user --clear-groups \
+        sh -c "mkdir -p $place && echo forged_by_$user 1 >$place/x.prom" || :
 done; cat /var/lib/*/node-exporter/x.prom"""
 """Each user who owns a directory in /var/lib makes one there in which figures could be; prints the figures."""
 

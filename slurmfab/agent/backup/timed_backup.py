@@ -19,6 +19,7 @@ from slurmfab.agent.backup.state import save_files, save_state
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.failure_reasons import reason
 from slurmfab.agent.core.resource import Context, ResourceFailed
+from slurmfab.agent.core.safe_paths import refuse_others
 
 
 def main(settings: str) -> int:
@@ -55,6 +56,7 @@ def make_backup(wanted: Mapping[str, Any], context: Context) -> str:
     directory = wanted["directory"]
     if os.stat(directory).st_mode & 0o077:
         raise ResourceFailed("%s is accessible to other users: chmod 700 %s" % (directory, directory))
+    refuse_others(directory)
     parts.sweep(directory)
     now = time.time()
     archive = parts.Archive(directory, "%s-%s" % (prefix(wanted), parts.stamp(now)))

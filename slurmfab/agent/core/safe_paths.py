@@ -427,6 +427,28 @@ def make_itself(path: str) -> Folder:
     return folder
 
 
+def refuse_others(path: str) -> None:
+    """Refuse a directory in whose place another user than root can put another one, also before it is made.
+
+    Args:
+        path: absolute path.
+
+    Raises:
+        UnsafePath: somebody can change a directory on the way to it.
+        OSError: something on the way is no directory.
+    """
+    above, name = os.path.split(path)
+    while name:
+        try:
+            with open_folder(above) as folder:
+                if folder.others and not folder.is_sticky:
+                    message = "%s can be exchanged by %s; name a directory below directories of root's, as in /srv"
+                    raise UnsafePath(message % (path, folder.others))
+                return
+        except FileNotFoundError:
+            above, name = os.path.split(above)
+
+
 def open_file(path: str) -> Optional[Tuple[int, str]]:
     """Open a regular file for reading: its descriptor, and who else than root may change its directory (`others`).
 

@@ -6,7 +6,7 @@ import os
 from typing import ClassVar, Mapping, Optional, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import Folder, open_folder, open_parent
+from slurmfab.agent.core.safe_paths import Folder, open_folder, open_parent, refuse_others
 from slurmfab.agent.identities.users_and_groups import access_of, find_user, gid_of, uid_of
 from slurmfab.agent.identities.ways import closed_ways, open_ways
 
@@ -33,6 +33,7 @@ class Directory(Resource):
         mode: permission bits.
         marks: patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
         kept: whether an existing directory is right as it is, whoever it belongs to.
+        alone: whether nobody but root may be able to put another directory in its place, or in that of one above.
     """
 
     kind: ClassVar[str] = "directory"
@@ -42,6 +43,7 @@ class Directory(Resource):
     mode: int = 0o755
     marks: Tuple[str, ...] = (ANYTHING,)
     kept: bool = False
+    alone: bool = False
 
     def name(self) -> str:
         """The path."""
@@ -56,8 +58,11 @@ class Directory(Resource):
         """Owner, group and mode of the directory on the host, and what keeps its owner out; empty where there is none.
 
         Raises:
-            ResourceFailed: the path is not a directory, leads through a link of another user, or is somebody else's.
+            ResourceFailed: the path is not a directory, leads through a link of another user, or is somebody else's; or
+                another user than root can put another one in its place, which is refused with `alone`.
         """
+        if self.alone:
+            refuse_others(context.path(self.path))
         folder = self.found(context)
         if folder is None:
             return {}
@@ -122,6 +127,8 @@ class Directory(Resource):
             ResourceFailed: the owner or the group does not exist; or the directory, or one above, is somebody else's.
         """
         uid, gid = uid_of(context, self.owner), gid_of(context, self.group)
+        if self.alone:
+            refuse_others(context.path(self.path))
         with open_folder(context.path(self.path), make=True) as folder:
             # Compared again, because another user may have put another directory there meanwhile.
             self.refuse_foreign(context, folder, access_of(context, folder.status, self.owner, self.group))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME, SLURM_LOGS, SLURM_SPOOL
@@ -37,9 +37,23 @@ def directories_have_one_purpose(cluster: Cluster) -> Iterator[tuple[Place, str]
     """A directory of the system, or with the files of others, would be given away or closed to everybody else."""
     homes = {user.home_directory: user.name for user in cluster.users}
     for place, path in named(cluster):
-        why = taken(path) or (f"is the home of {homes[path]}" if path in homes else "")
+        why = taken(path) or (f"is the home of {homes[path]}" if path in homes else "") or in_home(place, path, homes)
         if why:
             yield place, f'"{path}" {why}; name a directory for this purpose alone, such as /srv/slurm'
+
+
+def in_home(place: Place, path: str, homes: Mapping[str, str]) -> str:
+    """Whose home a directory is in, as a part of a sentence: that user could put another one in its place.
+
+    Args:
+        place: of the key. The state directory is the slurm user's own, the others are root's.
+        path: the directory.
+        homes: users by their homes.
+    """
+    users = {f"/home/{path.split('/')[2]}": path.split("/")[2]} if path.startswith(_HOMES) else {}
+    found = next((user for home, user in {**users, **homes}.items() if path.startswith(f"{home}/")), "")
+    is_own = place == ("state_directory",) and found == "slurm"
+    return f"is in the home of {found}, who could put another one in its place" if found and not is_own else ""
 
 
 def private_tmp_is_no_other_directory(cluster: Cluster) -> Iterator[tuple[Place, str]]:

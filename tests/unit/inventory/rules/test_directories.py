@@ -43,9 +43,27 @@ def test_a_directory_with_another_purpose_is_refused_with_its_line(key: str, pat
     assert f'cluster.yaml:5: {key}: "{path}" {why}' in str(refused.value)
 
 
+@pytest.mark.parametrize("key", [*KEYS.values(), "scratch: {{path: {path}, size: 4G}}", "slurm_conf_directory: {path}"])
+@pytest.mark.parametrize(
+    ("path", "user"),
+    [("/home/bob/b", "bob"), ("/home/bob/a/b/c", "bob"), ("/data/people/ann/backups", "ann")],
+)
+def test_a_directory_in_a_home_is_refused_with_its_line_and_the_user(key: str, path: str, user: str) -> None:
+    with pytest.raises(InputError) as refused:
+        cluster(f"{HEAD}{key.format(path=path)}\n")
+    assert f'"{path}" is in the home of {user}, who could put another one in its place' in str(refused.value)
+    assert "cluster.yaml:5: " in str(refused.value)
+
+
+def test_slurmctlds_state_may_be_in_the_slurm_users_own_home_and_roots_directories_may_not() -> None:
+    assert "/home/slurm/state" in repr(cluster(f"{HEAD}state_directory: /home/slurm/state\n"))
+    with pytest.raises(InputError, match="is in the home of slurm"):
+        cluster(f"{HEAD}backup: {{directory: /home/slurm/backups}}\n")
+
+
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize(
-    "path", ["/srv/slurm", "/backup", "/home/slurm/state", "/var/spool/slurmctld", "/var/lib/slurm/other", "/etcetera"]
+    "path", ["/srv/slurm", "/backup", "/homes/slurm/state", "/var/spool/slurmctld", "/var/lib/slurm/other", "/etcetera"]
 )
 def test_a_directory_for_one_purpose_is_accepted(key: str, path: str) -> None:
     assert path in repr(cluster(f"{HEAD}{KEYS[key].format(path=path)}\n"))
