@@ -279,24 +279,18 @@ until stat -c %u $(grep -ls "^slurmstepd: .99902" /proc/[0-9]*/cmdline) | grep -
 """A user starts processes named like step daemons: one that seems to be root's in /proc, one that runs that program."""
 
 
-def test_processes_of_a_user_that_are_named_like_steps_then_are_no_jobs_that_a_restore_would_hurt(story: Story) -> None:
+def test_a_live_cluster_when_it_has_later_jobs_then_it_is_left_alone_and_they_alone_are_named(story: Story) -> None:
     story.hosts.on("n1", NO_STEPS)
-    refused = story.slurmfab("restore", str(story.newest), "--overwrite")
-    assert refused.returncode == 1
-    assert f"job {story.running} on n1" in words_of(refused), words_of(refused)
-    assert "9990" not in words_of(refused)
-    story.on("n1", "systemctl stop fake1 fake2 fake3; systemctl reset-failed")
-
-
-def test_a_live_cluster_when_it_has_later_jobs_then_it_is_left_alone_and_they_are_named(story: Story) -> None:
     later = story.submit(UNTIL_TOLD.format("later"))
     story.hosts.until("ctl", f"squeue -h -j {later} -o %T", "RUNNING")
     refused = story.slurmfab("restore", str(story.newest))
     assert refused.returncode == 1
     assert f"jobs up to {later}" in words_of(refused)
     assert f"Not in the backup: job {later} on n1" in words_of(refused)
+    assert "9990" not in words_of(refused)
     refused = story.slurmfab("restore", str(story.newest), "--overwrite")
     assert (refused.returncode, "--abandon-jobs" in words_of(refused)) == (1, True)
+    story.on("n1", "systemctl stop fake1 fake2 fake3; systemctl reset-failed")
     assert story.on("ctl", f"squeue -h -j {later} -o %T") == "RUNNING"
     story.hosts.on("n1", "touch /tmp/end-later")
     story.hosts.until("ctl", RECORD.format(later), f"{later}|COMPLETED")

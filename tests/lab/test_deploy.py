@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from lab_cluster import DeployedLab, report
@@ -206,4 +207,19 @@ def test_a_directory_with_the_files_of_others_is_neither_given_away_nor_closed(d
         1, True
     )  # fmt: skip
     deployed_lab.deploy()
+    assert deployed_lab.deploy()["steps"] == []
+
+
+def test_a_slurm_conf_that_includes_a_file_of_20_gb_then_is_told_and_replaced_and_nobody_waits_for_it(
+    deployed_lab: DeployedLab,
+) -> None:
+    huge = "truncate -s 20G /srv/huge && chown 65534 /srv/huge && echo 'Include /srv/huge' >>/etc/slurm/slurm.conf"
+    deployed_lab.on("n1", huge)
+    began = time.monotonic()
+    planned = deployed_lab.slurmfab("plan")
+    assert time.monotonic() - began < 30
+    said = " ".join(f"{planned.stdout}{planned.stderr}".split())
+    assert "/srv/huge is not read, because it has 21474836480 bytes" in said, said
+    deployed_lab.deploy()
+    assert deployed_lab.on("n1", "rm /srv/huge; grep -c Include /etc/slurm/slurm.conf", check=False) == "0"
     assert deployed_lab.deploy()["steps"] == []

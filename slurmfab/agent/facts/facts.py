@@ -13,7 +13,7 @@ import time
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 from slurmfab.agent.core.host_paths import ADDED_PACKAGES, MUNGE_KEY, OWNED, PROGRAMS, REGISTRY_CA
-from slurmfab.agent.core.included_files import whole
+from slurmfab.agent.core.included_files import read_included, whole
 from slurmfab.agent.core.reading import entries, names, read_bytes, read_text
 from slurmfab.agent.facts import cgroups, gpus, hardware, network, site_files, slurm_use, slurm_versions
 from slurmfab.agent.packages import dpkg_status
@@ -219,7 +219,7 @@ def parts(path: str) -> Dict[str, str]:
     found: Dict[str, str] = {}
 
     def read(path: str) -> bytes:
-        content = read_bytes(path)
+        content = read_included(path)
         found[path] = content.decode(errors="replace")
         return content
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.core import replace
-from slurmfab.agent.core.included_files import whole
+from slurmfab.agent.core.included_files import read_included, too_large, whole
 from slurmfab.agent.core.links import link_target
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names, read_bytes
@@ -107,6 +107,7 @@ class SlurmFiles(Resource):
                 continue
             status, content = found
             state[name] = self.text(name, path, content)
+            context.remark = context.remark or too_large(path, content)
             owner, group = user_name(context, status.st_uid, "root"), group_name(context, status.st_gid, "root")
             access = "%s:%s %04o" % (owner, group, status.st_mode & 0o7777)
             state[name + " access"] = RIGHT_ACCESS if name in self.kept and is_safe(context, status) else access
@@ -246,11 +247,11 @@ class SlurmFiles(Resource):
         def read(path: str) -> bytes:
             inner = os.path.relpath(path, stage)
             if inner.startswith(".."):
-                return read_bytes(path)
+                return read_included(path)
             if not os.path.lexists(path):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 os.symlink(os.path.join(directory, inner), path)
-            return read_bytes(path)
+            return read_included(path)
 
         whole(staged, read_bytes(staged), read)
 

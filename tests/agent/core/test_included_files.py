@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
+from slurmfab.agent.core import included_files
 from slurmfab.agent.core.included_files import MOST_LEVELS, whole
 
 FILES = {
@@ -43,3 +47,19 @@ def test_include_lines_when_read_are_what_they_include(text: str, expected: str)
 
 def test_a_file_that_includes_itself_when_read_ends() -> None:
     assert expanded("Include loop.conf\n").count("L=1") == MOST_LEVELS
+
+
+def test_a_file_of_20_gb_when_included_then_is_not_read_and_is_named(tmp_path: Path) -> None:
+    for name in ("huge", "large"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(20 << 30 if name == "huge" else included_files.MOST_BYTES + 1)
+    conf = b"ClusterName=lab\nInclude nothing\nInclude huge\nInclude large\nInclude small\n"
+    (tmp_path / "small").write_bytes(b"A=1\n")
+    began = time.monotonic()
+    path = str(tmp_path / "slurm.conf")
+    assert whole(path, conf) == conf.replace(b"Include small\n", b"A=1\n")
+    remark = included_files.too_large(path, conf)
+    assert f"{tmp_path}/huge is not read, because it has {20 << 30} bytes" in remark
+    assert included_files.too_large(path, b"Include small\n") == ""
+    assert whole(path, b"Include small\n" + b"\0" * included_files.MOST_BYTES).startswith(b"Include small\n")
+    assert time.monotonic() - began < 5
