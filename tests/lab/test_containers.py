@@ -109,6 +109,19 @@ def test_containers_when_a_job_is_cancelled_then_end_and_the_next_job_runs_other
     ]
 
 
+LEFTOVERS = """
+set -e; uid=$(id -u ann); place=/run/user/$uid; mkdir -p $place/libpod/anns; chown -R ann: $place
+mkdir -m 770 $place/libpod/roots; touch $place/libpod/roots/file
+SLURM_JOB_UID=$uid sh /etc/slurm/prolog.d/10-slurmfab-containers
+ls $place/libpod/roots; ls $place/libpod; rm -rf $place/libpod
+"""
+"""What Podman left of a user has a directory for the group root; prints what a prolog leaves of it."""
+
+
+def test_what_podman_left_when_a_prolog_removes_it_then_the_group_of_root_has_no_part_in_it(site: Site) -> None:
+    assert site.lab.on("n1", LEFTOVERS).split() == ["file", "roots"]
+
+
 def test_a_session_when_outside_of_a_job_then_has_no_gpu_and_is_told(site: Site) -> None:
     found = site.lab.on("n1", AS_ANN + "sdocker run lab:1 sh -c 'ls /dev/nvidia*; id -u' 2>&1").splitlines()
     assert found[0] == "sdocker: this is not in a job: the container has no GPU, and only the limits of this session."

@@ -116,6 +116,35 @@ def test_nodes_when_containers_have_ended_or_were_cancelled_then_have_no_traces_
     assert log == "0", site.lab.on("n1", "tail -n 40 /var/log/slurm/slurmd.log")
 
 
+TRAP = """
+set -e; cd /dev/shm; rm -rf slurmfab-oci-* /root/kept; mkdir /root/kept; touch /root/kept/file
+runuser -u ann -- python3 -c '
+import os
+place = os.open(".", os.O_RDONLY)
+for name in ("slurmfab-oci-7.0.0-a", *["d" * 200] * 1500):
+    os.mkdir(name, dir_fd=place)
+    below = os.open(name, os.O_RDONLY, dir_fd=place)
+    os.close(place)
+    place = below
+os.symlink("/root/kept", "slurmfab-oci-7.0.0-a/link")
+os.symlink("/root/kept", "slurmfab-oci-7.0.0-link")
+os.mkdir("slurmfab-oci-7.0.0-b")'
+mkdir -m 770 slurmfab-oci-7.0.0-b/roots; touch slurmfab-oci-7.0.0-b/roots/file
+runuser -u bob -- mkdir slurmfab-oci-7.0.0-c
+python3 -E -s -B /usr/local/lib/slurmfab/oci/run.py delete 7.0 ann; echo $?
+ls -A /root/kept; ls -d slurmfab-oci-*; ls slurmfab-oci-7.0.0-b/roots
+rm -rf slurmfab-oci-* /root/kept
+"""
+"""A user fills the records of containers with links, very deep directories, and a directory of the group root."""
+
+
+def test_records_that_a_user_has_made_a_trap_when_a_step_ends_then_are_removed_with_the_users_rights_alone(
+    site: Site,
+) -> None:
+    left = ["slurmfab-oci-7.0.0-b", "slurmfab-oci-7.0.0-c", "slurmfab-oci-7.0.0-link"]
+    assert site.lab.on("n1", TRAP).split() == ["0", "file", *left, "file"]
+
+
 def test_nodes_when_they_fetch_slurms_files_then_run_containers_too(site: Site) -> None:
     site.deploy(OCI + "configless: true\n")
     assert site.lab.on("n1", "ls /etc/slurm/oci.conf 2>/dev/null; :") == ""

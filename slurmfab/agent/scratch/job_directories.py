@@ -1,37 +1,24 @@
 """Directories of jobs on a compute node's own disk: one by the id of each job, in a directory that root alone changes.
 
-Their users can swap everything in them at any moment, also while root removes it. So a job's directory is first moved
-aside, to a place that only root can enter; there its directories are moved beside each other, one at a time, until each
-has only files. So no link is followed, no depth is too large, and another file system that is mounted there stays: the
-kernel refuses to move a mount point.
+Their users can swap everything in them at any moment, also while root removes it: see `core/removal.py`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import stat
-import time
-from typing import Collection, Dict, Iterator, List, Optional, Set
+from typing import Collection, List, Optional, Set
 
 from slurmfab.agent.client import commands
+from slurmfab.agent.core import removal
 from slurmfab.agent.core.resource import Context, ResourceFailed
-from slurmfab.agent.core.safe_paths import Folder, Opened, UnsafePath, make_or_enter, open_itself
+from slurmfab.agent.core.safe_paths import Folder, UnsafePath, open_itself
 from slurmfab.agent.identities import mounts
 from slurmfab.agent.nodes import job_processes
 
-GONE = ".slurmfab-gone"
-"""The directory beside those of jobs with what is being removed."""
-
 SLURM_SECONDS = 15.0
 """Time limit of the question which jobs a node has."""
-
-ROUND = 1000
-"""After how many files the time limit of a removal is looked at."""
-
-MOST_TURNS = 20
-"""How often the files of one directory are removed in one go while a process makes new ones."""
 
 _JOB = re.compile(r"[1-9][0-9]{0,9}")
 
@@ -109,7 +96,7 @@ def make(context: Context, base: Folder, job: str, uid: int, gid: int) -> None:
     if status is not None:
         if stat.S_ISDIR(status.st_mode) and status.st_uid == uid and job in jobs_with_steps(context):
             return
-        set_aside(base, job)
+        removal.set_aside(base, job)
     with base.make(job, 0o700) as made:
         made.set_access(uid, gid, 0o700)
 
@@ -141,115 +128,3 @@ def unused(context: Context, base: Folder, node: str, spared: Collection[str] = 
     rows = commands.jobs(("JobID",), "--nodelist=" + node).ask(context, SLURM_SECONDS)
     known = {row[0].strip() for row in rows}
     return [name for name in without_step if name not in known]
-
-
-def set_aside(base: Folder, name: str) -> None:
-    """Move something out of the way, to be removed; nothing if it is not there.
-
-    Raises:
-        OSError: it is a mount point, for example.
-    """
-    with make_or_enter(base, GONE) as gone:
-        gone.set_access(mode=0o700)
-        try:
-            os.rename(name, fresh_name(), src_dir_fd=base.descriptor, dst_dir_fd=gone.descriptor)
-        except FileNotFoundError:
-            return
-
-
-def fresh_name() -> str:
-    """A name that nothing else has."""
-    return "%d-%s" % (time.time_ns(), os.urandom(6).hex())
-
-
-def empty(base: Folder, until: float) -> str:
-    """Remove what was set aside; one process at a time, and another one then does it for this one.
-
-    Args:
-        base: the directory that has those of jobs.
-        until: when to stop (monotonic clock).
-
-    Returns:
-        What could not be removed, and why; empty if nothing is left, or another process is at it.
-    """
-    try:
-        gone = base.enter(GONE)
-    except FileNotFoundError:
-        return ""
-    with gone, Opened(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=gone.descriptor)) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return ""
-        stuck = remove_all(gone, until)
-        return "; ".join("%s: %s" % (gone.place(name), why) for name, why in sorted(stuck.items()))
-
-
-def remove_all(gone: Folder, until: float) -> Dict[str, str]:
-    """Remove everything in a directory that only root can enter.
-
-    Args:
-        gone: the directory.
-        until: when to stop (monotonic clock).
-
-    Returns:
-        Why something could not be removed, by name.
-    """
-    stuck: Dict[str, str] = {}
-    turns: Dict[str, int] = {}
-    while time.monotonic() < until:
-        left = [name for name in gone.names() if name not in stuck]
-        if not left:
-            break
-        for name in left:
-            turns[name] = turns.get(name, 0) + 1
-            try:
-                take_apart(gone, name, until)
-            except OSError as error:
-                stuck[name] = error.strerror or str(error)
-            if turns[name] == MOST_TURNS:
-                stuck.setdefault(name, "somebody still writes there")
-    return stuck
-
-
-def take_apart(gone: Folder, name: str, until: float) -> None:
-    """Remove a file, or the files of a directory; its directories are moved beside it, for another turn.
-
-    A directory that somebody fills meanwhile is left for another turn, too.
-
-    Raises:
-        OSError: something cannot be removed or moved.
-    """
-    status = gone.find(name)
-    if status is None or not stat.S_ISDIR(status.st_mode):
-        gone.unlink(name)
-        return
-    with gone.enter(name) as inner:
-        for number, one in enumerate(entries(inner)):
-            if number % ROUND == 0 and time.monotonic() > until:
-                return
-            found = inner.find(one)
-            if found is not None and stat.S_ISDIR(found.st_mode):
-                os.rename(one, fresh_name(), src_dir_fd=inner.descriptor, dst_dir_fd=gone.descriptor)
-            elif found is not None:
-                unlink_file(inner, one)
-        is_empty = not inner.names()
-    if is_empty:
-        try:
-            os.rmdir(name, dir_fd=gone.descriptor)
-        except FileNotFoundError:
-            return
-
-
-def unlink_file(folder: Folder, name: str) -> None:
-    """Remove a file or a link; one that its user has just exchanged for a directory stays for another turn."""
-    try:
-        folder.unlink(name)
-    except IsADirectoryError:
-        return
-
-
-def entries(folder: Folder) -> Iterator[str]:
-    """Yield the names in a directory, however many there are."""
-    with Opened(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder.descriptor)) as descriptor:
-        yield from os.listdir(descriptor)

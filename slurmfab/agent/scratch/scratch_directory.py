@@ -6,7 +6,7 @@ import os
 import time
 from typing import ClassVar, List, Optional
 
-from slurmfab.agent.core import json_objects
+from slurmfab.agent.core import json_objects, removal
 from slurmfab.agent.core.host_paths import SCRATCH_SETTINGS
 from slurmfab.agent.core.reading import read_bytes
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
@@ -102,8 +102,8 @@ class ScratchDirectory(Resource):
                     "%s is kept: it has the directory of job %s, which runs here. Wait for the end of the jobs, or "
                     "drain the node, and deploy again" % (former, ", ".join(running))
                 )
-            others = [name for name in folder.names() if name != job_directories.GONE and name not in there]
-            is_ours = bool(there) or folder.find(job_directories.GONE) is not None
+            others = [name for name in folder.names() if name != removal.GONE and name not in there]
+            is_ours = bool(there) or folder.find(removal.GONE) is not None
             is_removable = not others and not is_mount_point(context, former)
             return "of no job that runs here" if is_ours or is_removable else None
 
@@ -176,12 +176,12 @@ def remove(context: Context, path: str) -> None:
         return
     with folder:
         for job in job_directories.names(folder):
-            job_directories.set_aside(folder, job)
-        left = job_directories.empty(folder, time.monotonic() + REMOVAL_SECONDS)
+            removal.set_aside(folder, job)
+        left = removal.empty(folder, time.monotonic() + REMOVAL_SECONDS)
         if left:
             raise ResourceFailed("not removed: %s" % left)
-        if folder.find(job_directories.GONE) is not None:
-            os.rmdir(job_directories.GONE, dir_fd=folder.descriptor)
+        if folder.find(removal.GONE) is not None:
+            os.rmdir(removal.GONE, dir_fd=folder.descriptor)
         is_empty = not folder.names()
     if is_empty and not is_mount_point(context, path):
         parent, name = open_parent(context.path(path))

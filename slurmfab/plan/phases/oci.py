@@ -19,6 +19,10 @@ from slurmfab.slurm.software import OCI
 
 CAPABILITY = "oci"
 MODULES = (
+    *(
+        f"agent.core.{name}"
+        for name in ("differences", "failure_reasons", "language", "record", "removal", "resource", "safe_paths")
+    ),
     "programs.containers.driver",
     "programs.containers.gpus",
     *(f"programs.oci.{name}" for name in ("bundle", "config", "main", "records", "runtime")),

@@ -50,7 +50,11 @@ STORAGE_CONF = "/etc/containers/storage.conf"
 CONTAINERS_CONF = "/etc/containers/containers.conf.d/slurmfab.conf"
 
 MODULES = (
-    *(f"agent.core.{name}" for name in ("json_objects", "reading")),
+    *(
+        f"agent.core.{name}"
+        for name in ("differences", "failure_reasons", "json_objects", "language", "reading", "record", "removal")
+    ),
+    *(f"agent.core.{name}" for name in ("resource", "safe_paths")),
     *(f"programs.containers.{name}" for name in ("driver", "gpus", "images", "main", "prune", "sdocker")),
 )
 """The modules of slurmfab that the program needs."""

@@ -23,7 +23,7 @@ SCRIPTS = {"prolog": "00-slurmfab-scratch", "epilog": "zz-slurmfab-scratch"}
 MODULES = (
     *(f"agent.{name}" for name in ("client.commands", "identities.mounts", "nodes.job_processes")),
     *(f"agent.core.{name}" for name in ("differences", "failure_reasons", "json_objects", "language", "reading")),
-    *(f"agent.core.{name}" for name in ("processes", "record", "resource", "safe_paths")),
+    *(f"agent.core.{name}" for name in ("processes", "record", "removal", "resource", "safe_paths")),
     "agent.scratch.job_directories",
     "programs.scratch.main",
 )

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import pwd
 import re
-import shutil
 import subprocess
 import sys
 import syslog
 import time
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
+from slurmfab.agent.core import removal
+from slurmfab.agent.core.safe_paths import open_folder
 from slurmfab.programs.containers.sdocker import LABEL, PODMAN
 
 SECONDS = 1800.0
@@ -167,8 +168,9 @@ def of_former(run: Run, uids: Sequence[int]) -> None:
     for uid in uids:
         directory = run.of(uid)
         if os.path.isdir(directory) and not has_account(uid) and not has_processes(uid):
-            shutil.rmtree(directory, ignore_errors=True)
-            log("UID %d: the user left the cluster, the images were removed" % uid)
+            with open_folder(run.storage) as storage:
+                left = removal.remove(storage, str(uid), run.end)
+            log("UID %d: the user left the cluster, the images were removed%s" % (uid, left and " but " + left))
 
 
 def has_account(uid: int) -> bool:
@@ -193,4 +195,4 @@ def has_processes(uid: int) -> bool:
 
 def log(text: str) -> None:
     """Log a line."""
-    syslog.syslog(syslog.LOG_INFO, " ".join(text.split()))
+    syslog.syslog(syslog.LOG_INFO, " ".join(text.split()).encode(errors="backslashreplace").decode())

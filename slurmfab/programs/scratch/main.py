@@ -15,7 +15,7 @@ import syslog
 import time
 from typing import Any, Callable, Mapping
 
-from slurmfab.agent.core import json_objects
+from slurmfab.agent.core import json_objects, removal
 from slurmfab.agent.core.language import ENGLISH
 from slurmfab.agent.core.reading import read_bytes
 from slurmfab.agent.core.resource import Context, ResourceFailed
@@ -72,7 +72,7 @@ def main(word: str, settings: str) -> int:
 
 def log(text: str) -> None:
     """Log an error, in one line."""
-    syslog.syslog(syslog.LOG_ERR, " ".join(text.split()))
+    syslog.syslog(syslog.LOG_ERR, " ".join(text.split()).encode(errors="backslashreplace").decode())
 
 
 def before(wanted: Mapping[str, Any], job: str, uid: int, tell: Tell) -> None:
@@ -100,7 +100,7 @@ def after(wanted: Mapping[str, Any], job: str, tell: Tell) -> None:
     context = Context()
     with job_directories.opened(context, wanted["path"]) as base:
         refuse_wrong_place(context, wanted)
-        job_directories.set_aside(base, job)
+        removal.set_aside(base, job)
         tell(DONE)
         clean(context, base, wanted["node"], job)
 
@@ -124,10 +124,10 @@ def clean(context: Context, base: Folder, node: str, job: str) -> None:
     os.nice(10)
     try:
         for name in job_directories.unused(context, base, node, {job}):
-            job_directories.set_aside(base, name)
+            removal.set_aside(base, name)
     except (OSError, ResourceFailed) as error:
         log("directories of earlier jobs in %s are left for another time: %s" % (base.path, error))
-    left = job_directories.empty(base, time.monotonic() + LONGEST_REMOVAL)
+    left = removal.empty(base, time.monotonic() + LONGEST_REMOVAL)
     if left:
         log("not removed: %s" % left)
 

@@ -89,15 +89,31 @@ def test_delete_when_a_step_ends_then_its_records_go_and_no_others(tmp_path: Pat
     for name in ("slurmfab-oci-7.0.0-a", "slurmfab-oci-7.0.12-b", "slurmfab-oci-7.1.0-c", "slurmfab-oci-17.0.0-d"):
         (tmp_path / name).mkdir()
     (tmp_path / "slurmfab-oci-7.0.0-a/link").symlink_to(outside)
-    records.delete("7.0", ME.pw_name, str(tmp_path))
+    records.remove("7.0", ME.pw_uid, str(tmp_path))
     assert sorted(path.name for path in tmp_path.glob("slurmfab*")) == ["slurmfab-oci-17.0.0-d", "slurmfab-oci-7.1.0-c"]
     assert (outside / "file").exists()
 
 
 def test_delete_when_a_record_is_another_users_then_it_stays(tmp_path: Path) -> None:
     (tmp_path / "slurmfab-oci-7.0.0-a").mkdir()
-    records.delete("7.0", next(one.pw_name for one in pwd.getpwall() if one.pw_uid != ME.pw_uid), str(tmp_path))
+    records.remove("7.0", ME.pw_uid + 1, str(tmp_path))
     assert (tmp_path / "slurmfab-oci-7.0.0-a").exists()
+
+
+def test_delete_when_a_record_is_nested_deeper_than_a_path_is_long_then_all_of_it_goes(tmp_path: Path) -> None:
+    place = os.open(tmp_path, os.O_RDONLY)
+    for name in ("slurmfab-oci-7.0.0-a", *("d" * 200 for _ in range(1500))):
+        os.mkdir(name, dir_fd=place)
+        below = os.open(name, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = below
+    os.close(place)
+    records.remove("7.0", ME.pw_uid, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_delete_when_there_is_no_such_user_then_it_fails() -> None:
+    assert main("delete", "7.0", "no such user") == 1
 
 
 def test_devices_when_the_job_may_open_some_then_only_these_are_its_gpus(
