@@ -110,7 +110,8 @@ def test_containers_when_a_job_is_cancelled_then_end_and_the_next_job_runs_other
 
 
 LEFTOVERS = """
-set -e; uid=$(id -u ann); place=/run/user/$uid; mkdir -p $place/libpod/anns; chown -R ann: $place
+set -e; uid=$(id -u ann); place=/run/user/$uid; systemctl start slurmfab-runtime@$uid
+mkdir -p $place/libpod/anns; chown -R ann: $place/libpod
 mkdir -m 770 $place/libpod/roots; touch $place/libpod/roots/file
 SLURM_JOB_UID=$uid sh /etc/slurm/prolog.d/10-slurmfab-containers
 ls $place/libpod/roots; ls $place/libpod; rm -rf $place/libpod
