@@ -89,7 +89,7 @@ def require_cluster(hosts: Access) -> None:
     states = output_of(hosts.ssh(controller, IDLE)).split("\n")
     if [state.strip() for state in states if state.strip()] != [f"{len(nodes)} idle"]:
         raise ProgramFailed(f"Of {len(nodes)} compute nodes, not all are idle: {'; '.join(states)}")
-    step = f"cd /tmp && srun --immediate=30 -N{len(nodes)} hostname"
+    step = f"cd /tmp && runuser -u slurm -- srun --immediate=30 -N{len(nodes)} hostname"
     names = sorted(output_of(hosts.ssh(controller, step), patience=90).split())
     if names != sorted(nodes):
         raise ProgramFailed(f"srun on {len(nodes)} nodes answered by {', '.join(names) or 'none'}.")

@@ -136,7 +136,9 @@ class Queue:
         complaint = last_words(done).removeprefix("sbatch: error: ").removeprefix("Batch job submission failed: ")
         job_id = str(done.stdout.strip().rpartition("\n")[2].partition(";")[0])
         if done.rc or not commands.is_job_id(job_id):
-            raise NotSubmitted(f"Slurm rejects jobs of {who.name}: {complaint}")
+            repair = waiting.repair_of(run.job.said.partition or commands.PARTITION, complaint)
+            more = "" if repair == waiting.LOGS else f". Repair: {repair}"
+            raise NotSubmitted(f"Slurm rejects jobs of {who.name}: {complaint}{more}")
         return Attempt(run, job_id, output, time.monotonic())
 
     def options(self, run: PlannedRun, who: Person, output: str) -> tuple[str, ...]:

@@ -16,7 +16,12 @@ _NO_REASON = ("", "None")
 _UNKNOWN_PARTITION = "Invalid partition name"
 """Slurm's error for a partition that slurmctld does not have (slurm_errno.h, ESLURM_INVALID_PARTITION_NAME)."""
 
+_ROOT = "Invalid user id"
+"""Slurm's error for a job of root where DisableRootJobs=YES (slurm_errno.h, ESLURM_USER_ID_MISSING)."""
+
 LOGS = "see /var/log/slurm/slurmctld.log on the controller, and `sinfo -R`"
+
+ANOTHER_USER = "name another user than root: slurm.conf has DisableRootJobs=YES, unless slurm_conf says otherwise"
 
 
 def real_reason(shown: str) -> str:
@@ -46,4 +51,4 @@ def repair_of(partition: str, message: str) -> str:
         return " ".join(update_partition(partition, "State=UP"))
     if partition == PARTITION and _UNKNOWN_PARTITION in message:
         return f"{FAB} deploy, which adds the partition {PARTITION} to slurm.conf"
-    return LOGS
+    return ANOTHER_USER if _ROOT in message else LOGS

@@ -11,6 +11,7 @@ from slurmfab.engine.run import Run
 from slurmfab.folding import fold_lines
 from slurmfab.impact import gpu_changes
 from slurmfab.impact.hardware_changes import GPUS
+from slurmfab.plan import root_jobs
 from slurmfab.plan.phases import slurm_source
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import gres
@@ -40,6 +41,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         run.progress.line(mixed.notice(others, plan_input.cluster.controller, ours))
     for line in cgroup_notices(plan_input.cluster, plan_input.lock, plan_input.facts, plan_input.slurm_version):
         run.progress.line(line)
+    tell_folded(run, root_jobs.notices(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
 

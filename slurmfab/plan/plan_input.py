@@ -22,6 +22,7 @@ from slurmfab.ip_addresses import IPV4, IPV6, canonical
 from slurmfab.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
 from slurmfab.plan.hand_made_files import GRES, MAIN, alike, gres_of_nodes, is_hand_made, is_same_for, of_host, texts_of
 from slurmfab.plan.preflight import cgroups
+from slurmfab.plan.root_jobs import ROOT_JOBS
 from slurmfab.plan.slurm_series import in_lock, series
 from slurmfab.slurm import accounting, render
 from slurmfab.slurm.conf_text import ConfText, parse
@@ -329,9 +330,15 @@ class PlanInput:
         """Texts of files by their name that slurmfab did not write, and that say the same to Slurm as its own would.
 
         They are the primary controller's, and they stay until the cluster file changes what they say. If its slurm.conf
-        does not say the same, there are none.
+        does not say the same, there are none. One that lets root run jobs stays, too, if the cluster file does not
+        mention it.
         """
-        return alike(texts_of(self.controller_facts), self.rendered, self.is_same_host)
+        present, rendered = texts_of(self.controller_facts), self.rendered
+        own = self.slurm_conf.slurm_conf
+        if is_hand_made(present[MAIN]) and ROOT_JOBS.lower() not in {key.lower() for key in own}:
+            found = parse(present[MAIN]).settings.get(ROOT_JOBS.lower())
+            rendered = render.render(replace(self.slurm_conf, slurm_conf={**own, ROOT_JOBS: found}))
+        return alike(present, rendered, self.is_same_host)
 
     @cached_property
     def files(self) -> tuple[tuple[str, str], ...]:

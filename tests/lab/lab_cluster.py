@@ -23,6 +23,9 @@ from slurmfab.lab import Lab
 
 PROGRAM = [sys.executable, "-m", "slurmfab"]
 
+AS_SLURM = "cd /tmp && runuser -u slurm -- "
+"""What stands before srun and sbatch in a script of root's: Slurm takes no jobs of root."""
+
 NOTED = ("deploy", "upgrade")
 """Tasks after which hosts have a Slurm of which a test can say that slurmfab deployed to it."""
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.lab, shared_in_turn("deployed_lab", "acceptance")]
 JOBS = """
 acceptance:
   speed: {script: jobs/speed.sh, hosts: "n[1-2]", pattern: '^speed: ([0-9.]+)', unit: GB/s, target: 100}
-  pair: {script: jobs/pair.sh, nodes: 2, pattern: 'tasks: (.*)', target: 4, tasks: 2, user: root, whole_nodes: false}
+  pair: {script: jobs/pair.sh, nodes: 2, pattern: 'tasks: (.*)', target: 4, tasks: 2, user: ann, whole_nodes: false}
   silent: {script: jobs/silent.sh, nodes: 1, pattern: 'figure=(.*)'}
   broken: {script: jobs/broken.sh, hosts: n1, pattern: 'figure=(.*)'}
   endless: {script: jobs/endless.sh, hosts: n1, pattern: 'figure=(.*)', minutes: 1}
@@ -34,6 +34,7 @@ SCRIPTS = {
     "broken.sh": "echo figure=3; echo no such device >&2; exit 7",
     "endless.sh": "touch /tmp/endless; sleep 300",
 }
+HOSTS = ("ctl", "n1", "n2", "n3")
 HISTORY = "/var/lib/slurmfab/acceptance/history.jsonl"
 
 
@@ -47,11 +48,13 @@ def site(deployed_lab: DeployedLab) -> Iterator[DeployedLab]:
     for name, script in SCRIPTS.items():
         (directory / name).write_text(f"#!/bin/sh\n{script}\n")
     path.write_text(text + JOBS)
+    for host in HOSTS:
+        deployed_lab.on(host, "useradd --create-home --uid 4321 ann")
     speed(deployed_lab, n1="118.5", n2="90")
     yield deployed_lab
     path.write_text(text)
-    for node in ("n1", "n2"):
-        deployed_lab.on(node, "rm -f /srv/speed")
+    for host in HOSTS:
+        deployed_lab.on(host, "userdel --remove --force ann 2>/dev/null; rm -f /srv/speed")
 
 
 def speed(lab: DeployedLab, **speeds: str) -> None:
@@ -128,7 +131,9 @@ def test_an_interruption_leaves_no_job_behind(site: DeployedLab, by: signal.Sign
 
 
 def test_a_job_that_never_starts_is_told_with_slurms_reason(site: DeployedLab) -> None:
-    other = site.on("ctl", "sbatch --parsable -p slurmfab --exclusive -w n1 -o /dev/null --wrap 'sleep 300'")
+    other = site.on(
+        "ctl", "runuser -u slurm -- sbatch --parsable -p slurmfab --exclusive -w n1 -o /dev/null --wrap 'sleep 300'"
+    )
     try:
         code, results, shown = accepted(site, "--only", "speed", "--hosts", "n1", "--wait", "0")
     finally:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, eventually
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, eventually
 from lab_user import Person, snapshots, words_of
 from stock import Stock
 from suites import PACKAGES, SUITES
@@ -38,7 +38,7 @@ COMMENTS = ("# Our cluster. Ask Ada", "# the lab's key", "# the old rack", "# Th
 MEMBERS = ("ctl", "n1", "n2")
 UNIT_STARTED = "systemctl show -P ActiveEnterTimestampMonotonic slurmd"
 WAITING_JOB = (
-    "cd /tmp && sbatch --parsable -w {node} -o /dev/null --wrap"
+    AS_SLURM + "sbatch --parsable -w {node} -o /dev/null --wrap"
     " 'srun sh -c \"until [ -e /tmp/finish ]; do sleep 0.1; done; echo ran on >/tmp/finished\"'"
 )
 
@@ -200,7 +200,7 @@ def test_a_newcomer_when_added_then_the_command_succeeds_and_the_node_runs_a_job
     growing: Growing, joined: Joined
 ) -> None:
     assert joined.done.returncode == 0, words_of(joined.done)
-    assert growing.hosts.on("ctl", "cd /tmp && srun -w n3 hostname") == "n3"
+    assert growing.hosts.on("ctl", AS_SLURM + "srun -w n3 hostname") == "n3"
 
 
 def test_jobs_on_the_other_nodes_when_a_node_joins_then_each_runs_to_its_end(growing: Growing, joined: Joined) -> None:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.lab
 
 PIDS = "systemctl show --property=MainPID --value {}"
 RECORD = "sacct --noheader --allocations --parsable2 --format=JobID,State --jobs={}"
-UNTIL_TOLD = "sbatch --parsable -o /dev/null --wrap 'until [ -e /tmp/end-{} ]; do sleep 0.1; done'"
+UNTIL_TOLD = "runuser -u slurm -- sbatch --parsable -o /dev/null --wrap 'until [ -e /tmp/end-{} ]; do sleep 0.1; done'"
 OF_THE_NODE = (
     "systemctl show --property=MainPID slurmd munge; "
     "stat --format='%n %Z' /etc/slurm/*.conf /etc/munge/munge.key; pgrep -fx 'slurmstepd: .*batch.*'"
@@ -98,9 +98,11 @@ def story(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest
         told = Story(hosts, tmp_path_factory.mktemp("elsewhere"))
         hosts.on("ctl", "systemctl restart slurmctld")
         told.without_jobs = told.slurmfab("backup")
-        told.done = tuple(told.submit("sbatch --parsable -o /dev/null --wrap true") for _ in range(3))
+        told.done = tuple(
+            told.submit("runuser -u slurm -- sbatch --parsable -o /dev/null --wrap true") for _ in range(3)
+        )
         told.running = told.submit(UNTIL_TOLD.format("first"))
-        told.pending = told.submit("sbatch --parsable --hold -o /dev/null --wrap true")
+        told.pending = told.submit("runuser -u slurm -- sbatch --parsable --hold -o /dev/null --wrap true")
         hosts.until("ctl", RECORD.format(",".join(told.done)), "\n".join(f"{job}|COMPLETED" for job in told.done))
         hosts.until("ctl", f"squeue -h -j {told.running} -o %T", "RUNNING")
         told.mark = hosts.on("ctl", "cat /var/lib/slurm/slurmctld/clustername")
@@ -329,7 +331,7 @@ def test_a_controller_that_was_reinstalled_when_a_backup_is_restored_then_jobs_a
 
     story.hosts.on("ctl", f"scontrol release {story.pending}")
     story.hosts.on("n1", "touch /tmp/end-first")
-    following = story.submit("sbatch --parsable -o /dev/null --wrap true")
+    following = story.submit("runuser -u slurm -- sbatch --parsable -o /dev/null --wrap true")
     assert int(following) == int(story.pending) + 1
     jobs = (story.running, story.pending, following)
     story.hosts.until("ctl", RECORD.format(",".join(jobs)), "\n".join(f"{job}|COMPLETED" for job in jobs))

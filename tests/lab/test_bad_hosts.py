@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fingerprints import at_rest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import HOLD_LOCK, Person, held_up, installed, running_lab, said_when, snapshots, wait_for_dpkg, words_of
 from suites import NEWEST, OLDEST
 
@@ -144,7 +144,7 @@ def test_a_bad_host_when_deployed_then_one_line_says_what_and_what_to_try(
 
 def test_the_other_hosts_when_some_are_bad_then_take_jobs(day: BadDay) -> None:
     nodes = ",".join(WELL[1:])
-    assert sorted(day.hosts.on("ctl", f"cd /tmp && srun -w {nodes} -N3 hostname").split()) == sorted(WELL[1:])
+    assert sorted(day.hosts.on("ctl", AS_SLURM + f"srun -w {nodes} -N3 hostname").split()) == sorted(WELL[1:])
 
 
 def test_a_host_with_an_interrupted_dpkg_when_deployed_then_is_put_right(day: BadDay) -> None:
@@ -186,7 +186,11 @@ def test_hosts_that_were_lost_or_full_when_they_are_back_then_the_next_deploymen
     day.hosts.on("n8", "umount /etc/slurm")
     done = person.slurmfab("deploy", "--hosts", "ctl,n[7-8,13]", "--cluster", str(day.hosts.inventory_path))
     assert done.returncode == 0, words_of(done)
-    assert sorted(day.hosts.on("ctl", "cd /tmp && srun -w n[7-8,13] -N3 hostname").split()) == ["n13", "n7", "n8"]
+    assert sorted(day.hosts.on("ctl", AS_SLURM + "srun -w n[7-8,13] -N3 hostname").split()) == [
+        "n13",
+        "n7",
+        "n8",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +225,7 @@ def test_a_node_that_is_down_when_the_configuration_changes_then_keeps_its_place
     done = well.slurmfab("deploy")
     assert done.returncode == 0, words_of(done)
     assert well.on("n1", "grep -c KillWait=42 /etc/slurm/slurm.conf") == "1"
-    assert well.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+    assert well.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"
 
 
 def test_a_disk_that_is_full_when_a_file_is_replaced_then_the_old_one_stays_until_there_is_room(
@@ -267,7 +271,7 @@ def test_hosts_that_vanish_in_the_middle_of_a_phase_when_the_others_go_on_then_a
     assert "Retrying n[1-2]." in words_of(done)
     # Slurm keeps a node out of service that was restarted behind its back (ReturnToService=1, slurm.conf(5)).
     assert well.slurmfab("resume", "n1").returncode == 0
-    assert sorted(well.on("ctl", "cd /tmp && timeout 60 srun -N2 hostname").split()) == ["n1", "n2"]
+    assert sorted(well.on("ctl", "cd /tmp && timeout 60 runuser -u slurm -- srun -N2 hostname").split()) == ["n1", "n2"]
     done = well.slurmfab("deploy", "--retry-failed")
     assert (done.returncode, "No hosts to retry: " in words_of(done)) == (0, True)
 
@@ -295,7 +299,7 @@ def test_a_host_that_falls_silent_when_others_have_work_left_then_they_do_it_at_
     done = well.slurmfab("deploy")
     assert done.returncode == 0, words_of(done)
     # Slurm may have noticed that the node was away (ReturnToService=1, slurm.conf(5)).
-    assert sorted(well.on("ctl", "cd /tmp && timeout 60 srun -N2 hostname").split()) == ["n1", "n2"]
+    assert sorted(well.on("ctl", "cd /tmp && timeout 60 runuser -u slurm -- srun -N2 hostname").split()) == ["n1", "n2"]
 
 
 def test_a_controller_that_vanishes_when_hosts_are_worked_on_then_the_run_ends_in_time_and_none_begins_without_it(

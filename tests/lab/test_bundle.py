@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import pytest
 from fingerprints import AT_WORK, INSTALLS
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
@@ -37,7 +37,7 @@ CONTAINERS = "ls /usr/local/bin/sdocker /usr/local/bin/sbundle; dpkg-query -W -f
 OF_APT = "find /var/lib/apt /var/cache /var/lib/slurmfab -printf '%p %s %m %U\\n' | sort"
 BROUGHT = "ls /var/lib/slurmfab/bundle 2>/dev/null || true"
 WAYS_OUT = "ip route show default; ls /var/lib/apt/lists | grep -c Packages; ls /var/cache/apt/archives | grep -c deb"
-JOBS = "cd /tmp && srun -N{} hostname | sort | xargs"
+JOBS = AS_SLURM + "srun -N{} hostname | sort | xargs"
 
 
 @dataclass(frozen=True)

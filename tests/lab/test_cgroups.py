@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -64,7 +64,7 @@ def test_a_mixed_cluster_when_deployed_for_the_first_time_then_works_and_tells_w
     mixed: Mixed,
 ) -> None:
     assert mixed.tracking() == "proctrack/linuxproc"
-    assert mixed.lab.on("ctl", "cd /tmp && srun -N2 --mem=50 hostname | sort | paste -sd ' '") == "n1 n2"
+    assert mixed.lab.on("ctl", AS_SLURM + "srun -N2 --mem=50 hostname | sort | paste -sd ' '") == "n1 n2"
     code, said = mixed.run("plan")
     assert code == 0
     (line,) = (line for line in said.splitlines() if "control groups" in line)
@@ -149,7 +149,7 @@ def test_a_host_without_usable_control_groups_when_the_file_names_it_then_is_lef
     assert mixed.lab.on("ctl", "sinfo -h -p main -N -o '%N %t'") == "n1 idle"
     assert mixed.run("deploy", "--accept-new-host-keys", "--allow", "lost-limits")[0] == 0
     assert mixed.tracking() == "proctrack/linuxproc"
-    assert mixed.lab.on("ctl", "cd /tmp && srun -N2 --mem=50 hostname | sort | paste -sd ' '") == "n1 n2"
+    assert mixed.lab.on("ctl", AS_SLURM + "srun -N2 --mem=50 hostname | sort | paste -sd ' '") == "n1 n2"
     assert mixed.run("remove-node", "n2")[0] == 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from stock import shared_in_turn
 
 from slurmfab import lab
@@ -217,7 +217,7 @@ def test_a_drained_node_is_told_with_its_reason_and_spared_from_jobs(deployed_la
 
 
 def test_a_node_full_of_other_jobs_is_left_out_and_its_jobs_go_on(deployed_lab: DeployedLab) -> None:
-    submit = "cd /tmp && sbatch --parsable --exclusive --nodelist=n2 --output=/dev/null --wrap 'sleep 600'"
+    submit = AS_SLURM + "sbatch --parsable --exclusive --nodelist=n2 --output=/dev/null --wrap 'sleep 600'"
     job = deployed_lab.on("ctl", submit)
     try:
         deployed_lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")

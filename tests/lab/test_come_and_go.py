@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 from suites import NEWEST
@@ -39,7 +39,7 @@ partitions:
 MEMBERS = ("ctl", "n1", "n2", "n3")
 SOMETHING_TO_DO = 4
 LASTING_JOB = (
-    "cd /tmp && sbatch --parsable {options} -o /dev/null --wrap"
+    AS_SLURM + "sbatch --parsable {options} -o /dev/null --wrap"
     " 'srun sh -c \"until [ -e /tmp/finish ]; do sleep 0.1; done; echo done >/tmp/finished\"'"
 )
 REINSTALLED = """
@@ -170,7 +170,7 @@ def exchange(flux: Flux, tale: Story, waiting: str) -> None:
     tale.keep("other key", flux.run("replace-node", "n4"))
     tale.seen["files after other key"] = "the same" if (flux.text, flux.lock) == before else "changed"
     tale.keep("replaced", flux.run("replace-node", "n4", "--accept-new-host-keys"))
-    tale.seen["job after replacing"] = flux.hosts.on("ctl", "cd /tmp && srun -w n4 -p some hostname")
+    tale.seen["job after replacing"] = flux.hosts.on("ctl", AS_SLURM + "srun -w n4 -p some hostname")
 
 
 def leave(flux: Flux, tale: Story) -> None:
@@ -365,4 +365,4 @@ def test_a_dead_node_when_removed_then_it_is_out_of_the_cluster_and_told_to_be_u
     assert "n2: not reachable, so munge key, SSH keys and daemons are still there." in words_of(done)
     assert flux.node("n2") == ""
     assert "n2" not in flux.text
-    assert flux.hosts.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+    assert flux.hosts.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"

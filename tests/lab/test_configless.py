@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 from fingerprints import at_rest
-from lab_cluster import PROGRAM, DeployedLab, eventually, report
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, eventually, report
 
 pytestmark = pytest.mark.lab
 
@@ -53,7 +53,7 @@ class Cluster:
 def running(deployed_lab: DeployedLab) -> Iterator[Cluster]:
     lab = deployed_lab
     text = lab.inventory_path.read_text()
-    job = lab.on("ctl", "cd /tmp && sbatch --parsable -w n1 -n1 --mem=50 -o /dev/null --wrap 'sleep 3600'")
+    job = lab.on("ctl", AS_SLURM + "sbatch --parsable -w n1 -n1 --mem=50 -o /dev/null --wrap 'sleep 3600'")
     lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     yield Cluster(lab, text, job, lab.on("ctl", JOB.format(job)))
     lab.on("ctl", f"scancel {job}")
@@ -80,7 +80,7 @@ def test_nodes_then_have_no_files_of_their_own_and_those_of_the_controller(runni
     lab = running.lab
     assert {lab.on(node, OWN) for node in NODES} == {"0"}
     assert {lab.on(node, FETCHED) for node in NODES} == {lab.on("ctl", CONTROLLERS)}
-    assert lab.on("n3", "cd /tmp && srun -w n2 --mem=50 hostname") == "n2"
+    assert lab.on("n3", AS_SLURM + "srun -w n2 --mem=50 hostname") == "n2"
     assert running.job_goes_on()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fingerprints import AT_WORK, INSTALLS, KEY, LEFTOVERS, PACKAGE_KEY, at_rest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually
 from lab_user import Person, held_up, running_lab, wait_for_dpkg, words_of
 from suites import NEWEST
 
@@ -95,7 +95,7 @@ def test_a_first_deployment_that_is_killed_with_a_hosts_power_when_it_may_end_th
     for host in ALL:
         assert hosts.on(host, LEFTOVERS) == ""
         assert hosts.on(host, "dpkg --audit") == ""
-    assert sorted(hosts.on("ctl", "cd /tmp && srun -N2 hostname").split()) == ["n1", "n2"]
+    assert sorted(hosts.on("ctl", AS_SLURM + "srun -N2 hostname").split()) == ["n1", "n2"]
 
 
 def test_a_deployment_that_is_interrupted_at_the_keyboard_then_says_how_to_go_on_and_lets_go_of_all_hosts(

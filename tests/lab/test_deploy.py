@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from lab_cluster import DeployedLab, report
+from lab_cluster import AS_SLURM, DeployedLab, report
 
 pytestmark = pytest.mark.lab
 
@@ -31,7 +31,11 @@ def test_every_node_after_a_deployment_is_idle(deployed_lab: DeployedLab) -> Non
 
 
 def test_a_job_on_all_nodes_after_a_deployment_runs_on_each(deployed_lab: DeployedLab) -> None:
-    assert sorted(deployed_lab.on("ctl", "cd /tmp && srun -N3 hostname").split()) == ["n1", "n2", "n3"]
+    assert sorted(deployed_lab.on("ctl", AS_SLURM + "srun -N3 hostname").split()) == [
+        "n1",
+        "n2",
+        "n3",
+    ]
 
 
 def test_users_after_a_deployment_have_the_same_numbers_everywhere(deployed_lab: DeployedLab) -> None:
@@ -107,7 +111,7 @@ def test_another_munge_key_on_a_node_is_replaced_and_loaded(deployed_lab: Deploy
 
 
 def test_a_changed_value_reaches_the_daemons_while_a_job_runs(deployed_lab: DeployedLab) -> None:
-    job = deployed_lab.on("ctl", "cd /tmp && sbatch --parsable -N2 -o /dev/null --wrap 'srun sleep 600'")
+    job = deployed_lab.on("ctl", AS_SLURM + "sbatch --parsable -N2 -o /dev/null --wrap 'srun sleep 600'")
     deployed_lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     text = deployed_lab.inventory_path.read_text()
     deployed_lab.inventory_path.write_text(text + "slurm_conf: {KillWait: 42}\n")

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -36,8 +36,8 @@ def job(cluster: DeployedLab) -> Iterator[str]:
 
 def submitted(cluster: DeployedLab, options: str) -> str:
     """A job of the slurm user's that has begun; its number."""
-    submit = f"sbatch --parsable {options} --mem=50 -o /dev/null --wrap 'sleep 3600'"
-    number = cluster.on("ctl", f"cd /tmp && runuser -u slurm -- {submit}")
+    submit = f"runuser -u slurm -- sbatch --parsable {options} --mem=50 -o /dev/null --wrap 'sleep 3600'"
+    number = cluster.on("ctl", AS_SLURM + f"{submit}")
     cluster.until("ctl", f"squeue -h -j {number} -o %T", "RUNNING")
     return number
 
@@ -131,7 +131,7 @@ def test_a_node_that_slurm_believes_idle_although_its_daemons_are_off_when_resum
     done = cluster.slurmfab("resume", "n1")
     assert done.returncode == 0, done.stderr + done.stdout
     assert "n1: munged is not running (inactive); slurmd is not running (inactive)." in done.stderr
-    assert cluster.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+    assert cluster.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"
     assert is_running(cluster, job)
 
 
@@ -143,7 +143,7 @@ def test_a_node_with_another_munge_key_when_resumed_has_the_controllers(cluster:
     assert "n1: its munge key is not the controller's." in done.stderr
     credential = cluster.on("ctl", "munge -n")
     assert "Success" in cluster.on("n1", f"echo '{credential}' | unmunge")
-    assert cluster.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+    assert cluster.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"
     assert is_running(cluster, job)
 
 

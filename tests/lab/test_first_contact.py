@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, running_lab, snapshots, words_of
 from suites import NEWEST
 
@@ -168,7 +168,7 @@ def test_hosts_that_were_met_then_run_a_job_together(
 ) -> None:
     assert met[1].returncode == 3
     bare.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
-    assert sorted(bare.on("ctl", "cd /tmp && srun -N3 hostname").split()) == ["n1", "n2", "n3"]
+    assert sorted(bare.on("ctl", AS_SLURM + "srun -N3 hostname").split()) == ["n1", "n2", "n3"]
 
 
 def test_a_cluster_from_first_contact_when_deployed_again_then_nothing_is_changed(

@@ -28,7 +28,10 @@ SLOW_BETWEEN = f"sed -i -E 's/^between ([0-9]+) [0-9.]+/between \\1 40.1/' {TABL
 WRONG = f"sed -i -E 's/ 0$/ 3/' {TABLE}"
 LONG = f"sed -i 's/^seconds .*/seconds 60/' {TABLE}"
 BROKEN = f"echo 'error unhandled cuda error' >> {TABLE}"
-UNTIL_TOLD = "cd /tmp; sbatch --parsable -w n2 -o /dev/null --wrap 'until [ -e /tmp/end ]; do sleep 0.1; done'"
+UNTIL_TOLD = (
+    "cd /tmp; runuser -u nobody -- sbatch --parsable -w n2 -o /dev/null"
+    " --wrap 'until [ -e /tmp/end ]; do sleep 0.1; done'"
+)
 RUNNING = "squeue -h -o '%T %j'"
 STATE = "scontrol -o show node n2 | grep -o 'State=[A-Z+*]*'"
 REASON = "sinfo -h -R -o '%u %E'"
@@ -178,7 +181,7 @@ def test_a_check_when_a_job_comes_to_wait_for_its_node_then_it_gives_way(bench: 
     bench.hosts.until("ctl", RUNNING, "RUNNING slurmfab-gpu-check-n2")
     job = bench.hosts.on("ctl", UNTIL_TOLD)
     said, _ = check.communicate(timeout=60)
-    assert (check.returncode, f"not measured; stopped for job {job} of root" in said) == (3, True), said
+    assert (check.returncode, f"not measured; stopped for job {job} of nobody" in said) == (3, True), said
     assert "measuring: n2" in said.splitlines()
     bench.hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
 

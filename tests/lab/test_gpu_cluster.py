@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -24,7 +24,7 @@ gpu_checks: {when: never}
 GROUPS = f"""  - {{hosts: n1, Gres: "gpu:{A100}:2,localtmp:800G"}}
   - {{hosts: n2, Gres: "gpu:{V100}:2"}}
 """
-SUBMIT = "cd /tmp && sbatch --parsable -n1 --mem=50 -o /dev/null {} --wrap 'sleep 60'"
+SUBMIT = AS_SLURM + "sbatch --parsable -n1 --mem=50 -o /dev/null {} --wrap 'sleep 60'"
 HEALTH_CHECK = "/usr/local/lib/slurmfab/health-check"
 SEEN = "squeue -h -j {} -o '%T %r'"
 
@@ -134,7 +134,7 @@ def test_licences_that_are_used_up_make_jobs_wait_and_more_come_by_a_reconfigure
 
 
 def test_all_nodes_busy_is_not_run_and_ends_by_itself(cluster: DeployedLab) -> None:
-    job = cluster.on("ctl", "cd /tmp && sbatch --parsable -N2 --exclusive -o /dev/null --wrap 'sleep 600'")
+    job = cluster.on("ctl", AS_SLURM + "sbatch --parsable -N2 --exclusive -o /dev/null --wrap 'sleep 600'")
     try:
         cluster.until("ctl", SEEN.format(job), "RUNNING None")
         code, lines, shown = quickchecked(cluster)

@@ -68,7 +68,7 @@ def test_gpus_of_several_models_are_described_alike_on_all_hosts_and_known_to_sl
 
 def test_a_job_gets_the_model_that_it_asks_for(cluster: DeployedLab) -> None:
     opening = "for n in 0 1; do dd if=/dev/nvidia$n of=/dev/null count=0 2>&1; done; true"
-    look = f"srun --gres=gpu:l4:1 sh -c 'hostname; {opening}'"
+    look = f"runuser -u slurm -- srun --gres=gpu:l4:1 sh -c 'hostname; {opening}'"
     node, *answers = cluster.on("ctl", look).splitlines()
     assert node == "n2"
     assert ["Operation not permitted" in answer for answer in answers] == [True, False]
@@ -79,7 +79,7 @@ def test_shards_are_dealt_over_the_gpus_and_a_job_gets_one(cluster: DeployedLab,
     cluster.deploy()
     assert cluster.slurmfab("plan").returncode == 0
     assert seen_by_slurm(cluster)[0].replace("shard:a100:8", "shard:8") == "n1 gpu:a100:2,shard:8"
-    look = "srun --gres=shard:3 sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'"
+    look = "runuser -u slurm -- srun --gres=shard:3 sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'"
     assert cluster.on("ctl", look).split() == ["n1", "0"]
     dealt = cluster.on("n1", "slurmd -G 2>&1 | grep -o 'Name=shard.*Count=[0-9]*'").splitlines()
     assert [line.rpartition("=")[2] for line in dealt] == ["4", "4"]
@@ -115,7 +115,7 @@ def test_a_device_that_the_cluster_file_names_is_a_gpu_and_is_missed_like_one(cl
         cluster.inventory_path.write_text(with_keys(text, "Gres: 'gpu:a100:2,gpu:gaudi:1', File: /dev/accel0"))
         cluster.deploy()
         assert seen_by_slurm(cluster)[0] == "n1 gpu:a100:2,gpu:gaudi:1"
-        look = "srun --gres=gpu:gaudi:1 sh -c 'dd if=/dev/accel0 of=/dev/null count=0 2>&1; true'"
+        look = "runuser -u slurm -- srun --gres=gpu:gaudi:1 sh -c 'dd if=/dev/accel0 of=/dev/null count=0 2>&1; true'"
         assert "Operation not permitted" not in cluster.on("ctl", look)
         cluster.on("n1", "mv /dev/accel0 /dev/gone")
         assert failed_checks(cluster, "n1") == ["other hardware: /dev/accel0 is gone."]
@@ -159,7 +159,7 @@ def test_a_node_whose_gpus_are_shared_when_the_backup_controller_takes_over_stay
     try:
         cluster.until("n2", "scontrol ping | grep -c 'backup.* UP'", "1")
         cluster.until("n2", "sinfo -h -N -n n1 -o %T | sort -u", "idle")
-        assert cluster.on("n2", "cd /tmp && timeout 60 srun --gres=shard:1 hostname") == "n1"
+        assert cluster.on("n2", "cd /tmp && timeout 60 runuser -u slurm -- srun --gres=shard:1 hostname") == "n1"
         assert cluster.on("n2", "sinfo -h -N -n n1 -o %T | sort -u") in ("idle", "mixed", "completing")
     finally:
         cluster.on("ctl", "systemctl restart slurmctld")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -112,7 +112,7 @@ def test_scripts_run_around_a_job_in_the_order_of_their_names(ward: Ward) -> Non
     ward.write("prolog: prolog.d\nepilog: epilog.d\n")
     ward.lab.deploy()
     assert ward.lab.deploy()["steps"] == []
-    job = ward.on("ctl", "cd /tmp && sbatch --parsable -o /dev/null --wrap 'cp /tmp/before /tmp/inside'")
+    job = ward.on("ctl", AS_SLURM + "sbatch --parsable -o /dev/null --wrap 'cp /tmp/before /tmp/inside'")
     in_order = "\n".join(f"{name} {job}" for name in ("10-a", "20-b", "30-c"))
     for place in ("inside", "after"):
         ward.until(f"cat /tmp/{place}", in_order, "n1")
@@ -142,7 +142,7 @@ def test_a_prolog_that_fails_drains_the_node_requeues_the_job_and_is_named_there
     ward.script("prolog.d/10-a", "#!/bin/sh\nexit 3\n")
     ward.lab.deploy()
     ward.on("n1", "rm -f /tmp/before")
-    job = ward.on("ctl", "cd /tmp && sbatch --parsable -o /dev/null --wrap true")
+    job = ward.on("ctl", AS_SLURM + "sbatch --parsable -o /dev/null --wrap true")
     ward.until(STATE, "IDLE+DRAIN")
     assert ward.reason == "Prolog error"
     ward.until(f"squeue -h -j {job} -o %T", "PENDING")
@@ -162,7 +162,7 @@ def test_without_the_keys_all_of_it_is_gone_and_jobs_run(ward: Ward) -> None:
     assert ward.lab.deploy()["steps"] == []
     assert ward.on("n1", "ls -d /etc/slurm/*.d /usr/local/lib/slurmfab/* 2>/dev/null | grep -v plugstack || true") == ""
     assert ward.on("ctl", "scontrol show config | grep -ciE '^(prolog|epilog)(\\[0\\])? .*slurmfab' || true") == "0"
-    assert ward.on("ctl", "cd /tmp && srun -t1 hostname") == "n1"
+    assert ward.on("ctl", AS_SLURM + "srun -t1 hostname") == "n1"
 
 
 def test_a_rollback_brings_scripts_back_and_another_takes_them_away_and_jobs_run_meanwhile(ward: Ward) -> None:
@@ -170,7 +170,7 @@ def test_a_rollback_brings_scripts_back_and_another_takes_them_away_and_jobs_run
         done = ward.lab.slurmfab("rollback")
         assert done.returncode == 0, words_of(done)
         assert ward.on("n1", "ls /etc/slurm/prolog.d 2>/dev/null || true") == left
-        assert ward.on("ctl", "cd /tmp && srun -t1 hostname") == "n1"
+        assert ward.on("ctl", AS_SLURM + "srun -t1 hostname") == "n1"
     assert ward.lab.deploy()["steps"] == []
 
 
@@ -178,7 +178,7 @@ def test_a_node_that_is_well_is_looked_at_and_stays_in_service(ward: Ward) -> No
     ward.on("n1", WELL)
     ward.write(HEALTH)
     ward.lab.deploy()
-    ward.job = ward.on("ctl", "cd /tmp && sbatch --parsable --mem=50 -o /dev/null --wrap 'sleep 3600'")
+    ward.job = ward.on("ctl", AS_SLURM + "sbatch --parsable --mem=50 -o /dev/null --wrap 'sleep 3600'")
     ward.until(f"squeue -h -j {ward.job} -o %T", "RUNNING")
     ward.until("ls /run/slurmfab/health.json", "/run/slurmfab/health.json", "n1")
     ward.look()

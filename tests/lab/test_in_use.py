@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, snapshots, words_of
 from stock import Stock, in_turn
 
@@ -25,7 +25,7 @@ nodes: [{{hosts: "{nodes}"}}]
 """
 JOBS = "squeue --all --noheader --Format=JobID,State,NodeList,StartTime | sort"
 LASTING_JOB = (
-    "cd /tmp && sbatch --parsable -w n1 -o /dev/null --wrap"
+    AS_SLURM + "sbatch --parsable -w n1 -o /dev/null --wrap"
     " 'srun sh -c \"until [ -e /tmp/finish ]; do sleep 0.1; done\"'"
 )
 ELSEWHERE = "sed -i 's/^ClusterName=.*/ClusterName=xray/; s/^SlurmctldHost=.*/SlurmctldHost=zed(10.99.0.1)/'"
@@ -194,7 +194,7 @@ def test_a_host_with_the_mark_of_another_cluster_when_added_is_refused_and_joins
     assert "No daemon of Slurm runs there now." in said
     done = site.owner.slurmfab("add-node", site.address("n3"), "--allow", "host-in-use")
     assert done.returncode == 0, words_of(done)
-    assert site.hosts.on("ctl", "cd /tmp && srun -w n3 hostname") == "n3"
+    assert site.hosts.on("ctl", AS_SLURM + "srun -w n3 hostname") == "n3"
 
 
 def test_the_job_of_the_cluster_that_others_wanted_has_run_to_its_end(site: Site) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 from fingerprints import CLUSTER, KEY, PACKAGE_KEY, at_rest, looks, now, seen, watch
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -139,7 +139,7 @@ def test_a_first_deployment_that_is_killed_again_and_again_when_it_may_end_then_
         others = seen(hosts, host) - before[host] - now(hosts, host)
         # munge's package makes a key on each host, and not in one step.
         assert {line for line in others if not line.startswith(KEY)} == set(), host
-    assert sorted(hosts.on("ctl", "cd /tmp && srun -N2 hostname").split()) == ["n1", "n2"]
+    assert sorted(hosts.on("ctl", AS_SLURM + "srun -N2 hostname").split()) == ["n1", "n2"]
 
 
 def test_a_change_that_is_killed_again_and_again_when_jobs_run_then_they_go_on_and_the_end_is_the_same(

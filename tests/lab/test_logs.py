@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually
 
 pytestmark = pytest.mark.lab
 
@@ -26,9 +26,9 @@ def lines(lab: DeployedLab, *words: str) -> list[dict[str, Any]]:
 
 def test_the_logs_of_a_job_that_was_killed_for_its_memory_show_it(deployed_lab: DeployedLab) -> None:
     lab = deployed_lab
-    job = lab.on("ctl", f'cd /tmp && sbatch --parsable -w n1 --mem=60 --output=/dev/null --wrap "{HUNGRY}"').strip()
+    job = lab.on("ctl", AS_SLURM + f'sbatch --parsable -w n1 --mem=60 --output=/dev/null --wrap "{HUNGRY}"').strip()
     lab.until("ctl", f"squeue --noheader --states=all --jobs={job} --format=%T", "OUT_OF_MEMORY")
-    other = lab.on("ctl", "cd /tmp && sbatch --parsable --wait -w n1 --output=/dev/null --wrap true").strip()
+    other = lab.on("ctl", AS_SLURM + "sbatch --parsable --wait -w n1 --output=/dev/null --wrap true").strip()
     told = lines(lab, job)
     assert [line for line in told if "oom" in line["text"] and line["hosts"] == ["n1"] and line["log"] == "slurmd"]
     assert [line for line in told if line["hosts"] == ["ctl"] and f"JobId={job}" in line["text"]]
@@ -66,7 +66,7 @@ def test_the_logs_of_a_node_with_another_munge_key_show_why_it_is_refused(deploy
         eventually(is_told, lambda: str(causes))
     finally:
         lab.deploy()
-    lab.until("ctl", "scontrol ping >/dev/null && srun -w n3 hostname", "n3")
+    lab.until("ctl", "scontrol ping >/dev/null && runuser -u slurm -- srun -w n3 hostname", "n3")
 
 
 def test_a_job_that_is_unknown_is_named(deployed_lab: DeployedLab) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually
 from stock import Stock, in_turn
 
 from slurmfab.monitoring_files import dashboard
@@ -35,7 +35,10 @@ echo '{{"counts": {{"passed": 1, "falls short": 1}}, "end": true, "nodes": [], "
 """
 """A check of GPUs that has ended, without any GPU."""
 
-JOBS = "cd /tmp; sbatch -o /dev/null -w n1 --wrap 'sleep 600'; sbatch -o /dev/null --exclusive -w n1 --wrap true"
+JOBS = (
+    f"{AS_SLURM}sbatch -o /dev/null -w n1 --wrap 'sleep 600' && "
+    f"{AS_SLURM}sbatch -o /dev/null --exclusive -w n1 --wrap true"
+)
 AWAY = "scontrol update NodeName=n2 State=DRAIN Reason=cable"
 FIGURES = "systemctl start slurmfab-backup.service; systemctl start slurmfab-metrics.service"
 ASK = """\

@@ -127,14 +127,14 @@ def test_users_that_are_moved_keep_all_their_files_and_the_hosts_become_a_cluste
             str(FIRST),
             str(WANTED_MUNGE),
         ]
-    assert sorted(hosts.on("ctl", "cd /tmp && srun -N2 hostname").split()) == ["n1", "n2"]
+    assert sorted(hosts.on("ctl", "cd /tmp && runuser -u nobody -- srun -N2 hostname").split()) == ["n1", "n2"]
     assert hosts.slurmfab("plan", "--move-ids").returncode == 0
 
 
 @pytest.fixture(scope="module")
 def job(hosts: DeployedLab) -> Iterator[tuple[str, dict[str, set[str]]]]:
     """A job on both nodes while users are moved: its number, and its processes by node."""
-    number = hosts.on("ctl", "cd /tmp && sbatch --parsable -N2 --wrap 'srun sleep 1000'")
+    number = hosts.on("ctl", "cd /tmp && runuser -u nobody -- sbatch --parsable -N2 --wrap 'srun sleep 1000'")
     for node in ("n1", "n2"):
         hosts.until(node, "pgrep -x sleep >/dev/null && echo runs", "runs")
     yield number, {node: set(hosts.on(node, JOBS).split()) for node in ("n1", "n2")}
@@ -148,7 +148,10 @@ def assert_well(hosts: DeployedLab, job: tuple[str, dict[str, set[str]]]) -> Non
     assert hosts.on("ctl", f"squeue -hj {number} -o %T") == "RUNNING"
     for node, before in processes.items():
         assert before <= set(hosts.on(node, JOBS).split())
-    assert sorted(hosts.on("ctl", "cd /tmp && srun -N2 --oversubscribe hostname").split()) == ["n1", "n2"]
+    assert sorted(hosts.on("ctl", "cd /tmp && runuser -u nobody -- srun -N2 --oversubscribe hostname").split()) == [
+        "n1",
+        "n2",
+    ]
 
 
 def test_a_saved_plan_that_moves_a_user_of_running_daemons_is_done_as_shown_and_jobs_go_on(

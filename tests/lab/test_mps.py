@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from stock import Stock, in_turn
 
 from slurmfab import lab
@@ -58,7 +58,7 @@ def check(cluster: DeployedLab) -> None:
 
 
 def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last(cluster: DeployedLab) -> None:
-    script = "cd /tmp && sbatch --parsable -w n1 -n1 -o /dev/null --gres=mps:20 --wrap 'sleep 600'"
+    script = AS_SLURM + "sbatch --parsable -w n1 -n1 -o /dev/null --gres=mps:20 --wrap 'sleep 600'"
     jobs = [cluster.on("ctl", script) for _ in range(2)]
     cluster.until("ctl", f"squeue -h -j {','.join(jobs)} -o %T | sort -u", "RUNNING")
     cluster.until("n1", "ls /run/slurmfab-mps", f"gpus\njob.{jobs[0]}\njob.{jobs[1]}\nlock")
@@ -75,7 +75,7 @@ def test_the_daemon_runs_from_the_first_job_with_mps_to_the_last(cluster: Deploy
 
 def test_a_job_with_a_whole_gpu_starts_no_daemon(cluster: DeployedLab) -> None:
     cluster.on("n1", f": >{LOG}")
-    assert cluster.on("ctl", "cd /tmp && srun -w n1 --gres=gpu:1 hostname") == "n1"
+    assert cluster.on("ctl", AS_SLURM + "srun -w n1 --gres=gpu:1 hostname") == "n1"
     assert cluster.on("n1", f"cat {LOG}") == ""
 
 

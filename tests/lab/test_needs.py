@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab, report
+from lab_cluster import AS_SLURM, DeployedLab, report
 from stock import Stock, in_turn
 
 from slurmfab.slurm.versions import distribution_version, reconfigure_renews_daemons
@@ -58,7 +58,7 @@ class Changing:
 
     def submit(self, options: str, script: str) -> str:
         """A job on n2 that has begun; its number."""
-        submit = f"cd /tmp && sbatch --parsable -w n2 --mem=50 {options} -o /dev/null --wrap '{script}'"
+        submit = AS_SLURM + f"sbatch --parsable -w n2 --mem=50 {options} -o /dev/null --wrap '{script}'"
         number = self.on("ctl", submit)
         self.lab.until("ctl", f"squeue -h -j {number} -o %T", "RUNNING")
         return number
@@ -157,7 +157,7 @@ def test_another_port_of_slurmctld_is_refused_while_jobs_run(changing: Changing)
     refused = changing.deploy()
     assert refused.returncode == 1
     assert "SlurmctldPort: 6817 -> 6827: Running srun and salloc" in refused.stderr
-    assert f"job {changing.job} of root, on n2" in refused.stderr
+    assert f"job {changing.job} of slurm, on n2" in refused.stderr
     assert "--drain-first or --allow SlurmctldPort" in refused.stderr
     assert {host: changing.on(host, FILES) for host in HOSTS} == before
     del changing.settings["SlurmctldPort"]
@@ -204,10 +204,10 @@ def test_fewer_gpus_of_a_node_end_the_job_that_has_them_and_no_other(changing: C
     changing.nodes = one.replace("{}", "n1") + one.replace("{}", "n2, Gres: 'gpu:1'")
     refused = changing.deploy()
     assert (refused.returncode, "--drain-first or --allow node-gres" in refused.stderr) == (1, True)
-    assert f"job {having} of root, on n2" in refused.stderr
+    assert f"job {having} of slurm, on n2" in refused.stderr
     assert f"job {changing.job} of" not in refused.stderr
     allowed = changing.deploy("--allow", "node-gres")
-    assert f"{having} (root) on n2" in allowed.stdout + allowed.stderr
+    assert f"{having} (slurm) on n2" in allowed.stdout + allowed.stderr
     assert changing.seen(having) != changing.begun.replace(changing.job, having)
     assert changing.on("ctl", f"squeue -h -t R -j {having} -o %i | wc -l") == "0"
     assert changing.seen(changing.job) == changing.begun

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -55,7 +55,7 @@ def rack(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
         person.has_seen(hosts.lab, "ctl", "n1", "n2")
         done = person.slurmfab("deploy")
         assert done.returncode == 0, words_of(done)
-        job = hosts.on("ctl", "cd /tmp && sbatch --parsable -w n1 -o /dev/null --wrap 'sleep 900'")
+        job = hosts.on("ctl", AS_SLURM + "sbatch --parsable -w n1 -o /dev/null --wrap 'sleep 900'")
         hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
         yield Rack(hosts, person, job)
 
@@ -63,7 +63,10 @@ def rack(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.
 def test_machines_that_are_new_when_they_come_then_each_runs_jobs_and_the_running_one_goes_on(rack: Rack) -> None:
     """One story in four parts, since each needs the cluster that the one before left."""
     rack.done("add-node", f"{rack.address('n3')},{rack.address('n4')}", "--accept-new-host-keys")
-    assert sorted(rack.hosts.on("ctl", "cd /tmp && srun -w n[3-4] -N2 hostname").split()) == ["n3", "n4"]
+    assert sorted(rack.hosts.on("ctl", AS_SLURM + "srun -w n[3-4] -N2 hostname").split()) == [
+        "n3",
+        "n4",
+    ]
 
     lock = json.loads(rack.lock.read_text())
     lock["hosts"]["n2"]["hardware"]["RealMemory"] += 4096
@@ -72,14 +75,14 @@ def test_machines_that_are_new_when_they_come_then_each_runs_jobs_and_the_runnin
     assert refused.returncode == 2, words_of(refused)
     assert "--accept-hardware" in words_of(refused)
     rack.done("replace-node", "n2", "--accept-hardware")
-    assert rack.hosts.on("ctl", "cd /tmp && srun -w n2 hostname") == "n2"
+    assert rack.hosts.on("ctl", AS_SLURM + "srun -w n2 hostname") == "n2"
 
     rack.hosts.on("n5", "hostnamectl set-hostname n4 2>/dev/null || { echo n4 >/etc/hostname; hostname n4; }")
     rack.hosts.on("n4", "systemctl stop slurmd")
     rack.done("replace-node", "n4", "--address", rack.address("n5"), "--accept-new-host-keys")
     address = rack.hosts.on("ctl", "scontrol show node n4 | grep -o 'NodeAddr=[0-9.]*'")
     assert address == f"NodeAddr={rack.address('n5')}"
-    assert rack.hosts.on("ctl", "cd /tmp && srun -w n4 hostname") == "n4"
+    assert rack.hosts.on("ctl", AS_SLURM + "srun -w n4 hostname") == "n4"
 
     assert rack.hosts.on("ctl", f"squeue -h -j {rack.job} -o %T") == "RUNNING"
     assert "nothing changed" in rack.done("deploy")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab, eventually
+from lab_cluster import AS_SLURM, DeployedLab, eventually
 from lab_user import words_of
 from power_switch import PASSWORD, SITES, PowerSwitch, switched
 from stock import Stock, in_turn
@@ -121,7 +121,7 @@ def test_a_deployment_that_wakes_deploys_to_the_node_as_well(sleepers: Sleepers)
 def test_a_job_wakes_the_node_by_magic_packets_and_runs_there(sleepers: Sleepers) -> None:
     sleepers.until_asleep("n1")
     eventually(lambda: lab.load(sleepers.hosts.lab.name).host("n1").pid is None, "n1 was not shut down by SSH")
-    job = sleepers.hosts.on("ctl", f"cd /tmp && sbatch --parsable -w n1 -o /dev/null --wrap '{STAYS}'")
+    job = sleepers.hosts.on("ctl", AS_SLURM + f"sbatch --parsable -w n1 -o /dev/null --wrap '{STAYS}'")
     sleepers.hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING", patience=90)
     sleepers.hosts.until("n1", "cat /tmp/where", "n1")
     eventually(lambda: sleepers.switch.done.count("packet n1") == PACKETS, lambda: str(sleepers.switch.done))
@@ -145,6 +145,6 @@ def test_without_the_key_sleeping_nodes_are_woken_and_nothing_is_left(sleepers: 
     assert sleepers.state("n1") == "State=IDLE"
     assert sleepers.hosts.on("ctl", LEFT, check=False) == ""
     sleepers.hosts.on("ctl", "scontrol update NodeName=n2 State=RESUME")
-    assert sleepers.hosts.on("ctl", "cd /tmp && srun -N2 hostname | sort").split() == ["n1", "n2"]
+    assert sleepers.hosts.on("ctl", AS_SLURM + "srun -N2 hostname | sort").split() == ["n1", "n2"]
     checked = sleepers.hosts.slurmfab("check-cluster")
     assert checked.returncode == 0, words_of(checked)

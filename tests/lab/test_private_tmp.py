@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
 
 CONF = "/etc/slurm/job_container.conf"
-SUBMIT = "cd /tmp && sbatch --parsable -w n1 -n1 --mem=50 -o /dev/null --wrap '{}'"
+SUBMIT = AS_SLURM + "sbatch --parsable -w n1 -n1 --mem=50 -o /dev/null --wrap '{}'"
 STATE = "scontrol -o show job {} | grep -o 'JobState=[A-Z]*'"
-STEPS = "until [ -e /root/go ]; do sleep 0.1; done; srun -n1 ls /tmp/mine"
+STEPS = "until [ -e /tmp-go ]; do sleep 0.1; done; srun -n1 ls /tmp/mine"
 
 
 @dataclass
@@ -65,7 +65,8 @@ def test_other_directories_are_had_where_the_installed_slurm_knows_them(private:
     assert code == 0, said
     assert private.check()
     shown = private.lab.on(
-        "ctl", "cd /tmp && srun -w n1 --mem=50 stat -f -c %T /var/tmp && srun -w n1 --mem=50 ls -A /var/tmp"
+        "ctl",
+        f"{AS_SLURM}srun -w n1 --mem=50 stat -f -c %T /var/tmp && {AS_SLURM}srun -w n1 --mem=50 ls -A /var/tmp",
     )
     assert len(shown.splitlines()) == 1
     assert private.deploy("private_tmp: true\n")[0] == 0
@@ -76,18 +77,18 @@ def test_another_place_while_a_job_runs_is_refused_and_the_job_keeps_its_own(pri
     private.lab.until("ctl", STATE.format(job), "JobState=RUNNING")
     for more, name in (("private_tmp: {BasePath: /srv/jobs}\n", "private-tmp-moved"), ("", "JobContainerType")):
         code, said = private.deploy(more)
-        assert (code, f"--allow {name}" in said, f"job {job} of root, on n1" in said) == (1, True, True), said
-    private.lab.on("n1", "touch /root/go")
+        assert (code, f"--allow {name}" in said, f"job {job} of slurm, on n1" in said) == (1, True, True), said
+    private.lab.on("n1", "touch /tmp-go")
     private.lab.until("ctl", STATE.format(job), "JobState=COMPLETED")
 
 
 def test_a_deployment_when_it_is_allowed_shows_what_it_was_refused_for(private: Private) -> None:
-    private.lab.on("n1", "rm -f /root/go")
+    private.lab.on("n1", "rm -f /tmp-go")
     job = private.lab.on("ctl", SUBMIT.format(f"touch /tmp/mine; {STEPS}"))
     private.lab.until("ctl", STATE.format(job), "JobState=RUNNING")
     code, said = private.deploy("private_tmp: {BasePath: /srv/jobs}\n", "--allow", "private-tmp-moved")
     assert code == 0, said
-    private.lab.on("n1", "touch /root/go")
+    private.lab.on("n1", "touch /tmp-go")
     private.lab.until("ctl", STATE.format(job), "JobState=FAILED")
     assert private.check()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, eventually, report
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, eventually, report
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -51,8 +51,8 @@ class Cluster:
     def submit(self, options: str, *, waits: bool = False) -> str:
         """A job of the slurm user's that ends once /tmp/end-NUMBER is there; its number."""
         script = "until [ -e /tmp/end-$SLURM_JOB_ID ]; do sleep 0.1; done"
-        submit = f"sbatch --parsable {options} --mem=50 -o /dev/null --wrap '{script}'"
-        number = self.on("ctl", f"cd /tmp && runuser -u slurm -- {submit}")
+        submit = f"runuser -u slurm -- sbatch --parsable {options} --mem=50 -o /dev/null --wrap '{script}'"
+        number = self.on("ctl", AS_SLURM + f"{submit}")
         if not waits:
             self.hosts.until("ctl", f"squeue -h -j {number} -o %T", "RUNNING")
         return number
@@ -183,7 +183,7 @@ def test_draining_first_for_a_partition_that_goes_then_its_job_ends_in_peace_and
     made.file.write_text(made.dangerous("partition-removed"))
     process, said = made.started("deploy", "--drain-first", until="Waiting for")
     assert f"{jobs[1]} (slurm) on partition brief" in said
-    refused = made.hosts.on("ctl", "cd /tmp && runuser -u slurm -- sbatch -p brief --wrap true 2>&1", check=False)
+    refused = made.hosts.on("ctl", AS_SLURM + "sbatch -p brief --wrap true 2>&1", check=False)
     assert "rain" in refused or "down" in refused, refused
     made.end(jobs[1], "n2")
     said, _ = process.communicate(timeout=60)

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab, report
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab, report
 from stock import shared_in_turn
 
 pytestmark = [pytest.mark.lab, shared_in_turn("restarted_lab", "reboot")]
@@ -23,7 +23,7 @@ def cluster(restarted_lab: DeployedLab) -> Iterator[DeployedLab]:
     """The lab with all nodes idle, before the test and after it."""
     restarted_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
     yield restarted_lab
-    restarted_lab.on("ctl", "scancel --user=root")
+    restarted_lab.on("ctl", "scancel --user=slurm")
     restarted_lab.until("ctl", "sinfo -h -o '%D %t'", "3 idle")
 
 
@@ -34,7 +34,7 @@ def boots(cluster: DeployedLab) -> dict[str, int]:
 
 def submit(cluster: DeployedLab, node: str, script: str) -> str:
     """The number of a job that runs on a node now."""
-    job = cluster.on("ctl", f"cd /tmp && sbatch --parsable -w {node} -o /dev/null --wrap '{script}'")
+    job = cluster.on("ctl", AS_SLURM + f"sbatch --parsable -w {node} -o /dev/null --wrap '{script}'")
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     return job
 
@@ -57,7 +57,7 @@ def test_nodes_are_restarted_one_after_the_other_and_jobs_end_before_or_run_on_e
     words = [*PROGRAM, "reboot", "n2,n3", "--reason", "new kernel", "--timeout", "2", "--json", "-", "--cluster"]
     words.append(str(cluster.inventory_path))
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        said = until_it_says(process, f"n2: waits for jobs: {there} (root)")
+        said = until_it_says(process, f"n2: waits for jobs: {there} (slurm)")
         cluster.on("n2", f"touch {LEAVE}")
         out, rest = process.communicate(timeout=120)
 
@@ -70,7 +70,7 @@ def test_nodes_are_restarted_one_after_the_other_and_jobs_end_before_or_run_on_e
     assert "JobState=COMPLETED" in cluster.on("ctl", JOB.format(there))
     assert "ExitCode=0:0" in cluster.on("ctl", JOB.format(there))
     assert cluster.on("ctl", "sinfo -h -p main -N -n n2,n3 -o '%N %t'").split() == ["n2", "idle", "n3", "idle"]
-    assert cluster.on("ctl", "cd /tmp && srun -N2 -w n2,n3 hostname | sort").split() == ["n2", "n3"]
+    assert cluster.on("ctl", AS_SLURM + "srun -N2 -w n2,n3 hostname | sort").split() == ["n2", "n3"]
 
 
 def test_several_nodes_at_once_are_away_together(cluster: DeployedLab) -> None:

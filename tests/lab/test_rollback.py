@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -40,8 +40,8 @@ def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]
 @pytest.fixture(scope="module")
 def job(hosts: DeployedLab) -> str:
     """A job on both nodes, with a step that runs through all tests; its number."""
-    script = "sbatch --parsable -N2 --mem=50 -o /dev/null --wrap 'srun sleep 3600'"
-    number = hosts.on("ctl", f"cd /tmp && runuser -u slurm -- {script}")
+    script = "runuser -u slurm -- sbatch --parsable -N2 --mem=50 -o /dev/null --wrap 'srun sleep 3600'"
+    number = hosts.on("ctl", AS_SLURM + f"{script}")
     hosts.until("ctl", f"squeue -h -s -j {number} -o %i | grep -c '{number}.0'", "1")
     return number
 
@@ -98,7 +98,7 @@ def test_a_change_that_is_rolled_back_leaves_files_daemons_jobs_and_the_cluster_
     assert sums(hosts) == changed
     assert last(hosts) == run
 
-    waiting = hosts.on("ctl", "cd /tmp && runuser -u slurm -- sbatch --parsable --hold -p extra --wrap 'sleep 1'")
+    waiting = hosts.on("ctl", AS_SLURM + "sbatch --parsable --hold -p extra --wrap 'sleep 1'")
     refused = hosts.slurmfab("rollback")
     assert refused.returncode == 1, words_of(refused)
     assert f"job {waiting} of slurm" in refused.stdout + refused.stderr
@@ -153,7 +153,7 @@ def test_a_munge_key_that_was_rotated_is_the_old_one_again_and_hosts_believe_eac
     assert sums(hosts) == before
     credential = hosts.on("n1", "munge -n")
     assert "Success" in hosts.on("n2", f"echo {credential} | unmunge")
-    assert hosts.on("ctl", "cd /tmp && srun -N2 --mem=10 hostname | sort").split() == ["n1", "n2"]
+    assert hosts.on("ctl", AS_SLURM + "srun -N2 --mem=10 hostname | sort").split() == ["n1", "n2"]
     assert runs(hosts, job)
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, words_of
 from stock import shared_in_turn
 
@@ -26,10 +26,10 @@ LOOK = "while [ ! -e /tmp/enough ]; do cat /proc/[0-9]*/cmdline /proc/[0-9]*/env
 """Writes down the arguments and the environments of all processes until somebody says that it is enough."""
 
 STEPS = (
-    'cd /tmp; srun -Q -w n1 -c1 --mem=1 sh -c "touch /tmp/began; sleep 6; echo outlived" >/tmp/outlived 2>&1 & '
+    AS_SLURM + 'srun -Q -w n1 -c1 --mem=1 sh -c "touch /tmp/began; sleep 6; echo outlived" >/tmp/outlived 2>&1 & '
     "until [ $(systemctl show -p ActiveState --value slurmctld) = inactive ] || [ -e /tmp/enough ]; do sleep 0.02; "
     "done; "
-    "srun -Q -w n1 -c1 --mem=1 echo begun >/tmp/begun 2>&1; wait"
+    "runuser -u slurm -- srun -Q -w n1 -c1 --mem=1 echo begun >/tmp/begun 2>&1; wait"
 )
 """A job step that runs all the time, and one that begins while slurmctld is away."""
 
@@ -43,7 +43,7 @@ AT_SWITCH = f"{AT_STAGE}; while {HAS_STAGED}; do sleep 0.02; done"
 def without_jobs(deployed_lab: DeployedLab) -> Iterator[None]:
     """No job that a test has left."""
     yield
-    deployed_lab.on("ctl", "scancel --user=root", check=False)
+    deployed_lab.on("ctl", "scancel --user=slurm", check=False)
 
 
 def sums(hosts: DeployedLab, *names: str) -> set[str]:
@@ -60,7 +60,7 @@ def betrayals(hosts: DeployedLab) -> tuple[str, ...]:
 
 def batch(hosts: DeployedLab, node: str, script: str) -> str:
     """The number of a job that has just been submitted for a node."""
-    submit = f"cd /tmp; sbatch --parsable -w {node} -c1 --mem=1 -o /dev/null --wrap '{script}'"
+    submit = AS_SLURM + f"sbatch --parsable -w {node} -c1 --mem=1 -o /dev/null --wrap '{script}'"
     return hosts.on("ctl", submit)
 
 
@@ -139,13 +139,13 @@ def test_a_rotation_when_a_host_cannot_be_reached_then_names_it_and_a_deployment
     said = words_of(done)
     assert done.returncode == 3, said
     assert "It holds the old munge key. When it is back: slurmfab deploy gives it the new one." in said
-    assert f"scancel jobs that have ended: {job} (root)" in said
+    assert f"scancel jobs that have ended: {job} (slurm)" in said
     assert sums(hosts, "n3") == old
     assert len(sums(hosts, "ctl", "n1", "n2") - old) == 1
     assert hosts.deploy()["exit_code"] == 0
     assert len(sums(hosts, *ALL)) == 1
     assert hosts.on("ctl", f"squeue -h -j {job} -o %T; scancel {job}") == "RUNNING"
-    assert hosts.on("ctl", "cd /tmp; srun -w n3 hostname") == "n3"
+    assert hosts.on("ctl", AS_SLURM + "srun -w n3 hostname") == "n3"
 
 
 def test_a_rotation_when_the_key_cannot_be_staged_on_one_host_then_changes_nothing_anywhere(

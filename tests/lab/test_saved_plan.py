@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab, program, report
+from lab_cluster import AS_SLURM, DeployedLab, program, report
 from lab_user import running_lab, words_of
 from suites import NEWEST
 
@@ -130,4 +130,4 @@ def test_a_first_deployment_by_a_saved_plan_does_what_was_shown_once_all_of_its_
     assert things(done) <= things(shown)
     assert ("n1", "slurmd", "service:slurmd") in things(done)
     assert bare.slurmfab("plan").returncode == 0
-    assert sorted(bare.on("ctl", "cd /tmp && srun -N2 hostname").split()) == ["n1", "n2"]
+    assert sorted(bare.on("ctl", AS_SLURM + "srun -N2 hostname").split()) == ["n1", "n2"]

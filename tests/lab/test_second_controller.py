@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab, report
+from lab_cluster import AS_SLURM, DeployedLab, report
 from stock import shared_in_turn
 
 pytestmark = [pytest.mark.lab, shared_in_turn("restarted_lab", "second_controller")]
@@ -54,7 +54,7 @@ class RunningCluster:
 def running(restarted_lab: DeployedLab) -> Iterator[RunningCluster]:
     """The cluster with a job on n2 that these tests must not disturb."""
     lab = restarted_lab
-    job = lab.on("ctl", "cd /tmp && sbatch --parsable -w n2 -o /dev/null --wrap 'sleep 3600'")
+    job = lab.on("ctl", AS_SLURM + "sbatch --parsable -w n2 -o /dev/null --wrap 'sleep 3600'")
     lab.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     yield RunningCluster(lab, lab.inventory_path.read_text(), job, lab.on("ctl", JOB.format(job)))
     lab.on("ctl", f"scancel {job}")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -75,7 +75,7 @@ def test_a_setting_when_it_is_changed_then_all_hosts_read_it_through_the_same_li
     assert shared.places() == {LINKED}
     assert all("KillWait=77" in text for text in shared.conf())
     assert shared.lab.on("n1", KILL_WAIT) == "77"
-    assert shared.lab.on("ctl", "cd /tmp && srun -N2 --mem=50 hostname | sort | xargs") == "n1 n2"
+    assert shared.lab.on("ctl", AS_SLURM + "srun -N2 --mem=50 hostname | sort | xargs") == "n1 n2"
     shared.check()
 
 

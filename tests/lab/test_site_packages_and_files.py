@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import words_of
 from stock import Stock, in_turn
 
@@ -124,15 +124,18 @@ def test_packages_and_files_reach_the_hosts_that_they_are_for(site: Site) -> Non
 
 
 def test_jobs_find_the_variables_of_their_node_unless_they_have_set_them(site: Site) -> None:
-    assert site.lab.on("ctl", "cd /tmp && srun -w n1 sh -c 'echo $SITE_A $SITE_B'") == "it's one two"
-    assert site.lab.on("ctl", "cd /tmp && SITE_B=mine srun -w n2 sh -c 'echo $SITE_A $SITE_B'") == "2 mine"
+    assert site.lab.on("ctl", AS_SLURM + "srun -w n1 sh -c 'echo $SITE_A $SITE_B'") == "it's one two"
+    assert (
+        site.lab.on("ctl", "cd /tmp && SITE_B=mine runuser -u slurm -- srun -w n2 sh -c 'echo $SITE_A $SITE_B'")
+        == "2 mine"
+    )
     assert (
         site.lab.on("n2", "ls /run/site-prolog /etc/slurm/prolog.d")
         == "/run/site-prolog\n\n/etc/slurm/prolog.d:\n10-seen"
     )
     assert site.lab.on("n1", "ls /run/site-prolog /etc/slurm/prolog.d 2>/dev/null; :") == ""
     job = "sbatch --parsable --wait -w n1 -o /tmp/site-job --wrap 'echo $SITE_A; srun sh -c \"echo \\$SITE_B\"'"
-    site.lab.on("ctl", f"cd /tmp && {job}")
+    site.lab.on("ctl", AS_SLURM + job)
     assert site.lab.on("n1", "cat /tmp/site-job") == "it's one\ntwo"
 
 
@@ -180,7 +183,7 @@ def test_all_is_taken_back_with_the_keys(site: Site) -> None:
             == ""
         )
     assert site.lab.on("n1", "cat /etc/motd; stat -c %a /etc/motd") == "Theirs.\n600"
-    assert site.lab.on("ctl", "cd /tmp && srun -w n1 sh -c 'echo $SITE_A.'") == "."
+    assert site.lab.on("ctl", AS_SLURM + "srun -w n1 sh -c 'echo $SITE_A.'") == "."
     assert site.lab.on("n1", "ls /usr/local/lib/slurmfab 2>/dev/null | grep -c task-prolog; :") == "0"
     assert site.failures() == []
 
@@ -199,5 +202,5 @@ def test_a_removed_node_keeps_none_of_it_and_nobody_is_hurt(site: Site) -> None:
     assert done.returncode == 0, words_of(done)
     assert site.lab.on("n2", f"{{ {LEFT}; }} 2>/dev/null; :") == ""
     assert site.lab.on("n2", "cat /etc/motd /etc/pam.d/sshd") == before
-    assert site.lab.on("ctl", "cd /tmp && srun -w n1 hostname") == "n1"
+    assert site.lab.on("ctl", AS_SLURM + "srun -w n1 hostname") == "n1"
     assert site.lab.on("n1", "cat /etc/motd") == "Ours."

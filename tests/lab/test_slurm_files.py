@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -82,7 +82,7 @@ def test_files_of_the_site_are_there_and_slurm_uses_them(site: Site) -> None:
     )
     site.deploy(SETTINGS + FILES)
     assert site.switches() == "leaf"
-    job = site.lab.on("ctl", "cd /tmp && sbatch --parsable -w n1 -n1 --mem=50 -o /dev/null --wrap true")
+    job = site.lab.on("ctl", AS_SLURM + "sbatch --parsable -w n1 -n1 --mem=50 -o /dev/null --wrap true")
     site.lab.until("n1", f"ls /run/prolog-ran-{job} 2>/dev/null | wc -l", "1")
     assert site.lab.on("ctl", f"scontrol show job {job} | grep -c AdminComment=seen") == "1"
     assert site.lab.on("n2", "stat -c '%U %a' /etc/slurm/prolog.sh /etc/slurm/topology.conf | xargs") == (

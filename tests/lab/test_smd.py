@@ -102,6 +102,6 @@ def test_a_host_with_debians_packages_when_added_then_it_is_refused_and_without_
     founded.lab.on("n2", "apt-get -qq -y remove slurm-client slurm-wlm-basic-plugins munge && userdel munge")
     added = founded.lab.slurmfab("add-node", *newcomer)
     assert added.returncode == 0, words_of(added)
-    assert founded.lab.on("ctl", "srun -N2 hostname | sort | xargs") == "n1 n2"
+    assert founded.lab.on("ctl", "runuser -u slurm -- srun -N2 hostname | sort | xargs") == "n1 n2"
     planned = founded.lab.slurmfab("plan")
     assert planned.returncode != SOMETHING_TO_DO, words_of(planned)

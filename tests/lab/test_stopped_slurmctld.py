@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from fingerprints import at_rest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, words_of
 from stock import Stock, in_turn
 
@@ -56,7 +56,7 @@ def test_a_deployer_that_is_killed_while_slurmctld_is_stopped_when_it_is_gone_th
     hosts: DeployedLab, person: Person
 ) -> None:
     moved(hosts, "elsewhere")
-    job = hosts.on("ctl", "cd /tmp; sbatch --parsable -o /dev/null --wrap 'sleep 600'")
+    job = hosts.on("ctl", AS_SLURM + "sbatch --parsable -o /dev/null --wrap 'sleep 600'")
     hosts.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     hosts.on("n1", HELD)
     process = person.start("deploy", "--cluster", str(hosts.inventory_path))

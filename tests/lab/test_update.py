@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from lab_cluster import PROGRAM, DeployedLab
+from lab_cluster import AS_SLURM, PROGRAM, DeployedLab
 from stock import Stock, in_turn
 
 pytestmark = pytest.mark.lab
@@ -99,7 +99,7 @@ def test_the_plan_tells_what_is_updated_and_what_is_not(cluster: DeployedLab) ->
 def test_a_run_that_is_killed_while_it_waits_for_a_job_is_continued_and_stops_at_a_node_that_fails(
     cluster: DeployedLab,
 ) -> None:
-    job = cluster.on("ctl", f"cd /tmp && sbatch --parsable -w n1 -o /dev/null --wrap '{JOB}'")
+    job = cluster.on("ctl", AS_SLURM + f"sbatch --parsable -w n1 -o /dev/null --wrap '{JOB}'")
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     with begun(cluster) as first:
         cluster.until("ctl", "sinfo -h -p main -N -n n1 -o %t", "drng")
@@ -114,7 +114,7 @@ def test_a_run_that_is_killed_while_it_waits_for_a_job_is_continued_and_stops_at
     with begun(cluster) as second:
         assert second.stderr is not None
         said = ""
-        while f"Waiting for {job} (root) on n1." not in said:
+        while f"Waiting for {job} (slurm) on n1." not in said:
             line = second.stderr.readline()
             assert line, said
             said += line
@@ -139,7 +139,7 @@ def test_the_same_command_goes_on_when_the_cause_is_gone(cluster: DeployedLab) -
     assert [cluster.on(host, VERSION) for host in HOSTS] == [NEW] * 4
     assert [state(cluster, node).split("|")[0] for node in ("n1", "n2", "n3")] == ["idle", "drain", "idle"]
     assert cluster.on("ctl", "systemctl show -P MainPID slurmctld") == ids
-    assert cluster.on("ctl", "cd /tmp && srun -w n1,n3 -N2 hostname | sort").split() == ["n1", "n3"]
+    assert cluster.on("ctl", AS_SLURM + "srun -w n1,n3 -N2 hostname | sort").split() == ["n1", "n3"]
     assert cluster.slurmfab("update", "--plan").returncode == 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from stock import Stock
 from suites import PACKAGES, SUITES
 
@@ -47,7 +47,10 @@ def planned(lab: DeployedLab, *words: str, code: int) -> dict[str, Any]:
 
 def test_a_plan_shows_what_apt_would_install_in_slurms_order_and_changes_nothing(trixie: DeployedLab) -> None:
     trixie.on("ctl", SITES_OWN)
-    trixie.on("ctl", "cd /tmp && sbatch --wrap 'sleep 600' && sbatch --begin=now+1hour --wrap true")
+    trixie.on(
+        "ctl",
+        f"{AS_SLURM}sbatch --wrap 'sleep 600' && {AS_SLURM}sbatch --begin=now+1hour --wrap true",
+    )
     trixie.until("ctl", "squeue -h -t R | wc -l", "1")
     plan = planned(trixie, "--to", "26.05", code=4)
     assert (plan["from_series"], plan["to_series"], plan["refusals"]) == ("24.11", "26.05", [])

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from lab_cluster import DeployedLab
+from lab_cluster import AS_SLURM, DeployedLab
 from lab_user import Person, running_lab, words_of
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -137,7 +137,7 @@ def test_an_installed_slurmfab_when_used_in_an_empty_directory_then_builds_a_clu
     words = ["--hosts", "@hosts.ini:slurm", "--key", str(hosts.lab.ssh_key), "--accept-new-host-keys"]
     done = person.slurmfab("deploy", *words, "--controller-computes")
     assert done.returncode == 0, words_of(done)
-    assert sorted(hosts.on("ctl", "cd /tmp && srun -N2 hostname").split()) == ["ctl", "n1"]
+    assert sorted(hosts.on("ctl", AS_SLURM + "srun -N2 hostname").split()) == ["ctl", "n1"]
     checked = person.slurmfab("check-cluster")
     assert checked.returncode == 0, words_of(checked)
 

@@ -119,7 +119,13 @@ def slurmctld(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
 
 
 def slurmd(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """slurmd with the new files, except on new nodes; after a reconfigure it loads them by itself."""
+    """slurmd with the new files, except on new nodes; after a reconfigure it loads them by itself.
+
+    A controller or login host that is no compute node has none that runs: by slurmd, whoever has the munge key is root.
+    """
+    if host not in plan_input.cluster.compute_nodes:
+        is_there = host in plan_input.facts and "slurmd" in plan_input.facts[host].services
+        return (Service("slurmd", running=False),) if is_there else ()
     is_member = plan_input.is_compute_node(host) and not plan_input.is_on_trial(host)
     return slurmd_service(plan_input, host) if is_member else ()
 

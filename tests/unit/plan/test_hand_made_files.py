@@ -13,6 +13,7 @@ from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.services.service import Service
 from slurmfab.agent.slurm.files import SlurmFiles
 from slurmfab.facts import Gpu, HostFacts
+from slurmfab.impact.slurm_diff import SETTING
 from slurmfab.plan.phases import daemons, slurm_conf
 from slurmfab.plan.phases.slurm_conf import own_files
 from slurmfab.plan.plan_input import PlanInput
@@ -65,6 +66,11 @@ def slurm_files(wanted: PlanInput, host: str) -> SlurmFiles:
     return next(one for one in own_files(wanted, host) if isinstance(one, SlurmFiles))
 
 
+def changed(wanted: PlanInput) -> set[tuple[str, str]]:
+    """The settings that the plan changes."""
+    return {(one.name, one.wanted) for one in wanted.differences if one.kind == SETTING}
+
+
 def test_a_hand_made_file_that_says_the_same_stays_and_nothing_differs() -> None:
     wanted = found()
     assert wanted.differences == ()
@@ -74,6 +80,18 @@ def test_a_hand_made_file_that_says_the_same_stays_and_nothing_differs() -> None
             "cgroup.conf": wanted.facts["c1"].cgroup_conf,
         }
         assert slurm_files(wanted, host).kept == ("slurm.conf", "cgroup.conf")
+
+
+@pytest.mark.parametrize("line", ["", "DisableRootJobs=no\n"], ids=["none", "no"])
+def test_a_hand_made_file_that_lets_root_run_jobs_stays_until_the_cluster_file_says_otherwise(line: str) -> None:
+    rendered = plan_input(cluster(), hosts()).rendered["slurm.conf"]
+    text = by_hand(rendered.replace("DisableRootJobs=YES\n", line))
+    assert found(text=text).differences == ()
+    said = cluster(f"{THREE_HOSTS}slurm_conf: {{DisableRootJobs: true}}\n")
+    wanted = plan_input(said, found(text=text).facts)
+    assert changed(wanted) == {("DisableRootJobs", "YES")}
+    later = plan_input(cluster(f"{THREE_HOSTS}slurm_conf: {{KillWait: 60}}\n"), found(text=text).facts)
+    assert changed(later) == {("DisableRootJobs", "YES"), ("KillWait", "60")}
 
 
 def test_a_hand_made_file_that_says_something_else_is_replaced_on_all_hosts() -> None:
