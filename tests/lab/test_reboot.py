@@ -58,7 +58,7 @@ def test_nodes_are_restarted_one_after_the_other_and_jobs_end_before_or_run_on_e
     words.append(str(cluster.inventory_path))
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         said = until_it_says(process, f"n2: waits for jobs: {there} (slurm)")
-        cluster.on("n2", f"touch {LEAVE}")
+        cluster.on("n2", f"touch /var/tmp/leave && chown slurm /var/tmp/leave && mv /var/tmp/leave {LEAVE}")
         out, rest = process.communicate(timeout=120)
 
     told = report(subprocess.CompletedProcess(words, process.returncode, out, said + rest))

@@ -40,8 +40,8 @@ def hosts(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLab]
 @pytest.fixture(scope="module")
 def job(hosts: DeployedLab) -> str:
     """A job on both nodes, with a step that runs through all tests; its number."""
-    script = "runuser -u slurm -- sbatch --parsable -N2 --mem=50 -o /dev/null --wrap 'srun sleep 3600'"
-    number = hosts.on("ctl", AS_SLURM + f"{script}")
+    script = "sbatch --parsable -N2 --mem=50 -o /dev/null --wrap 'srun sleep 3600'"
+    number = hosts.on("ctl", AS_SLURM + script)
     hosts.until("ctl", f"squeue -h -s -j {number} -o %i | grep -c '{number}.0'", "1")
     return number
 

@@ -34,8 +34,14 @@ STEPS = (
 """A job step that runs all the time, and one that begins while slurmctld is away."""
 
 HAS_STAGED = "ls -A /etc/munge | grep -q slurmfab"
-AT_STAGE = f"until {HAS_STAGED}; do sleep 0.02; done"
-AT_SWITCH = f"{AT_STAGE}; while {HAS_STAGED}; do sleep 0.02; done"
+WATCH = (
+    f"until {HAS_STAGED} || [ -e /tmp/enough ]; do sleep 0.01; done; touch /tmp/staged; "
+    f"while {HAS_STAGED} && [ ! -e /tmp/enough ]; do sleep 0.01; done; touch /tmp/switched"
+)
+"""Tells jobs of a rotation, because only root sees it."""
+
+AT_STAGE = "until [ -e /tmp/staged ]; do sleep 0.01; done"
+AT_SWITCH = "until [ -e /tmp/switched ]; do sleep 0.01; done"
 """Jobs that end at the worst moments: when slurmctld is just being stopped, and when munged is just being restarted."""
 
 
@@ -84,10 +90,11 @@ def test_a_rotation_when_jobs_run_begin_and_end_then_all_hosts_have_one_new_key_
     hosts = deployed_lab
     old, betraying = sums(hosts, *ALL), betrayals(hosts)
     credential = hosts.on("n1", "munge --no-input")
+    hosts.on("n2", "rm -f /tmp/staged /tmp/switched")
     long = batch(hosts, "n3", "sleep 600")
     ending = ",".join(batch(hosts, "n2", script) for script in (AT_STAGE, AT_SWITCH))
     hosts.on("n1", "rm -f /tmp/began")
-    with in_background(hosts, {"ctl": STEPS, "n3": LOOK}):
+    with in_background(hosts, {"ctl": STEPS, "n2": WATCH, "n3": LOOK}):
         hosts.until("n1", "ls /tmp/began", "/tmp/began")
         hosts.until("ctl", f"squeue -h -j {long},{ending} -t RUNNING | wc -l", "3")
         done = hosts.slurmfab("rotate-munge-key", "--json", "-")

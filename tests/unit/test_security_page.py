@@ -21,8 +21,23 @@ def test_every_test_that_the_page_names_is_there() -> None:
     assert missing == []
 
 
-def test_every_attack_on_the_page_is_played_by_a_test() -> None:
-    attacks = PAGE.partition("| attack |")[2]
-    rows = [line for line in attacks.splitlines() if line.startswith("| ") and not line.startswith("| attack |")]
-    assert len(rows) > 50
-    assert [row for row in rows if not TEST.search(row.rpartition(" | ")[2])] == []
+def test_every_row_of_a_table_on_the_page_is_played_by_a_test() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ")]
+    heads = [row for row in rows if row.endswith("| test |")]
+    assert len(rows) - len(heads) > 100
+    assert [row for row in rows if row not in heads and not TEST.search(row.rpartition(" | ")[2])] == []
+
+
+def test_the_page_says_of_each_role_whom_it_becomes_and_whom_not() -> None:
+    table = PAGE.partition("| role | becomes | does not become | test |\n")[2].partition("\n\n")[0]
+    roles = [row.split(" | ")[0].removeprefix("| ").split(" (")[0].split(",")[0] for row in table.splitlines()[1:]]
+    assert roles == [
+        "A user",
+        "A coordinator of an account",
+        "An operator of Slurm",
+        "An administrator of Slurm",
+        "Root of a node",
+        "Root of a login host",
+        "slurm on the controller",
+        "The owner of a backup",
+    ]
