@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab_cluster import DeployedLab
+from lab_user import words_of
 from stock import Stock
 from suites import SUITES
 
@@ -274,6 +275,26 @@ def test_alloc_nodes_hold_users_to_the_hosts_and_not_root_of_a_host_with_the_mun
         assert site.lab.on("n2", FORGED.format(words=words), check=False).isdigit()
     finally:
         site.lab.on("ctl", "scontrol update PartitionName=main AllocNodes=ALL")
+
+
+def test_jobs_of_root_when_a_deployment_ends_them_then_the_plan_says_so_and_one_that_runs_goes_on(site: Site) -> None:
+    path, text = site.lab.inventory_path, site.lab.inventory_path.read_text()
+    path.write_text(f"{text}slurm_conf: {{DisableRootJobs: NO}}\n")
+    site.lab.deploy()
+    runs = submit(site.lab, "root", "-w n2", "until [ -e /tmp/root-may-end ]; do sleep 0.1; done; srun true")
+    site.lab.until("ctl", f"squeue -h -j {runs} -o %T", "RUNNING")
+    waits = submit(site.lab, "root", "-w n2 --exclusive", "true")
+
+    path.write_text(text)
+    assert "Slurm refuses srun, sbatch and salloc of root" in " ".join(words_of(site.lab.slurmfab("plan")).split())
+    site.lab.deploy()
+    site.lab.until("ctl", f"squeue -h -j {waits} -o %r", "PartitionConfig")
+    refused = site.lab.on("ctl", "cd /tmp; srun -w n2 true 2>&1; echo $?", check=False)
+    assert "Invalid user id" in refused
+    site.lab.on("n2", "touch /tmp/root-may-end")
+    site.lab.until("ctl", f"scontrol -o show job {runs} | grep -o 'JobState=[A-Z]*'", "JobState=COMPLETED")
+    site.lab.on("ctl", f"scancel {waits}")
+    assert site.lab.deploy()["steps"] == []
 
 
 FORGED = """
