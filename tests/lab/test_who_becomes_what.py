@@ -173,15 +173,20 @@ def test_an_operator_manages_all_jobs_accounts_and_reservations_and_neither_node
     site.lab.on("ctl", "scontrol delete ReservationName=x")
 
 
-@pytest.mark.parametrize("who", ["cora", "otto"], ids=["coordinator", "operator"])
+@pytest.mark.parametrize(
+    ("who", "owner"),
+    [("cora", "ada"), ("otto", "ada"), ("otto", "slurm")],
+    ids=["coordinator", "operator", "operator-and-slurm"],
+)
 def test_who_may_change_a_waiting_job_when_its_script_names_a_relative_path_then_becomes_its_user(
-    site: Site, who: str
+    site: Site, who: str, owner: str
 ) -> None:
-    job = submit(site.lab, "ada", "-w n1 --hold", "./begin")
-    site.lab.on("n1", f"mkdir /tmp/of-{who} && cd /tmp/of-{who} && printf '#!/bin/sh\nid -un >/tmp/by-{who}\n' >begin")
-    site.lab.on("n1", f"chmod 0755 /tmp/of-{who}/begin && chown -R {who} /tmp/of-{who}")
-    site.allowed(who, (f"scontrol update JobId={job} WorkDir=/tmp/of-{who}", f"scontrol release {job}"))
-    site.lab.until("n1", f"cat /tmp/by-{who} 2>/dev/null", "ada")
+    job = submit(site.lab, owner, "-w n1 --hold", "./begin")
+    place, seen = f"/tmp/of-{who}-{owner}", f"/tmp/by-{who}-{owner}"
+    site.lab.on("n1", f"mkdir {place} && printf '#!/bin/sh\nid -un >{seen}\n' >{place}/begin")
+    site.lab.on("n1", f"chmod 0755 {place}/begin && chown -R {who} {place}")
+    site.allowed(who, (f"scontrol update JobId={job} WorkDir={place}", f"scontrol release {job}"))
+    site.lab.until("n1", f"cat {seen} 2>/dev/null", owner)
 
 
 def test_an_administrator_of_slurm_changes_nodes_and_rights_and_becomes_slurm_where_the_database_is(site: Site) -> None:
@@ -211,6 +216,8 @@ def test_root_of_a_host_when_it_starts_jobs_then_slurm_refuses_those_of_root_and
     as_slurm = site.lab.on(host, "cd /tmp; runuser -u slurm -- srun --quiet -w n1 --mem=20 id -un")
     as_user = site.lab.on(host, "cd /tmp; runuser -u ada -- srun --quiet -w n1 --mem=20 id -un")
     assert (as_slurm, as_user) == ("slurm", "ada")
+    site.lab.on(host, "sacctmgr -i modify account maths set Fairshare=8")
+    site.lab.on(host, "runuser -u adam -- sacctmgr -i modify account maths set Fairshare=9")
 
 
 @pytest.mark.parametrize("host", HOSTS_WITH_THE_KEY)
@@ -248,15 +255,18 @@ def test_a_controller_and_a_login_host_that_are_no_nodes_have_no_slurmd_that_roo
     assert site.lab.on("n2", CONNECTS.format("n1")) == "yes"
 
 
-def test_root_of_a_host_with_the_munge_key_becomes_slurm_on_the_controller_and_not_root_there(site: Site) -> None:
-    trigger = "strigger --set --drained --node=n2 --program='/usr/bin/touch /tmp/by-{}'"
+@pytest.mark.parametrize("host", HOSTS_WITH_THE_KEY)
+def test_root_of_a_host_with_the_munge_key_becomes_slurm_on_the_controller_and_not_root_there(
+    site: Site, host: str
+) -> None:
+    trigger = f"strigger --set --drained --node=n2 --program='/usr/bin/touch /tmp/{{}}-from-{host}'"
     try:
-        site.lab.on("n2", f"runuser -u slurm -- {trigger.format('slurm')}")
-        refused = site.lab.on("n2", f"{trigger.format('root')} 2>&1; echo $?", check=False)
+        site.lab.on(host, f"runuser -u slurm -- {trigger.format('slurm')}")
+        refused = site.lab.on(host, f"{trigger.format('root')} 2>&1; echo $?", check=False)
         assert refused.endswith("\n1"), refused
-        site.lab.on("n2", "scontrol update NodeName=n2 State=DRAIN Reason=trigger")
-        site.lab.until("ctl", "stat -c %U /tmp/by-slurm 2>/dev/null", "slurm")
-        assert site.lab.on("ctl", "ls /tmp/by-root 2>/dev/null || true") == ""
+        site.lab.on(host, "scontrol update NodeName=n2 State=DRAIN Reason=trigger")
+        site.lab.until("ctl", f"stat -c %U /tmp/slurm-from-{host} 2>/dev/null", "slurm")
+        assert site.lab.on("ctl", "ls /tmp/root-from-* 2>/dev/null || true") == ""
     finally:
         site.lab.on("ctl", "scontrol update NodeName=n2 State=RESUME")
 
