@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support import cluster, facts_of, plan_input, prepared
 
 from slurmfab.impact.restart_requirements import Requirement, need
 from slurmfab.impact.slurm_diff import Difference
+from slurmfab.inventory import loading
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.root_jobs import REFUSED, ROOT_JOBS, notices
 from slurmfab.slurm.versions import SlurmVersion
@@ -86,3 +89,12 @@ def test_jobs_of_root_when_they_become_refused_then_a_reconfigure_is_enough(vers
 
 def test_a_cluster_whose_other_hosts_do_not_compute_then_nothing_is_said() -> None:
     assert list(notices(planned(APART))) == []
+
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "configs").glob("example-*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_shipped_example_has_no_controller_that_computes(path: Path) -> None:
+    shipped = loading.parse(path.read_text(), str(path))
+    assert not {*shipped.compute_nodes} & {*shipped.controllers}
