@@ -46,7 +46,7 @@ def cluster(request: pytest.FixtureRequest, stock: Stock) -> Iterator[DeployedLa
 def scancel(cluster: DeployedLab) -> Iterator[None]:
     """Jobs of the test are gone in the end."""
     yield
-    cluster.on("ctl", "scancel --me")
+    cluster.on("ctl", "scancel --user=slurm")
     cluster.until("ctl", "squeue -h", "")
 
 
