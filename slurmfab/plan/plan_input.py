@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.lock import HostLock, Lock
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.ip_addresses import IPV4, IPV6, canonical
-from slurmfab.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
+from slurmfab.paths import FORMER_SPOOL, MAIL_PROGRAM, RESUME_PROGRAM, SLURM_SPOOL, SUSPEND_PROGRAM
 from slurmfab.plan.hand_made_files import GRES, MAIN, alike, gres_of_nodes, is_hand_made, is_same_for, of_host, texts_of
 from slurmfab.plan.preflight import cgroups
 from slurmfab.plan.slurm_series import in_lock, series
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names and addresses of the host itself."""
+
+_SPOOL = re.compile(r"^[ \t]*SlurmdSpoolDir[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
 
 NO_HOSTS: frozenset[str] = frozenset()
 
@@ -389,6 +392,7 @@ class PlanInput:
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
             memory_margin=self.cluster.memory_margin,
             state_directory=self.cluster.state_directory,
+            spool_directory=self.lock.spool_directory,
             qos=tuple(qos.settings for qos in self.cluster.qos),
             mail_programs=self.mail_programs(controllers),
             mpi=self.cluster.mpi.kind if self.cluster.mpi else "none",
@@ -515,7 +519,26 @@ def pin(
         )
     ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
     leaving = people_ids.still_leaving(cluster, lock, facts)
-    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now)
+    spool = pinned_spool(lock, facts.get(cluster.controller))
+    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now, spool=spool)
+
+
+def pinned_spool(lock: Lock, controller: HostFacts | None) -> str:
+    """SlurmdSpoolDir where the cluster file names none: the former place only where slurm.conf has it already.
+
+    slurmd finds the running steps of its node by this directory, so a cluster keeps it until somebody moves it.
+
+    Args:
+        lock: the lock before.
+        controller: the facts of the primary controller; `None` if it did not answer.
+    """
+    if controller is None or lock.spool == SLURM_SPOOL:
+        return lock.spool
+    found = _SPOOL.findall(controller.slurm_conf)
+    now = posixpath.normpath(found[-1]) if found else ""
+    if now == SLURM_SPOOL or not (lock.spool or now == FORMER_SPOOL):
+        return SLURM_SPOOL
+    return FORMER_SPOOL
 
 
 def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:

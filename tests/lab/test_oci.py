@@ -112,8 +112,8 @@ def test_nodes_when_containers_have_ended_or_were_cancelled_then_have_no_traces_
     site.lab.until("n1", "cat /tmp/out 2>/dev/null; :", "up")
     site.lab.on("n1", f"scancel {job}")
     site.lab.until("n1", TRACES, "")
-    log = site.lab.on("n1", "grep -ciE 'error.*(runtime|oci|container|unlinkat|rmdir)' /var/log/slurm/slurmd.log; :")
-    assert log == "0", site.lab.on("n1", "tail -n 40 /var/log/slurm/slurmd.log")
+    log = site.lab.on("n1", "grep -ciE 'error.*(runtime|oci|container|unlinkat|rmdir)' /var/log/slurmd/slurmd.log; :")
+    assert log == "0", site.lab.on("n1", "tail -n 40 /var/log/slurmd/slurmd.log")
 
 
 def test_nodes_when_they_fetch_slurms_files_then_run_containers_too(site: Site) -> None:

@@ -87,10 +87,10 @@ def test_a_slurmd_may_have_a_port_of_its_own(node: str, expected: int) -> None:
         (ELSEWHERE, "n1", "see /srv/log/slurmd-n1.log there"),
         (ELSEWHERE, "", "see /srv/log/slurmd-NODE.log there"),
         ("slurm_conf: {SlurmdLogFile: null}\n", "n1", "see `journalctl -u slurmd` there"),
-        ("", "n1", "see /var/log/slurm/slurmd.log there"),
+        ("", "n1", "see /var/log/slurmd/slurmd.log there"),
     ],
 )
 def test_messages_name_the_logs_where_they_are(more: str, host: str, expected: str) -> None:
     wanted = planned(more)
     lock = dataclasses.replace(wanted.lock, slurm="24.11.5")
-    assert with_logs("see /var/log/slurm/slurmd.log there", wanted.cluster, lock, host) == expected
+    assert with_logs("see /var/log/slurmd/slurmd.log there", wanted.cluster, lock, host) == expected
