@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from slurmfab.agent.core import host_paths
 
 SLURM_DIRECTORY = host_paths.SLURM_DIRECTORY
@@ -19,10 +21,10 @@ SLURM_LOGS = "/var/log/slurm"
 SLURMD_LOGS = "/var/log/slurmd"
 """The log of slurmd, which is root: a directory of root's, because Debian's packages give SLURM_LOGS to slurm."""
 
-SLURM_SPOOL = "/var/spool/slurmd"
+SLURM_SPOOL: Final = "/var/spool/slurmd"
 """SlurmdSpoolDir of compute nodes; jobs read their scripts there."""
 
-FORMER_SPOOL = "/var/lib/slurm/slurmd"
+FORMER_SPOOL: Final = "/var/lib/slurm/slurmd"
 """SlurmdSpoolDir of clusters that an earlier slurmfab deployed: slurmd finds running steps by it, so it stays."""
 
 SLURM_HOME = "/var/lib/slurm/home"

@@ -13,7 +13,7 @@ from slurmfab.checks.system import Room
 from slurmfab.checks.wanted import deploy, spool_directory
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
-from slurmfab.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 
 MODES = "namei -m -- %s"
 CLOSED = re.compile(r"^ *([d-][rwxstST-]{9}) (.+)$", re.MULTILINE)
@@ -22,6 +22,7 @@ NEEDS = {
     "/run": "systemd, munged and slurmd keep sockets and pids there",
     SLURM_DIRECTORY: "slurm.conf is replaced there",
     SLURM_LOGS: "Slurm's daemons write their logs there, and do not start without",
+    SLURMD_LOGS: "slurmd writes its log there",
     SLURM_SPOOL: "slurmd writes each job's script and credential there, and drains the node if it cannot",
 }
 """What the directories of Slurm are for; another one is slurmctld's state."""

@@ -118,6 +118,26 @@ def spool_directory(cluster: Cluster, lock: Lock, node: str) -> str:
     return places.spool_directory(settings, node, known.hostname if known else "")
 
 
+def root_places(cluster: Cluster, lock: Lock, node: str) -> dict[str, str]:
+    """What slurmd has on a compute node, which it writes as root, by path; the site's places count as well."""
+    private = cluster.private_tmp
+    found = {
+        spool_directory(cluster, lock, node): "SlurmdSpoolDir",
+        log_of(cluster, lock, node, "slurmd"): "SlurmdLogFile",
+        conf(cluster, lock).get("slurmdpidfile", ""): "SlurmdPidFile",
+        **({private.base: "private_tmp"} if private else {}),
+    }
+    return {path: what for path, what in found.items() if path.startswith("/")}
+
+
+def log_of(cluster: Cluster, lock: Lock, host: str, daemon: str) -> str:
+    """The path of the log of a daemon on a host; empty if it writes to syslog alone."""
+    if daemon == "slurmdbd":
+        return accounting.log_file(cluster.slurmdbd_conf)
+    known = lock.hosts.get(host)
+    return places.log_file(conf(cluster, lock), daemon, host, known.hostname if known else "")
+
+
 def with_logs(text: str, cluster: Cluster, lock: Lock, host: str = "") -> str:
     """A message that names the logs of Slurm's daemons where slurm_conf and slurmdbd_conf have them.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from slurmfab.agent.core.resource import CHANGED, OK, Outcome
@@ -9,8 +10,10 @@ from slurmfab.agent.nodes.registered import LEFT_DRAINED
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run
 from slurmfab.folding import fold_lines
+from slurmfab.hostlist import fold
 from slurmfab.impact import gpu_changes
 from slurmfab.impact.hardware_changes import GPUS
+from slurmfab.paths import FORMER_SPOOL, SLURM_HOME, SLURM_SPOOL
 from slurmfab.plan.phases import slurm_source
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import gres
@@ -24,6 +27,16 @@ PRUNABLE = ("person-gone",)
 
 KEEPING = ("export-files", "in-effect")
 """Kinds of resources with remarks about what stays: for other hosts, or until the next boot."""
+
+SLURM_KEYS = f"block:{SLURM_HOME}/.ssh/authorized_keys#slurm keys"
+KEY_OWNER = re.compile(r" slurm@(\S+)$", re.MULTILINE)
+"""The hostname at the end of a line of authorized_keys."""
+
+KEPT_SPOOL = (
+    f"slurmd keeps its directory {FORMER_SPOOL}, by which it finds running steps. Upgrades of Debian's packages give the "
+    f"directory above it to slurm, until the next deployment. To move it once: slurm_conf: {{SlurmdSpoolDir: "
+    f"{SLURM_SPOOL}}} in the cluster file, and {FAB} deploy --drain-first."
+)
 
 
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
@@ -42,6 +55,38 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         run.progress.line(line)
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
+    tell_folded(run, lost_logins(plan_input, steps))
+    if keeps_spool(plan_input):
+        run.progress.line(KEPT_SPOOL)
+
+
+def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str, str]]:
+    """The controllers on which slurm users of other hosts can log in now, and cannot any more, each with a sentence.
+
+    Args:
+        plan_input: what the survey was planned from.
+        steps: the outcomes of the survey.
+    """
+    if plan_input.cluster.slurm_ssh.logins != "from_controllers":
+        return []
+    members = {plan_input.host(name).hostname: name for name in plan_input.members}
+    found = []
+    for step in steps:
+        if step.host not in plan_input.cluster.controllers:
+            continue
+        changes = (one for outcome in step.outcomes if outcome.id == SLURM_KEYS for one in outcome.changes)
+        before = {name for one in changes if one.name == "content" for name in KEY_OWNER.findall(str(one.actual))}
+        gone = {members[name] for name in before if name in members} - {*plan_input.cluster.controllers}
+        if gone:
+            found.append((step.host, f"the slurm user of {fold(gone)} does not log in here any more; `slurm_ssh: both` "
+                          "in the cluster file keeps these logins"))  # fmt: skip
+    return found
+
+
+def keeps_spool(plan_input: PlanInput) -> bool:
+    """Whether slurmd's directory stays where an earlier slurmfab had it, and the cluster file does not say so."""
+    is_set = any(key.lower() == "slurmdspooldir" for key in plan_input.cluster.slurm_conf)
+    return plan_input.lock.spool == FORMER_SPOOL and not is_set
 
 
 def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:

@@ -46,6 +46,9 @@ PinnedKeyType = Annotated[str, pattern(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+", 64)]
 PinnedSlurmKey = Annotated[str, pattern(r"(?:ssh-ed25519 [A-Za-z0-9+/]+={0,2}(?: [^\pC\p{Zl}\p{Zp}]*)?)?", 4096)]
 """Locks that were written before facts were checked may have more types of keys, and other comments."""
 
+Spool = Literal["", "/var/lib/slurm/slurmd", "/var/spool/slurmd"]
+"""SlurmdSpoolDir by slurmfab: unknown, FORMER_SPOOL or SLURM_SPOOL."""
+
 
 @dataclass(frozen=True)
 class HostLock:
@@ -126,7 +129,7 @@ class Lock:
     hosts: Mapping[Phrase, HostLock] = field(default_factory=dict)
     bundles: Mapping[Phrase, Digest] = field(default_factory=dict)
     upgrade: UpgradeUnderWay | None = None
-    spool: Literal["", "/var/lib/slurm/slurmd", "/var/spool/slurmd"] = ""
+    spool: Spool = ""
 
     @property
     def spool_directory(self) -> str:

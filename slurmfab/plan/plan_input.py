@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.hostlist import fold
@@ -17,7 +17,7 @@ from slurmfab.impact.slurm_diff import FILE, SETTING, THERE, Difference, differe
 from slurmfab.inventory import people_ids
 from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.files_on_hosts import Content
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.inventory.lock import HostLock, Lock, Spool
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.ip_addresses import IPV4, IPV6, canonical
 from slurmfab.paths import FORMER_SPOOL, MAIL_PROGRAM, RESUME_PROGRAM, SLURM_SPOOL, SUSPEND_PROGRAM
@@ -46,6 +46,13 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SPOOL = re.compile(r"^[ \t]*SlurmdSpoolDir[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
 
 NO_HOSTS: frozenset[str] = frozenset()
+
+
+class AccountingServer(TypedDict):
+    """Values of `render.SlurmConf` about slurmdbd."""
+
+    accounting_host: str
+    accounting_port: int
 
 
 @dataclass(frozen=True)
@@ -397,8 +404,7 @@ class PlanInput:
             mail_programs=self.mail_programs(controllers),
             mpi=self.cluster.mpi.kind if self.cluster.mpi else "none",
             mail_domain=self.cluster.mail.domain if self.cluster.mail else "",
-            accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
-            accounting_port=self.accounting_port,
+            **self.accounting_server,
             enforces_limits=self.cluster.has_accounts,
             private_tmp=self.cluster.private_tmp,
             has_switches=bool(self.cluster.topology),
@@ -423,10 +429,11 @@ class PlanInput:
         return tuple(self.host(name).mail_program for name in controllers)
 
     @property
-    def accounting_port(self) -> int:
-        """The port of slurmdbd if the cluster file sets another one than Slurm's default; otherwise 0."""
+    def accounting_server(self) -> AccountingServer:
+        """Where slurmdbd is, for slurm.conf; its port if the cluster file sets another one than Slurm's default."""
         port = accounting.port(self.cluster.slurmdbd_conf)
-        return 0 if port == accounting.DBD_PORT else port
+        host = self.address(self.cluster.database.host) if self.cluster.database else ""
+        return {"accounting_host": host, "accounting_port": 0 if port == accounting.DBD_PORT else port}
 
     def node(self, name: str) -> Node:
         """The values of a compute node's line in slurm.conf; the host must be in `compute_nodes`."""
@@ -523,7 +530,7 @@ def pin(
     return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now, spool=spool)
 
 
-def pinned_spool(lock: Lock, controller: HostFacts | None) -> str:
+def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:
     """SlurmdSpoolDir where the cluster file names none: the former place only where slurm.conf has it already.
 
     slurmd finds the running steps of its node by this directory, so a cluster keeps it until somebody moves it.

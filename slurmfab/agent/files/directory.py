@@ -123,7 +123,7 @@ class Directory(Resource):
         )  # fmt: skip
 
     def refuse_planted(self, folder: Folder) -> None:
-        """Refuse a directory in which root works, and in which another user may have put something that leads elsewhere.
+        """Refuse a directory of root where another user may have put something that leads elsewhere.
 
         Raises:
             ResourceFailed: with the first such name.

@@ -1,4 +1,4 @@
-"""The log of a daemon that is root: no link and no second name of a file, by which another user leads root elsewhere."""
+"""The log of a daemon that is root: no link and no second name of a file, which would lead root elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAFE = {"file": "leads nowhere else"}
 
 
 class RootLog(Resource):
-    """A log that a daemon writes as root, or its place where none is there; whatever another user puts there is refused.
+    """A log that a daemon writes as root, or the place for one; what another user puts there is refused.
 
     Args:
         path: absolute path of the log.

@@ -34,7 +34,16 @@ STANDARD = (
 """Directories of which each host has one, for the files of many programs (hier(7))."""
 
 USED = (
-    *(SLURM_DIRECTORY, SLURM_HOME, SLURM_LOGS, SLURMD_LOGS, SLURM_SPOOL, FORMER_SPOOL, PROGRAMS, MUNGE_KEY.rpartition("/")[0]),
+    *(
+        SLURM_DIRECTORY,
+        SLURM_HOME,
+        SLURM_LOGS,
+        SLURMD_LOGS,
+        SLURM_SPOOL,
+        FORMER_SPOOL,
+        PROGRAMS,
+        MUNGE_KEY.rpartition("/")[0],
+    ),
     *("/var/lib/slurmfab", "/var/lib/munge", "/var/lib/mysql"),
 )
 """Directories that slurmfab, munge and MariaDB use otherwise."""

@@ -27,7 +27,10 @@ def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, 
         host: the host.
         daemon: one of `ROLES`.
     """
-    text = fill("slurm-user.conf", {"daemon": daemon})
+    version = plan_input.slurm_of(host)
+    _, pid = log_and_pid(plan_input, host, daemon)
+    made = "" if pid == plan_input.platform.pid_files(version)[daemon] else pid
+    text = fill("slurm-user.conf", {"daemon": daemon, "pid_file": made})
     return owned(plan_input, host, f"{daemon}-user", (OwnedFile(one, text) for one in paths(plan_input, host, daemon)))
 
 
@@ -37,25 +40,26 @@ def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:
     A daemon with its log or PID file in a place of the site's keeps its unit: slurm might make no files there.
     """
     version, roles = plan_input.slurm_of(host), plan_input.cluster.roles(host)
-    own_pid = plan_input.platform.pid_files(version)[daemon]
     if version >= BY_SYSTEMD or ROLES[daemon] not in roles:
         return ()
-    log, pid = log_and_pid(plan_input, host, daemon, own_pid)
-    is_ours = log.startswith(f"{SLURM_LOGS}/") and pid == own_pid
-    return (f"{UNIT_FILES}/{daemon}.service.d/slurmfab-user.conf",) if is_ours else ()
+    log, pid = log_and_pid(plan_input, host, daemon)
+    usual = (plan_input.platform.pid_files(version)[daemon], f"/run/{daemon}.pid", f"/var/run/{daemon}.pid")
+    is_known = log.startswith(f"{SLURM_LOGS}/") and pid in usual
+    return (f"{UNIT_FILES}/{daemon}.service.d/slurmfab-user.conf",) if is_known else ()
 
 
-def log_and_pid(plan_input: PlanInput, host: str, daemon: str, own_pid: str) -> tuple[str, str]:
-    """The paths of a daemon's log and PID file.
+def log_and_pid(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, str]:
+    """The paths of a daemon's log and PID file; empty where it has none.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
         host: the host.
         daemon: one of `ROLES`.
-        own_pid: where slurmfab has the PID file.
     """
     if daemon == "slurmctld":
         settings = plan_input.conf_wanted.settings
-        return places.log_file(settings, daemon, host), settings.get("slurmctldpidfile", "")
+        default = f"/var/run/{daemon}.pid"
+        return places.log_file(settings, daemon, host), settings.get("slurmctldpidfile", default)
     own = {key.lower(): value or "" for key, value in plan_input.cluster.slurmdbd_conf.items()}
-    return accounting.log_file(plan_input.cluster.slurmdbd_conf), own.get("pidfile", own_pid)
+    pid = own.get("pidfile", plan_input.platform.pid_files(plan_input.slurm_of(host))[daemon])
+    return accounting.log_file(plan_input.cluster.slurmdbd_conf), pid
