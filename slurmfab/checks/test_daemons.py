@@ -83,7 +83,7 @@ def test_no_other_user_leads_slurmd_elsewhere(node: CheckedHost, cluster: Cluste
     wrong = replaceable(node, root_places(cluster, lock, node.name))
     moved = f"slurm_conf: {{SlurmdSpoolDir: {SLURM_SPOOL}, SlurmdLogFile: {LOGS['slurmd']}}}"
     assert not wrong, (
-        f"{'; '.join(wrong)}. Whoever can change that becomes root there. Repair: {deploy(node.name)}; if that leaves it, "
+        f"{'; '.join(wrong)}. Who can change that becomes root there. Repair: {deploy(node.name)}; if that leaves it, "
         f"`{moved}` in the cluster file and {FAB} deploy --drain-first"
     )
 

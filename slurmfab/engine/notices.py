@@ -29,12 +29,12 @@ KEEPING = ("export-files", "in-effect")
 """Kinds of resources with remarks about what stays: for other hosts, or until the next boot."""
 
 SLURM_KEYS = f"block:{SLURM_HOME}/.ssh/authorized_keys#slurm keys"
-KEY_OWNER = re.compile(r" slurm@(\S+)$", re.MULTILINE)
-"""The hostname at the end of a line of authorized_keys."""
+KEY_LINE = re.compile(r"^([-+]).* slurm@(\S+)$", re.MULTILINE)
+"""A line of authorized_keys that comes or goes, in a unified diff: which of both, and the hostname at its end."""
 
 KEPT_SPOOL = (
-    f"slurmd keeps its directory {FORMER_SPOOL}, by which it finds running steps. Upgrades of Debian's packages give the "
-    f"directory above it to slurm, until the next deployment. To move it once: slurm_conf: {{SlurmdSpoolDir: "
+    f"slurmd keeps its directory {FORMER_SPOOL}, by which it finds running steps. Upgrades of Debian's packages give "
+    "the directory above it to slurm, until the next deployment. To move it: slurm_conf: {SlurmdSpoolDir: "
     f"{SLURM_SPOOL}}} in the cluster file, and {FAB} deploy --drain-first."
 )
 
@@ -74,9 +74,10 @@ def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str,
     for step in steps:
         if step.host not in plan_input.cluster.controllers:
             continue
-        changes = (one for outcome in step.outcomes if outcome.id == SLURM_KEYS for one in outcome.changes)
-        before = {name for one in changes if one.name == "content" for name in KEY_OWNER.findall(str(one.actual))}
-        gone = {members[name] for name in before if name in members} - {*plan_input.cluster.controllers}
+        diffs = (one.diff for outcome in step.outcomes if outcome.id == SLURM_KEYS for one in outcome.changes)
+        lines = [found.groups() for diff in diffs for found in KEY_LINE.finditer(diff)]
+        before, after = ({name for sign, name in lines if sign == wanted} for wanted in "-+")
+        gone = {members[name] for name in before - after if name in members} - {*plan_input.cluster.controllers}
         if gone:
             found.append((step.host, f"the slurm user of {fold(gone)} does not log in here any more; `slurm_ssh: both` "
                           "in the cluster file keeps these logins"))  # fmt: skip

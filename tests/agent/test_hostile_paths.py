@@ -16,7 +16,7 @@ from hostile_directory import OTHER, give_away, insist, state_of, swapped
 from slurmfab.agent.backup.restored_state import RestoredFiles, RestoredState
 from slurmfab.agent.backup.staged_parts import stage, staged
 from slurmfab.agent.backup.state import save_files, save_state
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, Context, Resource, ResourceFailed, apply
+from slurmfab.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Context, Resource, ResourceFailed, apply
 from slurmfab.agent.core.safe_paths import UnsafePath, open_folder
 from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.block import Block
@@ -24,6 +24,7 @@ from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.files.left_file import LeftFile
 from slurmfab.agent.files.program import Program
+from slurmfab.agent.files.root_log import RootLog
 from slurmfab.agent.files.scripts import Scripts
 from slurmfab.agent.identities.ssh_key import SshKey, refuse_foreign
 from slurmfab.agent.munge.key import MungeKey
@@ -251,3 +252,85 @@ def test_a_copy_for_a_rollback_is_not_taken_through_a_link_of_another_user(
     hostile.run_id = RUN
     with pytest.raises(ResourceFailed, match="is not followed"):
         undo_store.keep(Absent(BELOW + "2"), hostile, frozenset({"file"}))
+
+
+LOGS, SPOOL = "/var/log/slurmd", "/var/spool/slurmd"
+
+
+def differs(resource: Resource, context: Context) -> tuple[str, str]:
+    """Status and message of a resource that a dry run looks at."""
+    context.dry_run = True
+    outcome = apply(resource, context)
+    context.dry_run = False
+    return outcome.status, outcome.message
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["link", "hard link", "fifo"])
+def test_a_log_of_root_that_another_user_has_replaced_is_refused(
+    hostile: Context, root: Path, victim: Path, kind: str
+) -> None:
+    log = root / LOGS[1:] / "slurmd.log"
+    log.parent.mkdir(parents=True)
+    {"link": lambda: log.symlink_to(victim / "tool"), "hard link": lambda: log.hardlink_to(victim / "tool"),
+     "fifo": lambda: os.mkfifo(log)}[kind]()  # fmt: skip
+    os.chown(log.parent, OTHER, OTHER)
+    status, message = differs(RootLog(f"{LOGS}/slurmd.log"), hostile)
+    assert (status, "A daemon that is root would write there" in message) == (FAILED, True)
+    assert {"link": "a symbolic link", "hard link": "a hard link", "fifo": "no regular file"}[kind] in message
+
+
+@needs_root
+def test_a_log_of_root_is_safe_where_nobody_else_can_change_its_name(
+    hostile: Context, root: Path, victim: Path
+) -> None:
+    log = root / LOGS[1:] / "slurmd.log"
+    assert differs(RootLog(f"{LOGS}/slurmd.log"), hostile) == (OK, "")
+    log.parent.mkdir(parents=True)
+    log.symlink_to(victim / "tool")
+    assert differs(RootLog(f"{LOGS}/slurmd.log"), hostile) == (OK, "")
+
+
+@needs_root
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("kind", ["link", "hard link"])
+def test_a_directory_in_which_root_works_is_not_taken_over_with_what_another_user_has_put_there(
+    hostile: Context, root: Path, victim: Path, kind: str, *, inside: bool
+) -> None:
+    folder = root / SPOOL[1:]
+    there = folder / "job00077" if inside else folder
+    there.mkdir(parents=True)
+    name = there / "slurm_script"
+    name.symlink_to(victim) if kind == "link" else name.hardlink_to(victim / "tool")
+    for directory in {folder, there}:
+        os.chown(directory, OTHER, OTHER)
+    outcome = apply(Directory(SPOOL, "root", "root", 0o755, alone=True), hostile)
+    assert (outcome.status, f"{name} leads elsewhere" in outcome.message) == (FAILED, True)
+    assert folder.stat().st_uid == OTHER
+
+
+@needs_root
+def test_a_directory_in_which_root_works_is_taken_over_with_files_and_directories_of_jobs(
+    hostile: Context, root: Path
+) -> None:
+    folder = root / SPOOL[1:]
+    (folder / "job00077").mkdir(parents=True)
+    (folder / "cred_state").write_text("x")
+    for path in (folder, folder / "job00077"):
+        os.chown(path, OTHER, OTHER)
+    assert apply(Directory(SPOOL, "root", "root", 0o755, alone=True), hostile).status == CHANGED
+    assert (folder.stat().st_uid, (folder / "job00077").stat().st_uid) == (0, OTHER)
+
+
+@needs_root
+def test_a_directory_in_which_root_works_differs_and_fails_below_one_of_another_user(
+    hostile: Context, root: Path
+) -> None:
+    wanted = Directory("/var/lib/slurm/slurmd", "root", "root", 0o755, alone=True)
+    (root / "var/lib/slurm/slurmd").mkdir()
+    status, _ = differs(wanted, hostile)
+    assert status == WOULD_CHANGE
+    outcome = apply(wanted, hostile)
+    assert (outcome.status, "can put another directory in the place of" in outcome.message) == (FAILED, True)
+    assert apply(Directory("/var/lib/slurm", "root", "root", 0o755), hostile).status == CHANGED
+    assert apply(wanted, hostile).status == OK

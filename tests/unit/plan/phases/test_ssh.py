@@ -48,7 +48,9 @@ def test_a_key_of_a_host_with_several_networks_is_accepted_from_all_its_addresse
 
 
 def test_a_key_of_a_host_with_a_name_for_an_address_is_accepted_from_its_own_addresses() -> None:
-    named = "cluster: x\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-2]'}]\naddresses: {n1: n1.example.org}\nslurm_ssh: both\n"
+    named = (
+        "cluster: x\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-2]'}]\naddresses: {n1: n1.example.org}\nslurm_ssh: both\n"
+    )
     lines = accepted(with_addresses(planned(named), "10.0.0.2"), "c1").splitlines()
     assert lines[0] == 'restrict,from="10.0.0.2" ssh-ed25519 key+of+n1 slurm@n1'
     # An older slurmfab has stored the key, and the host has not answered since.
