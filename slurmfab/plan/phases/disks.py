@@ -5,7 +5,7 @@ from __future__ import annotations
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.free_space import FreeSpace
 from slurmfab.paths import SLURM_LOGS, SLURMD_LOGS
-from slurmfab.plan.directories import spool_directory
+from slurmfab.plan.directories import logs_owner, spool_directory
 from slurmfab.plan.phases import files, packages
 from slurmfab.plan.plan_input import PlanInput
 
@@ -22,7 +22,7 @@ def free_space(plan_input: PlanInput, host: str) -> FreeSpace:
     """
     roles = plan_input.cluster.roles(host)
     paths = (
-        *("/run", SLURM_LOGS),
+        *("/run", *((SLURM_LOGS,) if logs_owner(plan_input.cluster, host) == "slurm" else ())),
         *((SLURMD_LOGS, spool(plan_input, host)) if "compute" in roles else ()),
         *((plan_input.cluster.state_directory,) if "controller" in roles else ()),
     )
