@@ -25,8 +25,8 @@ from slurmfab.slurm import mixed
 PRUNABLE = ("person-gone",)
 """Kinds of resources that --prune removes, and whose remarks are printed also after a change."""
 
-KEEPING = ("export-files", "in-effect")
-"""Kinds of resources with remarks about what stays: for other hosts, or until the next boot."""
+KEEPING = ("export-files", "in-effect", "root-log")
+"""Kinds of resources with remarks about what stays, for other hosts or until a boot, and what was there."""
 
 SLURM_KEYS = f"block:{SLURM_HOME}/.ssh/authorized_keys#slurm keys"
 KEY_LINE = re.compile(r"^([-+]).* slurm@(\S+)$", re.MULTILINE)
@@ -133,7 +133,7 @@ def is_removal(outcome: Outcome) -> bool:
 
 
 def keeps_something(outcome: Outcome) -> bool:
-    """Whether something stays that only the change showed: for hosts that have no part in the run, or until a boot."""
+    """Whether only the change showed what stays, for hosts outside of the run, or what was in a log's place."""
     return outcome.status in (OK, CHANGED) and outcome.id.partition(":")[0] in KEEPING
 
 

@@ -266,18 +266,28 @@ def differs(resource: Resource, context: Context) -> tuple[str, str]:
 
 
 @needs_root
-@pytest.mark.parametrize("kind", ["link", "hard link", "fifo"])
-def test_a_log_of_root_that_another_user_has_replaced_is_refused(
+@pytest.mark.parametrize("kind", ["a symbolic link", "a hard link", "no regular file"])
+def test_a_log_of_root_that_another_user_has_replaced_is_removed_once_nobody_else_can_do_so_again(
     hostile: Context, root: Path, victim: Path, kind: str
 ) -> None:
-    log = root / LOGS[1:] / "slurmd.log"
+    log, wanted = root / LOGS[1:] / "slurmd.log", RootLog(f"{LOGS}/slurmd.log")
     log.parent.mkdir(parents=True)
-    {"link": lambda: log.symlink_to(victim / "tool"), "hard link": lambda: log.hardlink_to(victim / "tool"),
-     "fifo": lambda: os.mkfifo(log)}[kind]()  # fmt: skip
+    if kind == "a hard link":
+        log.hardlink_to(victim / "tool")
+    else:
+        log.symlink_to(victim / "tool") if kind == "a symbolic link" else os.mkfifo(log)
+        os.lchown(log, OTHER, OTHER)
     os.chown(log.parent, OTHER, OTHER)
-    status, message = differs(RootLog(f"{LOGS}/slurmd.log"), hostile)
-    assert (status, "A daemon that is root would write there" in message) == (FAILED, True)
-    assert {"link": "a symbolic link", "hard link": "a hard link", "fifo": "no regular file"}[kind] in message
+    assert differs(wanted, hostile)[0] == WOULD_CHANGE
+    refused = apply(wanted, hostile)
+    assert (refused.status, f"is {kind}" in refused.message) == (FAILED, True)
+    assert os.path.lexists(log)
+
+    os.chown(log.parent, 0, 0)
+    removed = apply(wanted, hostile)
+    assert (removed.status, f"was {kind}" in removed.message) == (CHANGED, True)
+    assert not os.path.lexists(log)
+    assert (victim / "tool").read_text() == "of root\n"
 
 
 @needs_root
@@ -304,9 +314,15 @@ def test_a_directory_in_which_root_works_is_not_taken_over_with_what_another_use
     name.symlink_to(victim) if kind == "link" else name.hardlink_to(victim / "tool")
     for directory in {folder, there}:
         os.chown(directory, OTHER, OTHER)
-    outcome = apply(Directory(SPOOL, "root", "root", 0o755, alone=True), hostile)
+    wanted = Directory(SPOOL, "root", "root", 0o755, alone=True)
+    outcome = apply(wanted, hostile)
     assert (outcome.status, f"{name} leads elsewhere" in outcome.message) == (FAILED, True)
     assert folder.stat().st_uid == OTHER
+    if not inside:  # nor does it pass where the directory has come back to root meanwhile
+        os.chown(folder, 0, 0)
+        if kind == "link":
+            os.lchown(name, OTHER, OTHER)
+        assert differs(wanted, hostile)[0] == FAILED
 
 
 @needs_root

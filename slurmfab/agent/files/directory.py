@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import ClassVar, Mapping, Optional, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import Folder, open_folder, open_parent, user
+from slurmfab.agent.core.safe_paths import Folder, is_roots, open_folder, open_parent, user
 from slurmfab.agent.identities.users_and_groups import access_of, find_user, gid_of, uid_of
 from slurmfab.agent.identities.ways import closed_ways, open_ways
 
@@ -128,11 +128,11 @@ class Directory(Resource):
         Raises:
             ResourceFailed: with the first such name.
         """
-        found = planted(folder) if self.alone and folder.others else ""
+        found = planted(folder) if self.alone else ""
         if found:
             raise ResourceFailed(
-                "%s leads elsewhere, and %s could put it there. Root works in %s, so nothing is changed here. See who "
-                "made it and why, it may be an attack; then remove it" % (found, folder.others, self.path)
+                "%s leads elsewhere, and root works in %s. See who made it and why, it may be an attack; then remove it"
+                % (found, self.path)
             )
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
@@ -160,7 +160,9 @@ def intruded(folder: Folder) -> str:
 
 
 def planted(folder: Folder, *, inside: bool = True) -> str:
-    """The first name in a directory by which somebody who works there is led to another file; empty for none.
+    """The first name in a directory by which root, who works there, is led to another file; empty for none.
+
+    What another user has made counts also where only root can change names by now: the directory may have been theirs.
 
     Args:
         folder: the directory.
@@ -170,9 +172,10 @@ def planted(folder: Folder, *, inside: bool = True) -> str:
         status = folder.find(name)
         if status is None:
             continue
-        if stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink > 1):
+        is_link = stat.S_ISLNK(status.st_mode) and (folder.others or not is_roots(status))
+        if is_link or (stat.S_ISREG(status.st_mode) and status.st_nlink > 1):
             return folder.place(name)
-        if inside and stat.S_ISDIR(status.st_mode) and user(status.st_uid) == folder.others:
+        if inside and stat.S_ISDIR(status.st_mode) and folder.others and user(status.st_uid) == folder.others:
             found = ""
             with suppress(FileNotFoundError), folder.enter(name) as inner:  # of a job that has ended meanwhile
                 found = planted(inner, inside=False)

@@ -224,7 +224,7 @@ ROWS = (
         breaks="chown slurm:slurm /var/log/slurmd; cd /var/log/slurmd; mv slurmd.log away; "
         "runuser -u slurm -- ln -s /etc/profile.d/x.sh slurmd.log",
         check=("leads through a symbolic link of slurm, slurmd.log -> /etc/profile.d/x.sh",),
-        plan=("/var/log/slurmd/slurmd.log leads elsewhere, and slurm could put it there",),
+        plan=("/var/log/slurmd/slurmd.log leads elsewhere",),
         deploy=Told(
             ("/var/log/slurmd/slurmd.log leads elsewhere", "it may be an attack"),
             repair="cd /var/log/slurmd; rm slurmd.log; mv away slurmd.log",
