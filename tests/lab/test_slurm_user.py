@@ -32,8 +32,9 @@ TRIES = (
     f"mkdir {SPOOL}/job00099",
     f"ln -s /etc {SPOOL}/cred_state.new",
     f"ln -sf {TRAP} /run/slurmd.pid",
-    "rm -rf /run/slurm && ln -s /etc/profile.d /run/slurm || test ! -e /run/slurm && mkdir /run/slurm",
-    f"ln -s {TRAP} /run/slurmfab/health.json || mkdir /run/slurmfab",
+    f"ln -sf {TRAP} /run/slurm/slurmd.pid",
+    "ln -sfn /etc/profile.d /run/slurm",
+    f"ln -s {TRAP} /run/slurmfab/health.json",
 )
 ROTATED = (
     f"mv {LOG} {LOG}.1 && sed -n '/postrotate/,/endscript/p' /etc/logrotate.d/slurmfab-slurmd | sed '1d;$d' | sh -e; "
@@ -69,13 +70,13 @@ def failed(cluster: DeployedLab) -> dict[str, str]:
 
 def test_slurm_from_a_controller_can_put_nothing_where_slurmd_writes_as_root(whole: DeployedLab) -> None:
     before = whole.on("n1", ROOTS)
+    assert whole.on("ctl", AS_SLURM_THERE.format("id -un")) == "slurm"
     for attempt in TRIES:
-        assert whole.on("ctl", AS_SLURM_THERE.format(f"if {attempt}; then echo done; fi") + " 2>&1 || :") != "done"
-        assert "done" not in whole.on("ctl", AS_SLURM_THERE.format(f"{attempt} && echo done") + " 2>&1 || :").split()
-    whole.on(
-        "ctl",
-        "cd /tmp && runuser -u slurm -- srun -w n1 --chdir='/tmp/$(id >/etc/x)' true 2>/dev/null; scontrol reconfigure",
-    )
+        tried = whole.on("ctl", AS_SLURM_THERE.format(f"{attempt} && echo done") + " 2>&1 || :")
+        assert tried, attempt
+        assert "done" not in tried.split(), attempt
+    evil = "--chdir='/tmp/$(id >/etc/x)'"
+    whole.on("ctl", f"cd /tmp && runuser -u slurm -- srun -w n1 {evil} true 2>/dev/null; scontrol reconfigure")
     assert whole.on("n1", ROTATED) == "root:600"
     whole.on("n1", "systemctl restart slurmd")
     whole.until("ctl", "sinfo -h -n n1 -o %t", "idle")
@@ -167,7 +168,8 @@ def test_a_cluster_of_an_earlier_slurmfab_comes_to_roots_directories_and_its_job
     as_an_earlier_slurmfab(whole)
     job = whole.on(
         "ctl",
-        "cd /tmp && runuser -u slurm -- sbatch --parsable -w n1 -o /tmp/out --wrap 'until [ -e /tmp/end ]; do sleep 0.2; done; srun true'",
+        "cd /tmp && runuser -u slurm -- sbatch --parsable -w n1 -o /tmp/out "
+        "--wrap 'until [ -e /tmp/end ]; do sleep 0.2; done; srun true'",
     )
     whole.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
 
