@@ -26,7 +26,7 @@ umoci config --image /srv/image:1 --config.env MODEL=small --config.user 1000; c
 BUNDLE = "/home/ann/bundles/image-1"
 STARTS = "systemctl show -P ExecMainStartTimestampMonotonic slurmctld slurmd"
 SEES = "ls /dev | grep nvidia; id -u; echo $MODEL $HOME $CUDA_VISIBLE_DEVICES; echo x >~/made; command -v nvidia-smi"
-TRACES = "ls -d /dev/shm/slurmfab* /tmp/slurm /var/lib/slurm/slurmd/oci-job* 2>/dev/null; :"
+TRACES = "ls -d /dev/shm/slurmfab* /tmp/slurm /var/spool/slurmd/oci-job* 2>/dev/null; :"
 BATCH = """\
 printf '#!/bin/sh\\necho in $SLURM_CONTAINER with $(ls /dev | grep -c "nvidia[0-9]")\\n' >/home/ann/job.sh
 runuser -u ann -- timeout 60 sbatch -W -Q -w n1 --gres=gpu:1 -D /home/ann -o out --container={} /home/ann/job.sh

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.owned_files import OwnedFile
+from slurmfab.agent.services.units_loaded import UnitsLoaded
 from slurmfab.paths import SLURM_LOGS, UNIT_FILES
 from slurmfab.plan.phases.owned import owned
 from slurmfab.plan.plan_input import PlanInput
@@ -20,7 +21,7 @@ ROLES = {"slurmctld": "controller", "slurmdbd": "database"}
 
 
 def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, ...]:
-    """The file that extends a daemon's unit; its removal where the unit needs none.
+    """The file that extends a daemon's unit, in force from its next start; its removal where the unit needs none.
 
     Args:
         plan_input: the cluster file, the lock and the facts.
@@ -31,7 +32,9 @@ def resources(plan_input: PlanInput, host: str, daemon: str) -> tuple[Resource, 
     _, pid = log_and_pid(plan_input, host, daemon)
     made = "" if pid == plan_input.platform.pid_files(version)[daemon] else pid
     text = fill("slurm-user.conf", {"daemon": daemon, "pid_file": made})
-    return owned(plan_input, host, f"{daemon}-user", (OwnedFile(one, text) for one in paths(plan_input, host, daemon)))
+    of, drop_ins = f"{daemon}-user", paths(plan_input, host, daemon)
+    files = owned(plan_input, host, of, (OwnedFile(one, text) for one in drop_ins))
+    return (*files, UnitsLoaded(of, (f"{daemon}.service",), drop_ins)) if files else ()
 
 
 def paths(plan_input: PlanInput, host: str, daemon: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.hostlist import fold
 from slurmfab.impact.restart_requirements import Requirement, need
 from slurmfab.paths import SLURM_DIRECTORY
-from slurmfab.plan.phases import configless, daemon_users, site_files
+from slurmfab.plan.phases import configless, site_files
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_slurmd, watched
 from slurmfab.plan.phases.users import moved
@@ -178,7 +178,7 @@ def controller_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]
     served = site_files.served_paths(plan_input, read_by_slurmd(plan_input)) if plan_input.cluster.configless else ()
     own = served or (f"{SLURM_DIRECTORY}/slurm.conf", f"{SLURM_DIRECTORY}/gres.conf")
     both = tuple(dict.fromkeys((*own, *site_files.read_by(plan_input, SLURMCTLD))))
-    watches = (*watched(plan_input, host, both), *daemon_users.paths(plan_input, host, "slurmctld"))
+    watches = watched(plan_input, host, both)
     return (Service("slurmctld", watches=watches, reload=reload, answers=PRIMARY_ANSWERS if is_primary else ()),)
 
 

@@ -42,7 +42,7 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *log_elsewhere(own),
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
         *daemon_users.resources(plan_input, host, "slurmdbd"),
-        Service("slurmdbd", watches=(PATH, *daemon_users.paths(plan_input, host, "slurmdbd"))),
+        Service("slurmdbd", watches=(PATH,)),
         Listening("slurmdbd", accounting.port(own), READY_SECONDS, accounting.log_file(own)),
     )
 

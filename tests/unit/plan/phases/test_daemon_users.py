@@ -6,6 +6,7 @@ import pytest
 from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 
 from slurmfab.agent.files.owned_files import OwnedFiles
+from slurmfab.agent.services.units_loaded import UnitsLoaded
 from slurmfab.plan.phases import daemon_users
 
 BASE = THREE_HOSTS + "database: c1\n"
@@ -29,6 +30,16 @@ def test_daemons_that_units_start_as_root_get_the_slurm_user() -> None:
     assert set(found) == {"slurmctld", "slurmdbd"}
     assert "User=slurm\nGroup=slurm\nRuntimeDirectory=slurmdbd\n" in found["slurmdbd"]
     assert "ExecStartPre" not in found["slurmctld"]
+
+
+def test_systemd_is_told_of_a_new_drop_in_and_nothing_is_restarted_for_it() -> None:
+    wanted = cluster(BASE)
+    known = plan_input(wanted, facts_of(wanted, prepared, slurm="22.05.8"))
+    loaded = daemon_users.resources(known, "c1", "slurmctld")[-1]
+    assert isinstance(loaded, UnitsLoaded)
+    assert (loaded.wanted_units, loaded.drop_ins) == (
+        ("slurmctld.service",), ("/etc/systemd/system/slurmctld.service.d/slurmfab-user.conf",)
+    )  # fmt: skip
 
 
 def test_hosts_without_these_daemons_and_newer_units_get_none() -> None:
