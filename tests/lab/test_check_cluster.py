@@ -255,13 +255,17 @@ LOGIN = "runuser -u slurm -- ssh {} -o BatchMode=yes -o StrictHostKeyChecking=ye
 """A login of the slurm user, or its error."""
 
 
+UNKNOWN = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+"""For logins from node to node, which know no keys of each other."""
+
+
 def test_a_key_that_is_stolen_from_a_controller_then_is_refused_from_everywhere_else(deployed_lab: DeployedLab) -> None:
     assert deployed_lab.on("ctl", LOGIN.format("", "n1")) == "n1"
     key = deployed_lab.on("ctl", "base64 -w0 /var/lib/slurm/home/.ssh/id_ed25519")
     deployed_lab.on("n2", f"echo {key} | base64 -d >/tmp/stolen && chown slurm /tmp/stolen && chmod 600 /tmp/stolen")
     try:
         for goal in ("n1", deployed_lab.lab.host("n1").address):
-            told = deployed_lab.on("n2", LOGIN.format("-F none -i /tmp/stolen -o IdentitiesOnly=yes", goal))
+            told = deployed_lab.on("n2", LOGIN.format(f"-F none -i /tmp/stolen -o IdentitiesOnly=yes {UNKNOWN}", goal))
             assert "Permission denied" in told
         assert "Refused by key options" in deployed_lab.on(
             "n1", "journalctl --sync; journalctl -o cat -t sshd -t sshd-session"
