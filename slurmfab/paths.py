@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from slurmfab.agent.core import host_paths
 
 SLURM_DIRECTORY = host_paths.SLURM_DIRECTORY
@@ -14,8 +16,16 @@ SLURM_SOURCE_FILES = (SLURM_SOURCES, SLURM_PREFERENCES, SLURM_REPOSITORY_KEY)
 """apt's files about the source of Slurm's packages."""
 
 SLURM_LOGS = "/var/log/slurm"
-SLURM_SPOOL = "/var/lib/slurm/slurmd"
+"""The logs of slurmctld and slurmdbd, a directory of the slurm user's."""
+
+SLURMD_LOGS = "/var/log/slurmd"
+"""The log of slurmd, which is root: a directory of root's, because Debian's packages give SLURM_LOGS to slurm."""
+
+SLURM_SPOOL: Final = "/var/spool/slurmd"
 """SlurmdSpoolDir of compute nodes; jobs read their scripts there."""
+
+FORMER_SPOOL: Final = "/var/lib/slurm/slurmd"
+"""SlurmdSpoolDir of clusters that an earlier slurmfab deployed: slurmd finds running steps by it, so it stays."""
 
 SLURM_HOME = "/var/lib/slurm/home"
 """The slurm user's home: local, made by slurmfab, and outside of what Debian's packages purge."""

@@ -57,6 +57,7 @@ KINDS = {
     "person-home": "people.person_home:PersonHome",
     "program": "files.program:Program",
     "registry-certificate": "files.registry_certificate:RegistryCertificate",
+    "root-log": "files.root_log:RootLog",
     "released-mounts": "mounts.released_mounts:ReleasedMounts",
     "renewed-daemons": "slurm.renewed_daemons:RenewedDaemons",
     "proved-dump": "upgrade.proved_dump:ProvedDump",

@@ -62,7 +62,7 @@ looks at its message.
 
 LOGS = {
     "slurmctld": (f"{SLURM_DIRECTORY}/slurm.conf", "SlurmctldLogFile", "/var/log/slurm/slurmctld.log"),
-    "slurmd": (f"{SLURM_DIRECTORY}/slurm.conf", "SlurmdLogFile", "/var/log/slurm/slurmd.log"),
+    "slurmd": (f"{SLURM_DIRECTORY}/slurm.conf", "SlurmdLogFile", "/var/log/slurmd/slurmd.log"),
     "slurmdbd": (f"{SLURM_DIRECTORY}/slurmdbd.conf", "LogFile", "/var/log/slurm/slurmdbd.log"),
     "munge": ("/dev/null", "LogFile", "/var/log/munge/munged.log"),
 }

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 
 from slurmfab.agent.identities.ways import parents
 from slurmfab.agent.munge import directories as munge_directories
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.inventory.cluster import Cluster
-from slurmfab.paths import SLURM_HOME, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.paths import FORMER_SPOOL, SLURM_HOME, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.plan.directories import logs_owner
 
 ABSENT = " - No such file or directory"
 """What namei(1) shows behind a name that does not exist."""
 
 ACCESS_LIST = "+"
 """The end of the mode of a directory with an access control list (acl(5)), which may let further users pass."""
+
+OUR_SPOOLS = (SLURM_SPOOL, FORMER_SPOOL)
+"""slurmd's directory where slurmfab has it, and where it is in clusters that had it there before."""
 
 LINK = "leads through a symbolic link"
 
@@ -35,11 +40,11 @@ def owners(cluster: Cluster, host: str, spool: str = SLURM_SPOOL) -> dict[str, s
     """
     roles = cluster.roles(host)
     return {
-        SLURM_LOGS: "slurm",
+        SLURM_LOGS: logs_owner(cluster, host),
         SLURM_HOME: "slurm",
         **dict.fromkeys(MUNGE_DIRECTORIES, "munge"),
         **({cluster.state_directory: "slurm"} if "controller" in roles else {}),
-        **({SLURM_SPOOL: "root"} if "compute" in roles and spool == SLURM_SPOOL else {}),
+        **({spool: "root"} if "compute" in roles and spool in OUR_SPOOLS else {}),
     }
 
 
@@ -50,10 +55,50 @@ def wrong_directories(host: CheckedHost, wanted: Mapping[str, str]) -> list[str]
         host: the host.
         wanted: owner by path.
     """
-    shown = str(host.run(f"LC_ALL=C namei -l -- {' '.join(wanted)}").stdout)
-    found = (block.partition("\n") for block in shown.removeprefix("f: ").split("\nf: "))
-    ways = {path: text.splitlines() for path, _, text in found}
+    ways = ways_to(host, wanted)
     return [wrong for path, owner in wanted.items() if (wrong := wrong_way(path, ways.get(path, []), owner))]
+
+
+def ways_to(host: CheckedHost, paths: Iterable[str]) -> dict[str, list[str]]:
+    """The names on the way to each path, as namei(1) shows them: `MODE OWNER GROUP NAME`; empty without namei."""
+    shown = str(host.run(f"LC_ALL=C namei -l -- {' '.join(map(shlex.quote, paths))}").stdout)
+    found = (block.partition("\n") for block in shown.removeprefix("f: ").split("\nf: "))
+    return {path: text.splitlines() for path, _, text in found}
+
+
+def replaceable(host: CheckedHost, paths: Mapping[str, str]) -> list[str]:
+    """Which files and directories of a daemon that is root another user can replace, one sentence for each.
+
+    Args:
+        host: the host.
+        paths: what the daemon has there, such as `SlurmdLogFile`, by path.
+    """
+    ways = ways_to(host, paths)
+    return [f"{what} {path} {who}" for path, what in paths.items() if (who := changer(ways.get(path, []), path))]
+
+
+def changer(lines: list[str], path: str) -> str:
+    """Who can change a name on the way to a path, as the end of a sentence; empty if only root can.
+
+    Args:
+        lines: the names on the way to it, from `ways_to`; behind a link, those on the way to its target.
+        path: the path.
+    """
+    for line in lines:
+        mode, user, _, name = (*line.split(maxsplit=3), "", "", "", "")[:4]
+        if mode.startswith(("d", "l")) and user not in ("root", "") and not line.endswith(ABSENT):
+            return (
+                f"{LINK} of {user}, {name}" if mode.startswith("l") else f"is in {place(name, path)}, which is {user}'s"
+            )
+        if mode.startswith("d") and any(mode[index] == "w" for index in _WRITABLE):
+            return f"is in {place(name, path)}, in which others than root may write ({mode})"
+    return ""
+
+
+def place(name: str, path: str) -> str:
+    """The path of a name on the way to a path; the name alone if a link leads elsewhere."""
+    whole, found, _ = f"{path}/".partition(f"/{name}/")
+    return f"{whole}/{name}" if found else name
 
 
 def wrong_way(path: str, lines: list[str], owner: str) -> str:
@@ -104,6 +149,6 @@ def wrong_mode(path: str, way: list[tuple[str, ...]], owner: str) -> str:
     mode = way[-1][0] if way else ""
     if any(mode[index : index + 1] == "w" for index in _WRITABLE):
         return f"others than {owner} may write to {path} ({mode})"
-    if path == SLURM_SPOOL and mode and mode[9] not in "xt":
+    if path in OUR_SPOOLS and mode and mode[9] not in "xt":
         return f"jobs cannot read their scripts in {path} ({mode})"
     return ""

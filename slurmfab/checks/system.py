@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.agent.files.free_space import LEAST_BYTES
 from slurmfab.agent.slurm.fetched_files import FETCHED_LINK
-from slurmfab.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 
 GAP = "----"
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
@@ -20,7 +20,7 @@ AS_USER = (
 )
 """What every user's command of Slurm does first: read slurm.conf, and let munge make a credential."""
 
-PLACES = ("/run", "/etc/slurm", SLURM_LOGS, SLURM_SPOOL)
+PLACES = ("/run", "/etc/slurm", SLURM_LOGS, SLURMD_LOGS, SLURM_SPOOL)
 """Directories in which daemons write on every host; slurm.conf names slurmctld's state, and slurmd's elsewhere."""
 
 FINISHED = "installed|not-installed|config-files|triggers-[a-z]*"

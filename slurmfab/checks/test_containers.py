@@ -49,7 +49,7 @@ def test_containers_start_in_jobs(container_node: CheckedHost, slurm: Slurm, clu
             done = slurm.run((container_node.name,), command, options=options, memory=ASKED)
             assert "inside /etc/slurmfab-image" in done.stdout, (
                 f"a job cannot start a container by {way}: {job_words(done)}. Repair: {deploy(container_node.name)}; "
-                "see /var/log/slurm/slurmd.log there"
+                "see /var/log/slurmd/slurmd.log there"
             )
 
 
@@ -85,7 +85,7 @@ def test_containers_are_held_to_the_memory_of_their_job(
             )
             assert ENDED.search(done.stderr), (
                 f"a container by {way} in a job of {ASKED} MiB failed, but for another reason than its memory: "
-                f"{job_words(done)}. Repair: see /var/log/slurm/slurmd.log there"
+                f"{job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
             )
 
 

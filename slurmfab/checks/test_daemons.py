@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from slurmfab.checks.daemons import WATCHED, daemons, last_words
-from slurmfab.checks.directories import LINK, owners, wrong_directories
+from slurmfab.checks.directories import LINK, owners, replaceable, wrong_directories
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hand_made import HandMade, need_files
@@ -16,11 +16,11 @@ from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.munge import has_same_key, need_munged, status_of_credential
 from slurmfab.checks.slurm import ping
 from slurmfab.checks.slurmctld_state import refused_state, unread_state, unusable_state
-from slurmfab.checks.wanted import deploy, port, spool_directory, units_of
+from slurmfab.checks.wanted import LOGS, deploy, log_of, port, root_places, spool_directory, units_of
 from slurmfab.impact.drift_kinds import KEY_NOT_LOADED, OLDER_FILE
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
-from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET
+from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_SPOOL
 from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import SlurmVersion, reconfigure_renews_daemons
 
@@ -76,6 +76,34 @@ def test_directories_are_theirs(host: CheckedHost, cluster: Cluster, lock: Lock)
     has_link = any(LINK in one for one in wrong)
     attack = "see who made that and why, it may be an attack; remove a link with rm, move the directory back; then "
     assert not wrong, f"{'; '.join(wrong)}. Repair: {attack if has_link else ''}{deploy(host.name)}"
+
+
+def test_no_other_user_leads_slurmd_elsewhere(node: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """slurmd, which is root, works in no directory that another user can change"""
+    wrong = replaceable(node, root_places(cluster, lock, node.name))
+    moved = f"slurm_conf: {{SlurmdSpoolDir: {SLURM_SPOOL}, SlurmdLogFile: {LOGS['slurmd']}}}"
+    assert not wrong, (
+        f"{'; '.join(wrong)}. Who can change that becomes root there. Repair: {deploy(node.name)}; if that leaves it, "
+        f"`{moved}` in the cluster file and {FAB} deploy --drain-first"
+    )
+
+
+def test_no_other_user_leads_starting_daemons_elsewhere(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
+    """slurmctld and slurmdbd do not start as root, or have their logs where only root can change names"""
+    roles = cluster.roles(host.name)
+    found = {"slurmctld": "controller" in roles, "slurmdbd": "database" in roles}
+    logs = {log_of(cluster, lock, host.name, daemon): daemon for daemon, is_there in found.items() if is_there}
+    as_root = {
+        log: f"the log of {daemon}, which starts as root,"
+        for log, daemon in logs.items()
+        if log.startswith("/")
+        and host.run(f"systemctl show --property=User --value {daemon}").stdout.strip() in ("", "root")
+    }
+    wrong = replaceable(host, as_root) if as_root else []
+    assert not wrong, (
+        f"{'; '.join(wrong)}. The daemon opens it as root, and gives it to slurm. Repair: {deploy(host.name)}; if that "
+        "leaves it, remove log and PID file from slurm_conf and slurmdbd_conf in the cluster file"
+    )
 
 
 def test_slurmctld_can_use_its_state(controller: CheckedHost, cluster: Cluster) -> None:

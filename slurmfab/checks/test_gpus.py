@@ -26,7 +26,7 @@ CLOSED = {DENIED, GONE}
 
 LOGS = (
     "Repair: compare cgroup.conf with the control groups that the host has mounted "
-    "(see /var/log/slurm/slurmd.log), then "
+    "(see /var/log/slurmd/slurmd.log), then "
 )
 
 
@@ -169,7 +169,7 @@ def gpu_access(done: CommandResult, lock: Lock, node: str) -> GpuAccess:
     Raises:
         AssertionError: the job failed.
     """
-    assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurm/slurmd.log there"
+    assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
     found = parse_job(done.stdout)
     opened = {
         gpu.with_files[-1] if gpu.with_files else gpu.file: (gpu.file, *gpu.with_files)

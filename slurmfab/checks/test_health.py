@@ -36,7 +36,7 @@ def test_health_is_looked_at(watched: CheckedHost, cluster: Cluster) -> None:
     )
     assert clock - last <= late, (
         f"{latest}; one is due every {cluster.health.interval} s. "
-        f"See: grep health_check /var/log/slurm/slurmd.log; Repair: {deploy(watched.name)}"
+        f"See: grep health_check /var/log/slurmd/slurmd.log; Repair: {deploy(watched.name)}"
     )
 
 

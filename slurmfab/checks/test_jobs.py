@@ -11,7 +11,7 @@ from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
 
-LOGS = "Repair: see /var/log/slurm/slurmd.log there"
+LOGS = "Repair: see /var/log/slurmd/slurmd.log there"
 
 
 def test_job_runs(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:

@@ -38,7 +38,7 @@ GONE = (
 CPUS = 'taskset --cpu-list "0-$(($(getconf _NPROCESSORS_CONF) - 1))" nproc'
 """Prints the number of CPUs that a process can use if it requests all of them."""
 
-COMPARE = "compare cgroup.conf with the control groups that the host has mounted (see /var/log/slurm/slurmd.log)"
+COMPARE = "compare cgroup.conf with the control groups that the host has mounted (see /var/log/slurmd/slurmd.log)"
 
 
 def test_memory_is_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
@@ -58,10 +58,10 @@ def test_memory_is_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     assert ENDED.search(done.stderr), (
         f"a job that requested {ASKED} MiB of memory and used {EATEN} MiB failed, but for another reason: "
         f"{job_words(done)}. "
-        "Repair: see /var/log/slurm/slurmd.log there"
+        "Repair: see /var/log/slurmd/slurmd.log there"
     )
     assert is_ready(slurm.node(node.name)), (
-        "the node went out of service because of the job. Repair: see /var/log/slurm/slurmd.log there, then "
+        "the node went out of service because of the job. Repair: see /var/log/slurmd/slurmd.log there, then "
         f"{' '.join(update_nodes([node.name], 'State=RESUME'))}"
     )
     assert node.run(DAEMONS).stdout == before, (
@@ -90,7 +90,7 @@ def test_cores_are_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     if cpus <= threads:
         pytest.skip(f"{node.name} has only one core.")
     done = slurm.run((node.name,), CPUS)
-    assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurm/slurmd.log there"
+    assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
     got = int(done.stdout)
     assert got <= threads, (
         f"a job that requested one CPU can use {got} of {cpus}. Repair: {COMPARE}, then {deploy(node.name)}"
@@ -108,13 +108,13 @@ def test_tmp_is_the_jobs_own(private_node: CheckedHost, slurm: Slurm, cluster: C
     try:
         pair = side_by_side(slurm, private_node.name, f"{write}{look}")
         for done in pair:
-            assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurm/slurmd.log there"
+            assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
         mixed = sorted({file for done in pair for file in strangers(done)})
         left = private_node.run(f"ls -d $(for place in {places}; do echo $place/{name}.*; done) 2>/dev/null").stdout
         kept = private_node.run(GONE.format(base=private.base, name=name)).stdout
     finally:
         private_node.run(f"for place in {places}; do rm -f $place/{name}.*; done")
-    repair = f"Repair: see /var/log/slurm/slurmd.log there, then {deploy(private_node.name)}"
+    repair = f"Repair: see /var/log/slurmd/slurmd.log there, then {deploy(private_node.name)}"
     assert not mixed, f"a job sees files of another job in {', '.join(mixed)}. {repair}"
     assert not left, f"files that jobs wrote to /tmp are visible on the node: {', '.join(left.split())}. {repair}"
     assert not kept, f"files of finished jobs were not removed: {', '.join(kept.split())}. {repair}"

@@ -13,7 +13,8 @@ from slurmfab.checks.system import Room
 from slurmfab.checks.wanted import deploy, spool_directory
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
-from slurmfab.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.plan.directories import logs_owner
 
 MODES = "namei -m -- %s"
 CLOSED = re.compile(r"^ *([d-][rwxstST-]{9}) (.+)$", re.MULTILINE)
@@ -22,6 +23,7 @@ NEEDS = {
     "/run": "systemd, munged and slurmd keep sockets and pids there",
     SLURM_DIRECTORY: "slurm.conf is replaced there",
     SLURM_LOGS: "Slurm's daemons write their logs there, and do not start without",
+    SLURMD_LOGS: "slurmd writes its log there",
     SLURM_SPOOL: "slurmd writes each job's script and credential there, and drains the node if it cannot",
 }
 """What the directories of Slurm are for; another one is slurmctld's state."""
@@ -59,6 +61,7 @@ def test_file_systems_have_room(host: CheckedHost, cluster: Cluster, lock: Lock)
     unused = {SLURM_SPOOL, spool} - ({spool} if "compute" in roles else set())
     needs = {**NEEDS, spool: NEEDS[SLURM_SPOOL]}
     unused |= set() if "controller" in roles else {cluster.state_directory}
+    unused |= {SLURM_LOGS} if logs_owner(cluster, host.name) == "root" else set()
     full = {directory: room for directory, room in system(host).rooms if room.is_full and directory not in unused}
     state = "slurmctld writes its jobs and nodes there, and stops if it cannot"
     wrong = [

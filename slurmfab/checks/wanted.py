@@ -11,7 +11,7 @@ from slurmfab.inventory import slurm_files
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
-from slurmfab.paths import SLURM_LOGS, SLURM_SPOOL
+from slurmfab.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.plan.phases import site_files as phase
 from slurmfab.plan.plan_input import PlanInput, digest
 from slurmfab.program_name import FAB
@@ -24,6 +24,13 @@ FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
 
 NO_MAIL = "/bin/true"
 """MailProg that sends no mail."""
+
+LOGS = {
+    "slurmctld": f"{SLURM_LOGS}/slurmctld.log",
+    "slurmd": f"{SLURMD_LOGS}/slurmd.log",
+    "slurmdbd": f"{SLURM_LOGS}/slurmdbd.log",
+}
+"""The logs of Slurm's daemons where slurmfab has them."""
 
 PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
 """Slurm's default ports (slurm.conf(5))."""
@@ -107,8 +114,28 @@ def conf(cluster: Cluster, lock: Lock) -> Mapping[str, str]:
 def spool_directory(cluster: Cluster, lock: Lock, node: str) -> str:
     """SlurmdSpoolDir of a compute node; slurmfab's own before the first deployment."""
     known = lock.hosts.get(node)
-    settings = {"slurmdspooldir": SLURM_SPOOL} if not lock.slurm else conf(cluster, lock)
+    settings = {"slurmdspooldir": lock.spool_directory} if not lock.slurm else conf(cluster, lock)
     return places.spool_directory(settings, node, known.hostname if known else "")
+
+
+def root_places(cluster: Cluster, lock: Lock, node: str) -> dict[str, str]:
+    """What slurmd has on a compute node, which it writes as root, by path; the site's places count as well."""
+    private = cluster.private_tmp
+    found = {
+        spool_directory(cluster, lock, node): "SlurmdSpoolDir",
+        log_of(cluster, lock, node, "slurmd"): "SlurmdLogFile",
+        conf(cluster, lock).get("slurmdpidfile", ""): "SlurmdPidFile",
+        **({private.base: "private_tmp"} if private else {}),
+    }
+    return {path: what for path, what in found.items() if path.startswith("/")}
+
+
+def log_of(cluster: Cluster, lock: Lock, host: str, daemon: str) -> str:
+    """The path of the log of a daemon on a host; empty if it writes to syslog alone."""
+    if daemon == "slurmdbd":
+        return accounting.log_file(cluster.slurmdbd_conf)
+    known = lock.hosts.get(host)
+    return places.log_file(conf(cluster, lock), daemon, host, known.hostname if known else "")
 
 
 def with_logs(text: str, cluster: Cluster, lock: Lock, host: str = "") -> str:
@@ -120,13 +147,13 @@ def with_logs(text: str, cluster: Cluster, lock: Lock, host: str = "") -> str:
         lock: its lock.
         host: the host that the message is about; empty for several.
     """
-    if SLURM_LOGS not in text or not lock.slurm:
+    if not any(log in text for log in LOGS.values()) or not lock.slurm:
         return text
     settings, known = conf(cluster, lock), lock.hosts.get(host)
     hostname = known.hostname if known else ""
     logs = {name: places.log_file(settings, name, host or "NODE", hostname) for name in places.LOGS}
     for daemon, log in {**logs, "slurmdbd": accounting.log_file(cluster.slurmdbd_conf)}.items():
-        text = text.replace(f"{SLURM_LOGS}/{daemon}.log", log or f"`journalctl -u {daemon}`")
+        text = text.replace(LOGS[daemon], log or f"`journalctl -u {daemon}`")
     return text
 
 

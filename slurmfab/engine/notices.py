@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from slurmfab.agent.core.resource import CHANGED, OK, Outcome
@@ -9,8 +10,10 @@ from slurmfab.agent.nodes.registered import LEFT_DRAINED
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run
 from slurmfab.folding import fold_lines
+from slurmfab.hostlist import fold
 from slurmfab.impact import gpu_changes
 from slurmfab.impact.hardware_changes import GPUS
+from slurmfab.paths import FORMER_SPOOL, SLURM_HOME, SLURM_SPOOL
 from slurmfab.plan import root_jobs
 from slurmfab.plan.phases import slurm_source
 from slurmfab.plan.plan_input import PlanInput
@@ -23,8 +26,18 @@ from slurmfab.slurm import mixed
 PRUNABLE = ("person-gone",)
 """Kinds of resources that --prune removes, and whose remarks are printed also after a change."""
 
-KEEPING = ("export-files", "in-effect")
-"""Kinds of resources with remarks about what stays: for other hosts, or until the next boot."""
+KEEPING = ("export-files", "in-effect", "root-log")
+"""Kinds of resources with remarks about what stays, for other hosts or until a boot, and what was there."""
+
+SLURM_KEYS = f"block:{SLURM_HOME}/.ssh/authorized_keys#slurm keys"
+KEY_LINE = re.compile(r"^([-+]).* slurm@(\S+)$", re.MULTILINE)
+"""A line of authorized_keys that comes or goes, in a unified diff: which of both, and the hostname at its end."""
+
+KEPT_SPOOL = (
+    f"slurmd keeps its directory {FORMER_SPOOL}, by which it finds running steps. Upgrades of Debian's packages give "
+    "the directory above it to slurm, until the next deployment. To move it: slurm_conf: {SlurmdSpoolDir: "
+    f"{SLURM_SPOOL}}} in the cluster file, and {FAB} deploy --drain-first."
+)
 
 
 def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
@@ -44,6 +57,39 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     tell_folded(run, root_jobs.notices(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
+    tell_folded(run, lost_logins(plan_input, steps))
+    if keeps_spool(plan_input):
+        run.progress.line(KEPT_SPOOL)
+
+
+def lost_logins(plan_input: PlanInput, steps: Iterable[Step]) -> list[tuple[str, str]]:
+    """The controllers on which slurm users of other hosts can log in now, and cannot any more, each with a sentence.
+
+    Args:
+        plan_input: what the survey was planned from.
+        steps: the outcomes of the survey.
+    """
+    if plan_input.cluster.slurm_ssh.logins != "from_controllers":
+        return []
+    members = {plan_input.host(name).hostname: name for name in plan_input.members}
+    found = []
+    for step in steps:
+        if step.host not in plan_input.cluster.controllers:
+            continue
+        diffs = (one.diff for outcome in step.outcomes if outcome.id == SLURM_KEYS for one in outcome.changes)
+        lines = [found.groups() for diff in diffs for found in KEY_LINE.finditer(diff)]
+        before, after = ({name for sign, name in lines if sign == wanted} for wanted in "-+")
+        gone = {members[name] for name in before - after if name in members} - {*plan_input.cluster.controllers}
+        if gone:
+            found.append((step.host, f"the slurm user of {fold(gone)} does not log in here any more; `slurm_ssh: both` "
+                          "in the cluster file keeps these logins"))  # fmt: skip
+    return found
+
+
+def keeps_spool(plan_input: PlanInput) -> bool:
+    """Whether slurmd's directory stays where an earlier slurmfab had it, and the cluster file does not say so."""
+    is_set = any(key.lower() == "slurmdspooldir" for key in plan_input.cluster.slurm_conf)
+    return plan_input.lock.spool == FORMER_SPOOL and not is_set
 
 
 def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:
@@ -89,7 +135,7 @@ def is_removal(outcome: Outcome) -> bool:
 
 
 def keeps_something(outcome: Outcome) -> bool:
-    """Whether something stays that only the change showed: for hosts that have no part in the run, or until a boot."""
+    """Whether only the change showed what stays, for hosts outside of the run, or what was in a log's place."""
     return outcome.status in (OK, CHANGED) and outcome.id.partition(":")[0] in KEEPING
 
 

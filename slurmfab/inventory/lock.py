@@ -32,6 +32,7 @@ from slurmfab.answers import (
 from slurmfab.errors import BrokenFile, InputError
 from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.inventory.shared_files import content
+from slurmfab.paths import FORMER_SPOOL, SLURM_SPOOL
 from slurmfab.program_name import FAB
 from slurmfab.strict_json import UNKNOWN
 
@@ -44,6 +45,9 @@ MOST_VERSIONS = 1_000_000
 PinnedKeyType = Annotated[str, pattern(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+", 64)]
 PinnedSlurmKey = Annotated[str, pattern(r"(?:ssh-ed25519 [A-Za-z0-9+/]+={0,2}(?: [^\pC\p{Zl}\p{Zp}]*)?)?", 4096)]
 """Locks that were written before facts were checked may have more types of keys, and other comments."""
+
+Spool = Literal["", "/var/lib/slurm/slurmd", "/var/spool/slurmd"]
+"""SlurmdSpoolDir by slurmfab: unknown, FORMER_SPOOL or SLURM_SPOOL."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ class Lock:
         hosts: entries by host name in the cluster file.
         bundles: SHA-256 of each bundle that may be installed, by its name in the cluster file.
         upgrade: the upgrade of Slurm that is under way; `None` if there is none.
+        spool: SlurmdSpoolDir where the cluster file names none; empty in locks of clusters that have FORMER_SPOOL, and
+            before the first deployment.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -123,6 +129,12 @@ class Lock:
     hosts: Mapping[Phrase, HostLock] = field(default_factory=dict)
     bundles: Mapping[Phrase, Digest] = field(default_factory=dict)
     upgrade: UpgradeUnderWay | None = None
+    spool: Spool = ""
+
+    @property
+    def spool_directory(self) -> str:
+        """SlurmdSpoolDir where the cluster file names none."""
+        return self.spool or (FORMER_SPOOL if self.slurm else SLURM_SPOOL)
 
     @property
     def slurm_versions(self) -> tuple[str, ...]:
@@ -235,6 +247,8 @@ def values_of(lock: Lock) -> dict[str, Any]:
     values: dict[str, Any] = adapter().dump_python(lock, mode="json")
     if lock.upgrade is None:
         del values["upgrade"]
+    if not lock.spool:
+        del values["spool"]
     return values
 
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from slurmfab.inventory.values import Model
 
-Logins = Literal["both", "from_controllers", "none"]
+Logins = Literal["from_controllers", "both", "none"]
 
 
 def _check_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -33,13 +33,13 @@ class SlurmSsh(Model):
     """SSH logins of the slurm user without a password, between controllers and other hosts.
 
     Args:
-        logins: `both`: between each controller and every other host, in both directions; `from_controllers`: from each
-            controller to every other host; `none`.
+        logins: `from_controllers`: from each controller to every other host, as programs of slurmctld need it that
+            work on nodes; `both`: in both directions, so that root of any node is slurm on the controllers; `none`.
         also_from: addresses and networks from which all keys are accepted besides those of their hosts, as for hosts
             behind a router that changes addresses (NAT).
     """
 
-    logins: Annotated[Logins, Field(description="both, from_controllers or none.")] = "both"
+    logins: Annotated[Logins, Field(description="from_controllers, both or none.")] = "from_controllers"
     also_from: Annotated[
         tuple[str, ...],
         BeforeValidator(_sources, json_schema_input_type=str | list[str]),
@@ -56,5 +56,5 @@ def _slurm_ssh(value: Any) -> Any:
 SlurmSshOrLogins = Annotated[
     SlurmSsh,
     BeforeValidator(_slurm_ssh, json_schema_input_type=Logins | SlurmSsh),
-    Field(description="SSH logins of the slurm user: both, from_controllers or none; or a mapping."),
+    Field(description="SSH logins of the slurm user: from_controllers, both or none; or a mapping."),
 ]

@@ -6,11 +6,21 @@ An existing directory without such files, as one that a cluster file names by mi
 from __future__ import annotations
 
 import posixpath
+from typing import TYPE_CHECKING
 
+from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.directory import Directory
-from slurmfab.paths import SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.agent.files.root_log import RootLog
+from slurmfab.paths import FORMER_SPOOL, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm import accounting, places
+
+if TYPE_CHECKING:
+    from slurmfab.inventory.cluster import Cluster
+
+SLURM_LIBRARY = "/var/lib/slurm"
+FORMER_LOG = f"{SLURM_LOGS}/slurmd.log"
+"""Where an earlier slurmfab had slurmd's log; steps that began then write there until they end."""
 
 LOG_MARKS = ("slurm*.log*", "slurm_job*")
 """Logs of Slurm's daemons, and of ended jobs (JobCompLoc)."""
@@ -35,9 +45,41 @@ def shared_directory(path: str) -> Directory:
     return Directory(path, "root", "root", 0o755)
 
 
-def log_directory() -> Directory:
-    """The directory of the logs of Slurm's daemons."""
-    return Directory(SLURM_LOGS, "slurm", "slurm", 0o755, LOG_MARKS)
+def log_directory(plan_input: PlanInput, host: str) -> Directory:
+    """The directory of the logs of slurmctld and slurmdbd; root's on hosts that have neither.
+
+    Steps that began under an earlier slurmfab open slurmd's log there anew, as root, whenever slurmd is reconfigured.
+    """
+    owner = logs_owner(plan_input.cluster, host)
+    return Directory(SLURM_LOGS, owner, owner, 0o755, LOG_MARKS)
+
+
+def logs_owner(cluster: Cluster, host: str) -> str:
+    """The user of the directory of slurmctld's and slurmdbd's logs on a host."""
+    return "slurm" if {"controller", "database"} & {*cluster.roles(host)} else "root"
+
+
+def slurmd_directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
+    """The directories in which slurmd works as root, where slurmfab has them, and what its log must not be.
+
+    Debian's packages give /var/lib/slurm to slurm, who could put something else in place of what is in it.
+    """
+    if "compute" not in plan_input.cluster.roles(host):
+        return ()
+    is_known = plan_input.is_compute_node(host)
+    spool = spool_directory(plan_input, host) if is_known else plan_input.lock.spool_directory
+    private = plan_input.cluster.private_tmp
+    used = (spool, *((private.base,) if private else ()))
+    hostname = plan_input.host(host).hostname if is_known else ""
+    log = places.log_file(plan_input.conf_wanted.settings, "slurmd", host, hostname)
+    logs = dict.fromkeys((log if log.startswith("/") else "", FORMER_LOG))
+    is_shared = any(path.startswith(f"{SLURM_LIBRARY}/") for path in used)
+    return (
+        *((Directory(SLURM_LIBRARY, "root", "root", 0o755),) if is_shared else ()),
+        *((Directory(spool, "root", "root", 0o755, for_root=True),) if spool in (SLURM_SPOOL, FORMER_SPOOL) else ()),
+        *((Directory(SLURMD_LOGS, "root", "root", 0o755, for_root=True),) if log.startswith(f"{SLURMD_LOGS}/") else ()),
+        *(RootLog(path) for path in logs if path),
+    )
 
 
 def spool_directory(plan_input: PlanInput, node: str) -> str:
@@ -65,7 +107,7 @@ def site_directories(plan_input: PlanInput, host: str) -> tuple[Directory, ...]:
     return tuple(
         Directory(path, user, user, 0o755, kept=True)
         for path, user in found.items()
-        if path not in (SLURM_LOGS, SLURM_SPOOL)
+        if path not in (SLURM_LOGS, SLURMD_LOGS, SLURM_SPOOL, FORMER_SPOOL)
     )
 
 
@@ -81,4 +123,4 @@ def backup_directory(path: str) -> Directory:
 
 def private_directory(path: str) -> Directory:
     """The directory on compute nodes that contains the private directories of jobs."""
-    return Directory(path, "root", "root", 0o755, PRIVATE_MARKS, alone=True)
+    return Directory(path, "root", "root", 0o755, PRIVATE_MARKS, for_root=True)

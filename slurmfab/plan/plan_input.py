@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.hostlist import fold
@@ -16,10 +17,10 @@ from slurmfab.impact.slurm_diff import FILE, SETTING, THERE, Difference, differe
 from slurmfab.inventory import people_ids
 from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.files_on_hosts import Content
-from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.inventory.lock import HostLock, Lock, Spool
 from slurmfab.inventory.slurm_files import SiteFile
 from slurmfab.ip_addresses import IPV4, IPV6, canonical
-from slurmfab.paths import MAIL_PROGRAM, RESUME_PROGRAM, SUSPEND_PROGRAM
+from slurmfab.paths import FORMER_SPOOL, MAIL_PROGRAM, RESUME_PROGRAM, SLURM_SPOOL, SUSPEND_PROGRAM
 from slurmfab.plan.hand_made_files import GRES, MAIN, alike, gres_of_nodes, is_hand_made, is_same_for, of_host, texts_of
 from slurmfab.plan.preflight import cgroups
 from slurmfab.plan.root_jobs import ROOT_JOBS
@@ -43,7 +44,16 @@ if TYPE_CHECKING:
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names and addresses of the host itself."""
 
+_SPOOL = re.compile(r"^[ \t]*SlurmdSpoolDir[ \t]*=[ \t]*\"?([^\s\"#]+)", re.IGNORECASE | re.MULTILINE)
+
 NO_HOSTS: frozenset[str] = frozenset()
+
+
+class AccountingServer(TypedDict):
+    """Values of `render.SlurmConf` about slurmdbd."""
+
+    accounting_host: str
+    accounting_port: int
 
 
 @dataclass(frozen=True)
@@ -396,12 +406,12 @@ class PlanInput:
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
             memory_margin=self.cluster.memory_margin,
             state_directory=self.cluster.state_directory,
+            spool_directory=self.lock.spool_directory,
             qos=tuple(qos.settings for qos in self.cluster.qos),
             mail_programs=self.mail_programs(controllers),
             mpi=self.cluster.mpi.kind if self.cluster.mpi else "none",
             mail_domain=self.cluster.mail.domain if self.cluster.mail else "",
-            accounting_host=self.address(self.cluster.database.host) if self.cluster.database else "",
-            accounting_port=self.accounting_port,
+            **self.accounting_server,
             enforces_limits=self.cluster.has_accounts,
             private_tmp=self.cluster.private_tmp,
             has_switches=bool(self.cluster.topology),
@@ -426,10 +436,11 @@ class PlanInput:
         return tuple(self.host(name).mail_program for name in controllers)
 
     @property
-    def accounting_port(self) -> int:
-        """The port of slurmdbd if the cluster file sets another one than Slurm's default; otherwise 0."""
+    def accounting_server(self) -> AccountingServer:
+        """Where slurmdbd is, for slurm.conf; its port if the cluster file sets another one than Slurm's default."""
         port = accounting.port(self.cluster.slurmdbd_conf)
-        return 0 if port == accounting.DBD_PORT else port
+        host = self.address(self.cluster.database.host) if self.cluster.database else ""
+        return {"accounting_host": host, "accounting_port": 0 if port == accounting.DBD_PORT else port}
 
     def node(self, name: str) -> Node:
         """The values of a compute node's line in slurm.conf; the host must be in `compute_nodes`."""
@@ -522,7 +533,26 @@ def pin(
         )
     ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
     leaving = people_ids.still_leaving(cluster, lock, facts)
-    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now)
+    spool = pinned_spool(lock, facts.get(cluster.controller))
+    return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now, spool=spool)
+
+
+def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:
+    """SlurmdSpoolDir where the cluster file names none: the former place only where slurm.conf has it already.
+
+    slurmd finds the running steps of its node by this directory, so a cluster keeps it until somebody moves it.
+
+    Args:
+        lock: the lock before.
+        controller: the facts of the primary controller; `None` if it did not answer.
+    """
+    if controller is None or lock.spool == SLURM_SPOOL:
+        return lock.spool
+    found = _SPOOL.findall(controller.slurm_conf)
+    now = posixpath.normpath(found[-1]) if found else ""
+    if now == SLURM_SPOOL or not (lock.spool or now == FORMER_SPOOL):
+        return SLURM_SPOOL
+    return FORMER_SPOOL
 
 
 def of_other_series(lock: Lock, now: str) -> dict[str, HostLock]:

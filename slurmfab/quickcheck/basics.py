@@ -93,7 +93,7 @@ def two_nodes(bench: Bench, nodes: tuple[str, ...]) -> str:
     seen = {line.split(".")[0] for line in bench.run(pair, "uname -n").split()}
     missing = [name for name in pair if hostname(bench.known.lock, name) not in seen]
     assert not missing, (
-        f"the job did not run on {fold(missing)}. Repair: see /var/log/slurm/slurmd.log on {fold(missing)}"
+        f"the job did not run on {fold(missing)}. Repair: see /var/log/slurmd/slurmd.log on {fold(missing)}"
     )
     return f"one job with a task on each of {fold(pair)}"
 

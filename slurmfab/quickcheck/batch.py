@@ -59,7 +59,7 @@ def allocation(bench: Bench, node: str) -> str:
         bench.sender.run(bench.as_person("rm", "-f", output))
     assert (last.state, last.code) == ("COMPLETED", "0:0"), (
         f"job {number} is {last.state} with exit code {last.code}: {trouble or text.strip() or 'no output'}. "
-        f"Repair: see /var/log/slurm/slurmd.log on {node}"
+        f"Repair: see /var/log/slurmd/slurmd.log on {node}"
     )
     assert f"job {number} on {node}" in text, (
         f"job {number} completed, but its output {output} cannot be read: {trouble or 'it is empty'}. "
@@ -185,7 +185,7 @@ def trouble_on(bench: Bench, node: str) -> str:
             state = CheckedHost(node, shell).run("systemctl is-active slurmd").stdout.strip()
     except HostError as error:
         return f"{node} is unreachable: {error.reason}"
-    logs = f"see /var/log/slurm/slurmd.log there; {FAB} check-cluster --hosts {node}"
+    logs = f"see /var/log/slurmd/slurmd.log there; {FAB} check-cluster --hosts {node}"
     return "" if state in ("active", "reloading") else f"slurmd is {state or 'not installed'}. Repair: {logs}"
 
 

@@ -167,7 +167,7 @@ class Bench:
         """
         self.slurm.busy.clear()
         done = self.slurm.run(nodes, command, memory=memory, options=(f"--chdir={self.who.home}", *options))
-        log = f"/var/log/slurm/slurmd.log on {fold(nodes)}"
+        log = f"/var/log/slurmd/slurmd.log on {fold(nodes)}"
         assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see {log}"
         return str(done.stdout)
 

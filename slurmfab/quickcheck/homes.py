@@ -41,7 +41,7 @@ def homes(bench: Bench, node: str) -> str:
     try:
         last = batch.seen(own, number, node, begun, batch.has_ended)
         assert last.state == "COMPLETED", (
-            f"job {number} of {who.name} is {last.state}. Repair: see /var/log/slurm/slurmd.log on {node}; "
+            f"job {number} of {who.name} is {last.state}. Repair: see /var/log/slurmd/slurmd.log on {node}; "
             f"{FAB} check-cluster --only storage,people"
         )
         text = awaited(own, output)

@@ -94,7 +94,7 @@ def mpi(bench: Bench) -> str:
     records = bench.records()
     memory = min(memory_for(records[node], MEMORY, 1) for node in pair)
     printed = bench.run(pair, TASK, memory=memory, options=(f"--mpi={wanted.kind}",))
-    repair = f"Repair: {FAB} check-cluster --only mpi; see /var/log/slurm/slurmd.log on {fold(pair)}"
+    repair = f"Repair: {FAB} check-cluster --only mpi; see /var/log/slurmd/slurmd.log on {fold(pair)}"
     ranks = sorted(re.findall(r"^rank=(\d*)$", printed, re.MULTILINE))
     assert ranks == ["0", "1"], f"srun --mpi={wanted.kind} gave the ranks {', '.join(ranks) or 'none'}. {repair}"
     started = f"srun started a process on each of {fold(pair)} by {wanted.kind}"

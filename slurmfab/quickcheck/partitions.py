@@ -242,7 +242,7 @@ def judged(bench: Bench, trial: Trial, job: JobState) -> Line | None:
     if job.state == "COMPLETED":
         return line(PASSED, "ran")
     if job.state == "GONE" or job.state in ENDED:
-        where = f"/var/log/slurm/slurmd.log on {job.nodes}" if job.nodes else "/var/log/slurm/slurmctld.log"
+        where = f"/var/log/slurmd/slurmd.log on {job.nodes}" if job.nodes else "/var/log/slurm/slurmctld.log"
         return line(FAILED, f"is {job.state}.", f"see {where}")
     is_late = passed > min(bench.seconds, WAIT_SECONDS)
     if waiting.is_limit(job.reason) and (is_late or passed > SETTLED_SECONDS):

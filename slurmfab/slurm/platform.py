@@ -192,16 +192,14 @@ class Platform:
         return f"{self.database.settings}/60-slurmfab.cnf"
 
     def pid_files(self, version: SlurmVersion) -> Mapping[str, str]:
-        """The pid file that the unit of each daemon expects, by daemon.
+        """The pid file of each daemon, by daemon.
 
-        Up to 23.02 the units name `PIDFile=/run/….pid`. From 23.11 on slurmctld and slurmdbd run as the slurm user and
-        own only their RuntimeDirectory.
+        slurmctld and slurmdbd run as the slurm user and own only their RuntimeDirectory: by the packages' units from
+        23.11 on, and by slurmfab's drop-ins before. The unit of slurmd names `PIDFile=/run/slurmd.pid` up to 23.02.
         """
-        if version < BY_SYSTEMD:
-            return {daemon: f"/run/{daemon}.pid" for daemon in self.units}
         return {
             "slurmctld": "/run/slurmctld/slurmctld.pid",
-            "slurmd": "/run/slurm/slurmd.pid",
+            "slurmd": "/run/slurmd.pid" if version < BY_SYSTEMD else "/run/slurm/slurmd.pid",
             "slurmdbd": "/run/slurmdbd/slurmdbd.pid",
         }
 

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Tem
 from slurmfab.agent.client.commands import PARTITION
 from slurmfab.errors import InputError
 from slurmfab.facts import Cgroup
+from slurmfab.paths import SLURM_SPOOL
 from slurmfab.slurm.formatting import assignment
 from slurmfab.slurm.gres import gres_lines, gres_names, tracked_gres
 from slurmfab.slurm.job_submit_script import SCRIPT, explains_refusals, lua_text
@@ -47,6 +48,7 @@ SHORTEST_LIMIT = 60
 _AS_THEY_ARE = (
     "cluster_name",
     "state_directory",
+    "spool_directory",
     "cgroup",
     "accounting_host",
     "accounting_port",
@@ -98,6 +100,7 @@ class SlurmConf:
         cgroup: control groups that all compute nodes have, as they share one slurm.conf.
         memory_margin: memory of a node that is not in RealMemory; see `node_lines.real_memory`.
         state_directory: StateSaveLocation, shared by all controllers.
+        spool_directory: SlurmdSpoolDir.
         qos: keys and values of each QOS, in the order of the cluster file.
         mail_programs: program that sends mail on each controller; empty for none.
         mail_domain: domain of users who name no address; empty for the mail system's.
@@ -132,6 +135,7 @@ class SlurmConf:
     cgroup: Cgroup = field(default_factory=lambda: Cgroup("none"))
     memory_margin: str = "3%"
     state_directory: str = "/var/lib/slurm/slurmctld"
+    spool_directory: str = SLURM_SPOOL
     qos: tuple[Mapping[str, str], ...] = ()
     mail_programs: tuple[str, ...] = ()
     mail_domain: str = ""

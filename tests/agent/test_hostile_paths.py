@@ -17,7 +17,7 @@ from slurmfab.agent.backup import timed_backup
 from slurmfab.agent.backup.restored_state import RestoredFiles, RestoredState
 from slurmfab.agent.backup.staged_parts import stage, staged
 from slurmfab.agent.backup.state import save_files, save_state
-from slurmfab.agent.core.resource import CHANGED, FAILED, OK, Context, Resource, ResourceFailed, apply
+from slurmfab.agent.core.resource import CHANGED, FAILED, OK, WOULD_CHANGE, Context, Resource, ResourceFailed, apply
 from slurmfab.agent.core.safe_paths import UnsafePath, open_folder
 from slurmfab.agent.files.absent import Absent
 from slurmfab.agent.files.block import Block
@@ -25,6 +25,7 @@ from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.files.left_file import LeftFile
 from slurmfab.agent.files.program import Program
+from slurmfab.agent.files.root_log import RootLog
 from slurmfab.agent.files.scripts import Scripts
 from slurmfab.agent.identities.ssh_key import SshKey, refuse_foreign
 from slurmfab.agent.munge.key import MungeKey
@@ -277,3 +278,101 @@ def test_a_copy_for_a_rollback_is_not_taken_through_a_link_of_another_user(
     hostile.run_id = RUN
     with pytest.raises(ResourceFailed, match="is not followed"):
         undo_store.keep(Absent(BELOW + "2"), hostile, frozenset({"file"}))
+
+
+LOGS, SPOOL = "/var/log/slurmd", "/var/spool/slurmd"
+
+
+def differs(resource: Resource, context: Context) -> tuple[str, str]:
+    """Status and message of a resource that a dry run looks at."""
+    context.dry_run = True
+    outcome = apply(resource, context)
+    context.dry_run = False
+    return outcome.status, outcome.message
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["a symbolic link", "a hard link", "no regular file"])
+def test_a_log_of_root_that_another_user_has_replaced_is_removed_once_nobody_else_can_do_so_again(
+    hostile: Context, root: Path, victim: Path, kind: str
+) -> None:
+    log, wanted = root / LOGS[1:] / "slurmd.log", RootLog(f"{LOGS}/slurmd.log")
+    log.parent.mkdir(parents=True)
+    if kind == "a hard link":
+        log.hardlink_to(victim / "tool")
+    else:
+        log.symlink_to(victim / "tool") if kind == "a symbolic link" else os.mkfifo(log)
+        os.lchown(log, OTHER, OTHER)
+    os.chown(log.parent, OTHER, OTHER)
+    assert differs(wanted, hostile)[0] == WOULD_CHANGE
+    refused = apply(wanted, hostile)
+    assert (refused.status, f"is {kind}" in refused.message) == (FAILED, True)
+    assert os.path.lexists(log)
+
+    os.chown(log.parent, 0, 0)
+    removed = apply(wanted, hostile)
+    assert (removed.status, f"was {kind}" in removed.message) == (CHANGED, True)
+    assert not os.path.lexists(log)
+    assert (victim / "tool").read_text() == "of root\n"
+
+
+@needs_root
+def test_a_log_of_root_is_safe_where_nobody_else_can_change_its_name(
+    hostile: Context, root: Path, victim: Path
+) -> None:
+    log = root / LOGS[1:] / "slurmd.log"
+    assert differs(RootLog(f"{LOGS}/slurmd.log"), hostile) == (OK, "")
+    log.parent.mkdir(parents=True)
+    log.symlink_to(victim / "tool")
+    assert differs(RootLog(f"{LOGS}/slurmd.log"), hostile) == (OK, "")
+
+
+@needs_root
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("kind", ["link", "hard link"])
+def test_a_directory_in_which_root_works_is_not_taken_over_with_what_another_user_has_put_there(
+    hostile: Context, root: Path, victim: Path, kind: str, *, inside: bool
+) -> None:
+    folder = root / SPOOL[1:]
+    there = folder / "job00077" if inside else folder
+    there.mkdir(parents=True)
+    name = there / "slurm_script"
+    name.symlink_to(victim) if kind == "link" else name.hardlink_to(victim / "tool")
+    for directory in {folder, there}:
+        os.chown(directory, OTHER, OTHER)
+    wanted = Directory(SPOOL, "root", "root", 0o755, for_root=True)
+    outcome = apply(wanted, hostile)
+    assert (outcome.status, f"{name} leads elsewhere" in outcome.message) == (FAILED, True)
+    assert folder.stat().st_uid == OTHER
+    if not inside:  # nor does it pass where the directory has come back to root meanwhile
+        os.chown(folder, 0, 0)
+        if kind == "link":
+            os.lchown(name, OTHER, OTHER)
+        assert differs(wanted, hostile)[0] == FAILED
+
+
+@needs_root
+def test_a_directory_in_which_root_works_is_taken_over_with_files_and_directories_of_jobs(
+    hostile: Context, root: Path
+) -> None:
+    folder = root / SPOOL[1:]
+    (folder / "job00077").mkdir(parents=True)
+    (folder / "cred_state").write_text("x")
+    for path in (folder, folder / "job00077"):
+        os.chown(path, OTHER, OTHER)
+    assert apply(Directory(SPOOL, "root", "root", 0o755, for_root=True), hostile).status == CHANGED
+    assert (folder.stat().st_uid, (folder / "job00077").stat().st_uid) == (0, OTHER)
+
+
+@needs_root
+def test_a_directory_in_which_root_works_differs_and_fails_below_one_of_another_user(
+    hostile: Context, root: Path
+) -> None:
+    wanted = Directory("/var/lib/slurm/slurmd", "root", "root", 0o755, for_root=True)
+    (root / "var/lib/slurm/slurmd").mkdir()
+    status, _ = differs(wanted, hostile)
+    assert status == WOULD_CHANGE
+    outcome = apply(wanted, hostile)
+    assert (outcome.status, "can put another directory in the place of" in outcome.message) == (FAILED, True)
+    assert apply(Directory("/var/lib/slurm", "root", "root", 0o755), hostile).status == CHANGED
+    assert apply(wanted, hostile).status == OK

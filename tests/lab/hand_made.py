@@ -239,8 +239,9 @@ def at_work(
 
 
 def named(pid_files: Mapping[str, str]) -> dict[str, str]:
-    """Paths of pid files by placeholders of the texts below."""
-    return {f"{daemon}_pid": path for daemon, path in pid_files.items()}
+    """Paths of pid files as Debian's units have them, by placeholders of the texts below."""
+    old = "/run/slurmd.pid" in pid_files.values()
+    return {f"{daemon}_pid": f"/run/{daemon}.pid" if old else path for daemon, path in pid_files.items()}
 
 
 PLAIN = """

@@ -255,16 +255,20 @@ LOGIN = "runuser -u slurm -- ssh {} -o BatchMode=yes -o StrictHostKeyChecking=ye
 """A login of the slurm user, or its error."""
 
 
-def test_a_key_that_is_stolen_from_a_node_then_is_refused_from_everywhere_else(deployed_lab: DeployedLab) -> None:
-    assert deployed_lab.on("n1", LOGIN.format("", "ctl")) == "ctl"
-    key = deployed_lab.on("n1", "base64 -w0 /var/lib/slurm/home/.ssh/id_ed25519")
+UNKNOWN = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+"""For logins from node to node, which know no keys of each other."""
+
+
+def test_a_key_that_is_stolen_from_a_controller_then_is_refused_from_everywhere_else(deployed_lab: DeployedLab) -> None:
+    assert deployed_lab.on("ctl", LOGIN.format("", "n1")) == "n1"
+    key = deployed_lab.on("ctl", "base64 -w0 /var/lib/slurm/home/.ssh/id_ed25519")
     deployed_lab.on("n2", f"echo {key} | base64 -d >/tmp/stolen && chown slurm /tmp/stolen && chmod 600 /tmp/stolen")
     try:
-        for goal in ("ctl", deployed_lab.lab.host("ctl").address):
-            told = deployed_lab.on("n2", LOGIN.format("-F none -i /tmp/stolen -o IdentitiesOnly=yes", goal))
+        for goal in ("n1", deployed_lab.lab.host("n1").address):
+            told = deployed_lab.on("n2", LOGIN.format(f"-F none -i /tmp/stolen -o IdentitiesOnly=yes {UNKNOWN}", goal))
             assert "Permission denied" in told
         assert "Refused by key options" in deployed_lab.on(
-            "ctl", "journalctl --sync; journalctl -o cat -t sshd -t sshd-session"
+            "n1", "journalctl --sync; journalctl -o cat -t sshd -t sshd-session"
         )
     finally:
         deployed_lab.on("n2", "rm /tmp/stolen")
@@ -275,15 +279,22 @@ def test_logins_of_the_slurm_user_when_the_cluster_file_changes_them_then_are_th
 ) -> None:
     text = whole_again.inventory_path.read_text()
     try:
-        whole_again.inventory_path.write_text(f"{text}slurm_ssh: from_controllers\n")
-        whole_again.deploy()
         assert whole_again.on("ctl", LOGIN.format("", "n1")) == "n1"
+        assert "PTY allocation request failed" in whole_again.on("ctl", LOGIN.format("-tt", "n1"))
         assert "Permission denied" in whole_again.on("n1", LOGIN.format("", "ctl"))
         found = checked(whole_again, "--only", "ssh")
         assert {check for _, check in found.having("passed") if check.startswith("ssh")} == {
             "ssh.controller_gets_in", "ssh.host_is_kept_out_of_the_controller",
         }  # fmt: skip
         assert found.code == 0
+
+        whole_again.inventory_path.write_text(f"{text}slurm_ssh: both\n")
+        whole_again.deploy()
+        assert whole_again.on("n1", LOGIN.format("", "ctl")) == "ctl"
+        found = checked(whole_again, "--only", "ssh")
+        assert {check for _, check in found.having("passed") if check.startswith("ssh")} == {
+            "ssh.controller_gets_in", "ssh.host_gets_to_the_controller",
+        }  # fmt: skip
 
         whole_again.inventory_path.write_text(f"{text}slurm_ssh: none\n")
         whole_again.deploy()

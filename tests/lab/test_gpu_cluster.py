@@ -113,7 +113,7 @@ def test_local_disk_that_is_counted_is_given_out_and_no_more_than_there_is(clust
     cluster.until("ctl", SEEN.format(second), "PENDING Resources")
     refused = cluster.on("ctl", SUBMIT.format("--gres=localtmp:900G") + " 2>&1 || true")
     assert "Requested node configuration is not available" in refused
-    assert cluster.on("n1", "grep -ci 'error.*gres' /var/log/slurm/slurmd.log || true") == "0"
+    assert cluster.on("n1", "grep -ci 'error.*gres' /var/log/slurmd/slurmd.log || true") == "0"
 
 
 @pytest.mark.usefixtures("scancel")

@@ -21,7 +21,7 @@ STATE = "scontrol -o show node n1 | grep -o ' State=[^ ]*' | grep -oE 'IDLE|MIXE
 REASON = "scontrol -o show node n1 | grep -o 'Reason=.*' | sed 's/Reason=//; s/ \\[.*//'"
 LOOKED = "stat --format=%Y.%y /run/slurmfab/health.json"
 SHOWN = "scontrol -o show node n1; squeue"
-LAST = "date; tail -n 9 /var/log/slurm/slurmd.log; ls -l --time-style=full-iso /run/slurmfab; cat /run/slurmfab/*.json"
+LAST = "date; tail -n 9 /var/log/slurmd/slurmd.log; ls -l --time-style=full-iso /run/slurmfab; cat /run/slurmfab/*.json"
 DAEMONS = "systemctl show --property=MainPID --value slurmd"
 OURS = "slurmfab: health: "
 

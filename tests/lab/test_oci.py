@@ -26,7 +26,7 @@ umoci config --image /srv/image:1 --config.env MODEL=small --config.user 1000; c
 BUNDLE = "/home/ann/bundles/image-1"
 STARTS = "systemctl show -P ExecMainStartTimestampMonotonic slurmctld slurmd"
 SEES = "ls /dev | grep nvidia; id -u; echo $MODEL $HOME $CUDA_VISIBLE_DEVICES; echo x >~/made; command -v nvidia-smi"
-TRACES = "ls -d /dev/shm/slurmfab* /tmp/slurm /var/lib/slurm/slurmd/oci-job* 2>/dev/null; :"
+TRACES = "ls -d /dev/shm/slurmfab* /tmp/slurm /var/spool/slurmd/oci-job* 2>/dev/null; :"
 BATCH = """\
 printf '#!/bin/sh\\necho in $SLURM_CONTAINER with $(ls /dev | grep -c "nvidia[0-9]")\\n' >/home/ann/job.sh
 runuser -u ann -- timeout 60 sbatch -W -Q -w n1 --gres=gpu:1 -D /home/ann -o out --container={} /home/ann/job.sh
@@ -112,8 +112,8 @@ def test_nodes_when_containers_have_ended_or_were_cancelled_then_have_no_traces_
     site.lab.until("n1", "cat /tmp/out 2>/dev/null; :", "up")
     site.lab.on("n1", f"scancel {job}")
     site.lab.until("n1", TRACES, "")
-    log = site.lab.on("n1", "grep -ciE 'error.*(runtime|oci|container|unlinkat|rmdir)' /var/log/slurm/slurmd.log; :")
-    assert log == "0", site.lab.on("n1", "tail -n 40 /var/log/slurm/slurmd.log")
+    log = site.lab.on("n1", "grep -ciE 'error.*(runtime|oci|container|unlinkat|rmdir)' /var/log/slurmd/slurmd.log; :")
+    assert log == "0", site.lab.on("n1", "tail -n 40 /var/log/slurmd/slurmd.log")
 
 
 TRAP = """

@@ -39,7 +39,7 @@ class Cluster:
         if name == "SelectType":
             return f"{self.text}slurm_conf: {{SelectType: select/linear, SelectTypeParameters: CR_Memory}}\n"
         if name == "SlurmdSpoolDir":
-            return f"{self.text}slurm_conf: {{SlurmdSpoolDir: /var/spool/slurmd}}\n"
+            return f"{self.text}slurm_conf: {{SlurmdSpoolDir: /srv/slurmd}}\n"
         if name == "partition-removed":
             return self.text.replace("  - {PartitionName: brief, Nodes: n2}\n", "")
         alone = self.text.replace("hosts: n[1-2]", "hosts: n1").replace("Nodes: n2", "Nodes: n1")

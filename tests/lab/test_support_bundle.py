@@ -53,7 +53,7 @@ echo "error: cannot connect with $password" >> /var/log/slurm/slurmctld.log
 echo "debug: config dump StoragePass=$password and $(printf %s "$password" | base64 -w0)" >> /var/log/slurm/slurmdbd.log
 """
 LEAK_ON_NODE = (
-    "echo 'key {} and {}' >> /var/log/slurm/slurmd.log; cat /etc/ssh/ssh_host_ed25519_key >> /var/log/slurm/slurmd.log"
+    "cd /var/log/slurmd && echo 'key {} and {}' >> slurmd.log && cat /etc/ssh/ssh_host_ed25519_key >> slurmd.log"
 )
 
 GITHUB = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"

@@ -267,6 +267,12 @@ def address(name: str) -> str:
     return f"10.0.{network}.{ {'ctl': 1, 'db': 9}.get(name, name[1:]) }"
 
 
+def packaged_pids(slurm: str) -> dict[str, str]:
+    """The PID files of a cluster made by hand with Debian's units."""
+    pids = DEBIAN.pid_files(SlurmVersion.parse(slurm))
+    return {unit: f"/run/{unit}.pid" for unit in pids} if slurm == "22.05" else dict(pids)
+
+
 def plain(slurm: str) -> FoundCluster:
     """The configurator's file, without accounting; CPUs alone."""
     files = (conf("slurm.conf", PLAIN), conf("cgroup.conf", LIMITS))
@@ -276,7 +282,7 @@ def plain(slurm: str) -> FoundCluster:
 
 def accounts(slurm: str) -> FoundCluster:
     """slurmdbd on its own host, QOS, two partitions, typed GPUs; one node has another slurm.conf."""
-    pids = DEBIAN.pid_files(SlurmVersion.parse(slurm))
+    pids = packaged_pids(slurm)
     text = ACCOUNTS.format(**pids)
     limits = conf("cgroup.conf", f"CgroupAutomount=yes\n{LIMITS}" if slurm == "22.05" else LIMITS)
     files = (conf("slurm.conf", text), limits)

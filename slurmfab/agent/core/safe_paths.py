@@ -14,7 +14,6 @@ import errno
 import os
 import pwd
 import stat
-from contextlib import suppress
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 from slurmfab.agent.core.resource import ResourceFailed
@@ -273,9 +272,7 @@ class Folder:
             ResourceFailed: it is a symbolic link, a directory or a device.
         """
         if stat.S_ISLNK(status.st_mode):
-            target = ""
-            with suppress(OSError):
-                target = os.readlink(name, dir_fd=self.descriptor)
+            target = self.target(name)
             owner = " of " + user(status.st_uid) if self.others else ""
             message = "%s is a symbolic link%s to %s; remove it if a file may take its place"
             raise ResourceFailed(message % (self.place(name), owner, target))
@@ -283,6 +280,13 @@ class Folder:
             raise ResourceFailed(
                 "%s is not a regular file; move it away if a file may take its place" % self.place(name)
             )
+
+    def target(self, name: str) -> str:
+        """Where a symbolic link leads; empty if it is not there any more."""
+        try:
+            return os.readlink(name, dir_fd=self.descriptor)
+        except OSError:
+            return ""
 
     def link(self, name: str) -> str:
         """The target of a symbolic link that may be followed.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from typing import ClassVar, Mapping, Optional, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.core.safe_paths import Folder, open_folder, open_parent, refuse_others
+from slurmfab.agent.core.safe_paths import Folder, is_roots, open_folder, open_parent, refuse_others, user
 from slurmfab.agent.identities.users_and_groups import access_of, find_user, gid_of, uid_of
 from slurmfab.agent.identities.ways import closed_ways, open_ways
 
@@ -34,6 +36,8 @@ class Directory(Resource):
         marks: patterns (fnmatch) of names of files; one of these files shows that the directory is the expected one.
         kept: whether an existing directory is right as it is, whoever it belongs to.
         alone: whether nobody but root may be able to put another directory in its place, or in that of one above.
+        for_root: whether root works there, so that no other user may put another directory in its place, or have put
+            links in it; what only other owners and modes would allow is mended.
     """
 
     kind: ClassVar[str] = "directory"
@@ -44,6 +48,7 @@ class Directory(Resource):
     marks: Tuple[str, ...] = (ANYTHING,)
     kept: bool = False
     alone: bool = False
+    for_root: bool = False
 
     def name(self) -> str:
         """The path."""
@@ -51,7 +56,7 @@ class Directory(Resource):
 
     def wanted(self, context: Context) -> State:  # noqa: ARG002
         """Owner, group and mode, and no directory above that keeps the owner out."""
-        way = {} if self.owner == "root" else {"way": None}
+        way = {} if self.owner == "root" and not self.for_root else {"way": None}
         return {"owner": self.owner, "group": self.group, "mode": "%04o" % self.mode, **way}
 
     def actual(self, context: Context) -> State:
@@ -71,7 +76,9 @@ class Directory(Resource):
                 return self.wanted(context)
             found = access_of(context, folder.status, self.owner, self.group)
             self.refuse_foreign(context, folder, found)
-            return {**found, "way": closed_ways(context, self.path, self.owner) or None}
+            self.refuse_planted(folder)
+            way = intruded(folder) if self.for_root else closed_ways(context, self.path, self.owner)
+            return {**found, "way": way or None}
 
     def found(self, context: Context) -> Optional[Folder]:
         """The directory, open; `None` where there is none.
@@ -120,6 +127,19 @@ class Directory(Resource):
                self.mode, self.owner, self.group, folder.path, self.mode, folder.path)
         )  # fmt: skip
 
+    def refuse_planted(self, folder: Folder) -> None:
+        """Refuse a directory of root where another user may have put something that leads elsewhere.
+
+        Raises:
+            ResourceFailed: with the first such name.
+        """
+        found = planted(folder) if self.for_root else ""
+        if found:
+            raise ResourceFailed(
+                "%s leads elsewhere, and root works in %s. See who made it and why, it may be an attack; then remove it"
+                % (found, self.path)
+            )
+
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Make the directory, or set its owner, group and mode, and let the owner pass root's directories above.
 
@@ -133,8 +153,42 @@ class Directory(Resource):
             # Compared again, because another user may have put another directory there meanwhile.
             self.refuse_foreign(context, folder, access_of(context, folder.status, self.owner, self.group))
             folder.set_access(uid, gid, self.mode)
+            # Looked at once more, because until now another user could put something there.
+            self.refuse_planted(folder)
+            if self.for_root and folder.intruder:
+                raise ResourceFailed("%s; give the directories above it to root" % intruded(folder))
         if self.owner != "root":
             open_ways(context, self.path, self.owner)
+
+
+def intruded(folder: Folder) -> str:
+    """Who can put another directory in the place of one; empty if only root can."""
+    return "%s can put another directory in the place of %s" % (folder.intruder, folder.path) if folder.intruder else ""
+
+
+def planted(folder: Folder, *, inside: bool = True) -> str:
+    """The first name in a directory by which root, who works there, is led to another file; empty for none.
+
+    What another user has made counts also where only root can change names by now: the directory may have been theirs.
+
+    Args:
+        folder: the directory.
+        inside: whether directories of other users in it are looked at, too; users have theirs in slurmd's.
+    """
+    for name in folder.names():
+        status = folder.find(name)
+        if status is None:
+            continue
+        is_link = stat.S_ISLNK(status.st_mode) and (folder.others or not is_roots(status))
+        if is_link or (stat.S_ISREG(status.st_mode) and status.st_nlink > 1):
+            return folder.place(name)
+        if inside and stat.S_ISDIR(status.st_mode) and folder.others and user(status.st_uid) == folder.others:
+            found = ""
+            with suppress(FileNotFoundError), folder.enter(name) as inner:  # of a job that has ended meanwhile
+                found = planted(inner, inside=False)
+            if found:
+                return found
+    return ""
 
 
 def is_there(path: str) -> bool:

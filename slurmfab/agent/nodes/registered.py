@@ -42,7 +42,7 @@ TELL_SECONDS = 3.0
 
 ACCEPTS = (
     "slurmctld has waited for it for %.0f s. Its slurmd accepts connections: does it hang, or can it not reach the "
-    "controller's SlurmctldPort? See /var/log/slurm/slurmd.log there"
+    "controller's SlurmctldPort? See /var/log/slurmd/slurmd.log there"
 )
 """What is known of a node that does not answer although its port accepts connections, after that many seconds."""
 

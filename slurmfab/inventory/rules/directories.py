@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from slurmfab.paths import MUNGE_KEY, PROGRAMS, SLURM_DIRECTORY, SLURM_HOME, SLURM_LOGS, SLURM_SPOOL
+from slurmfab.paths import (
+    FORMER_SPOOL,
+    MUNGE_KEY,
+    PROGRAMS,
+    SLURM_DIRECTORY,
+    SLURM_HOME,
+    SLURM_LOGS,
+    SLURM_SPOOL,
+    SLURMD_LOGS,
+)
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
@@ -25,7 +34,16 @@ STANDARD = (
 """Directories of which each host has one, for the files of many programs (hier(7))."""
 
 USED = (
-    *(SLURM_DIRECTORY, SLURM_HOME, SLURM_LOGS, SLURM_SPOOL, PROGRAMS, MUNGE_KEY.rpartition("/")[0]),
+    *(
+        SLURM_DIRECTORY,
+        SLURM_HOME,
+        SLURM_LOGS,
+        SLURMD_LOGS,
+        SLURM_SPOOL,
+        FORMER_SPOOL,
+        PROGRAMS,
+        MUNGE_KEY.rpartition("/")[0],
+    ),
     *("/var/lib/slurmfab", "/var/lib/munge", "/var/lib/mysql"),
 )
 """Directories that slurmfab, munge and MariaDB use otherwise."""

@@ -66,7 +66,7 @@ def private_conf(plan_input: PlanInput) -> str:
     cluster = plan_input.cluster
     here = plan_input.host(cluster.database.host).addresses if cluster.database else ()
     controller = plan_input.host(cluster.controller).hostname
-    return private_conf_text(cluster.name, controller, here, plan_input.accounting_port)
+    return private_conf_text(cluster.name, controller, here, plan_input.accounting_server["accounting_port"])
 
 
 def private_conf_text(cluster: str, controller: str, addresses: Iterable[str] = (), port: int = 0) -> str:

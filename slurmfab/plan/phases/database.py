@@ -16,6 +16,7 @@ from slurmfab.agent.services.service import Service
 from slurmfab.inventory.accounting import Database
 from slurmfab.paths import SLURM_LOGS
 from slurmfab.plan.directories import log_directory, slurm_directory
+from slurmfab.plan.phases import daemon_users
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm import accounting
 
@@ -37,9 +38,10 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     own = plan_input.cluster.slurmdbd_conf
     return (
         slurm_directory(),
-        log_directory(),
+        log_directory(plan_input, host),
         *log_elsewhere(own),
         *(server_elsewhere(plan_input, database) if database.external else server_here(plan_input, database)),
+        *daemon_users.resources(plan_input, host, "slurmdbd"),
         Service("slurmdbd", watches=(PATH,)),
         Listening("slurmdbd", accounting.port(own), READY_SECONDS, accounting.log_file(own)),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.free_space import FreeSpace
-from slurmfab.paths import SLURM_LOGS, SLURM_SPOOL
-from slurmfab.plan.directories import spool_directory
+from slurmfab.paths import SLURM_LOGS, SLURMD_LOGS
+from slurmfab.plan.directories import logs_owner, spool_directory
 from slurmfab.plan.phases import files, packages
 from slurmfab.plan.plan_input import PlanInput
 
@@ -22,13 +22,13 @@ def free_space(plan_input: PlanInput, host: str) -> FreeSpace:
     """
     roles = plan_input.cluster.roles(host)
     paths = (
-        *("/run", SLURM_LOGS),
-        *((spool(plan_input, host),) if "compute" in roles else ()),
+        *("/run", *((SLURM_LOGS,) if logs_owner(plan_input.cluster, host) == "slurm" else ())),
+        *((SLURMD_LOGS, spool(plan_input, host)) if "compute" in roles else ()),
         *((plan_input.cluster.state_directory,) if "controller" in roles else ()),
     )
     return FreeSpace(paths)
 
 
 def spool(plan_input: PlanInput, host: str) -> str:
-    """SlurmdSpoolDir of a host; of a new one, whose hardware is not known yet, slurmfab's own."""
-    return spool_directory(plan_input, host) if plan_input.is_compute_node(host) else SLURM_SPOOL
+    """SlurmdSpoolDir of a host; of a new one, whose hardware is not known yet, what the others have."""
+    return spool_directory(plan_input, host) if plan_input.is_compute_node(host) else plan_input.lock.spool_directory

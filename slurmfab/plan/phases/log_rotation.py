@@ -1,10 +1,10 @@
-"""The rotation of the logs of Slurm's daemons, where the packages bring none."""
+"""The rotation of the logs of Slurm's daemons: of slurmd's, and of the others where the packages bring none."""
 
 from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.owned_files import OwnedFile
-from slurmfab.paths import SLURM_LOGS
+from slurmfab.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.plan.phases.owned import owned
 from slurmfab.plan.plan_input import PlanInput
 
@@ -12,6 +12,9 @@ OF = "log-rotation"
 """What the facts of a host with this file have among `owned`."""
 
 PATH = "/etc/logrotate.d/slurmfab-slurm"
+SLURMD_PATH = "/etc/logrotate.d/slurmfab-slurmd"
+"""About slurmd's log, which the packages rotate nowhere but in the directory of slurm."""
+
 RULE = """\
 # Made by slurmfab from the cluster file; edits here are overwritten.
 {logs}/*.log {{
@@ -35,7 +38,22 @@ RULE = """\
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """A file for logrotate(8), as the distribution's packages have one; its removal where these are wanted again."""
+    """Files for logrotate(8); their removal where the logs are not there any more, or the packages rotate them."""
     platform = plan_input.platform
-    text = RULE.format(logs=SLURM_LOGS, units=" ".join(platform.units))
-    return owned(plan_input, host, OF, () if platform.rotates_logs else (OwnedFile(PATH, text),))
+    is_compute = "compute" in plan_input.cluster.roles(host)
+    files = (
+        *((rotation(PATH, SLURM_LOGS, platform.units),) if not platform.rotates_logs else ()),
+        *((rotation(SLURMD_PATH, SLURMD_LOGS, ("slurmd",)),) if is_compute else ()),
+    )
+    return owned(plan_input, host, OF, files)
+
+
+def rotation(path: str, logs: str, units: tuple[str, ...]) -> OwnedFile:
+    """The file for logrotate about the logs of one directory.
+
+    Args:
+        path: its path.
+        logs: the directory.
+        units: the units of the daemons that write there.
+    """
+    return OwnedFile(path, RULE.format(logs=logs, units=" ".join(units)))

@@ -6,13 +6,12 @@ import posixpath
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.absent import Absent
-from slurmfab.agent.files.directory import Directory
 from slurmfab.agent.files.file import File
 from slurmfab.agent.slurm.files import SlurmFiles
 from slurmfab.agent.slurm.shared_files import SharedFiles
 from slurmfab.agent.slurm.state import SlurmState
 from slurmfab.agent.slurm.state_access import StateAccess
-from slurmfab.paths import SLURM_DIRECTORY, SLURM_SPOOL
+from slurmfab.paths import SLURM_DIRECTORY
 from slurmfab.plan.database_order import joins_accounting
 from slurmfab.plan.directories import (
     log_directory,
@@ -20,11 +19,11 @@ from slurmfab.plan.directories import (
     shared_directory,
     site_directories,
     slurm_directory,
-    spool_directory,
+    slurmd_directories,
     state_directory,
 )
 from slurmfab.plan.hand_made_files import may_keep_gres
-from slurmfab.plan.phases import site_files
+from slurmfab.plan.phases import daemon_users, log_rotation, site_files
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.site_servers import site_servers
@@ -44,7 +43,7 @@ NAME_MARK = "clustername"
 
 
 def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The directories of the host's daemons, and slurmctld's state as slurmctld needs it, before slurmctld is stopped.
+    """The directories of the host's daemons, slurmctld's state as slurmctld needs it, and the rotation of logs.
 
     The state holds job scripts, so only the slurm user may read it; jobs read theirs in the spool directory.
     """
@@ -55,11 +54,13 @@ def directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     return (
         *((slurm_directory(),) if is_controller or has_own_files(plan_input, host) else ()),
         *((shared_directory(shared),) if shared else ()),
-        log_directory(),
+        log_directory(plan_input, host),
         *site_directories(plan_input, host),
-        *((Directory(SLURM_SPOOL, "root", "root", 0o755),) if has_our_spool(plan_input, host) else ()),
+        *slurmd_directories(plan_input, host),
         *((private_directory(private.base),) if private and "compute" in plan_input.cluster.roles(host) else ()),
         *((state_directory(state), access) if is_controller else ()),
+        *daemon_users.resources(plan_input, host, "slurmctld"),
+        *log_rotation.resources(plan_input, host),
     )
 
 
@@ -155,13 +156,6 @@ def had_private_tmp(plan_input: PlanInput, host: str) -> bool:
     """Whether a host has a job_container.conf that slurmfab wrote for `private_tmp`, and that nobody wants any more."""
     is_wanted = plan_input.cluster.private_tmp or JOB_CONTAINER in plan_input.cluster.slurm_files
     return not is_wanted and host in plan_input.facts and plan_input.facts[host].has_our_job_container_conf
-
-
-def has_our_spool(plan_input: PlanInput, host: str) -> bool:
-    """Whether a host is a compute node, with slurmd's spool directory where slurmfab has it."""
-    if not plan_input.is_compute_node(host):
-        return "compute" in plan_input.cluster.roles(host)
-    return spool_directory(plan_input, host) == SLURM_SPOOL
 
 
 def submit_script(plan_input: PlanInput) -> File:

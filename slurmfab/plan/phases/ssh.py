@@ -17,8 +17,8 @@ from slurmfab.paths import SLURM_HOME
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
 
-GRANTED = "restrict,pty"
-"""Options of a key in authorized_keys (sshd(8)): login and commands; no forwarding of ports, agents or X11."""
+GRANTED = "restrict"
+"""Options of a key in authorized_keys (sshd(8)): commands alone; no terminal, no forwarding of ports, agents or X11."""
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4 = re.compile(rf"(?!0\.|127\.|22[4-9]\.|23\d\.){_BYTE}(?:\.{_BYTE}){{3}}", re.ASCII)

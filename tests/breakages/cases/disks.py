@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from breakage import Breakage, Mended, Told
 
-LOGS = "/var/log/slurm"
-SPOOL = "/var/lib/slurm/slurmd"
+LOGS, SLURMD_LOGS = "/var/log/slurm", "/var/log/slurmd"
+SPOOL = "/var/spool/slurmd"
 STATE = "/var/lib/slurm/slurmctld"
 
 
@@ -54,19 +54,19 @@ ROWS = (
     ),
     Breakage(
         name="logs-full",
-        what="the file system of Slurm's logs is full",
-        breaks=full(LOGS),
-        check=(f"{LOGS} is full (0 KiB left): Slurm's daemons write their logs there", "du -xah"),
-        plan=(f"the file system of {LOGS} (",),
-        deploy=Told((f"the file system of {LOGS} (", "is full", "du -xah"), repair=freed(LOGS)),
+        what="the file system of slurmd's log is full",
+        breaks=full(SLURMD_LOGS),
+        check=(f"{SLURMD_LOGS} is full (0 KiB left): slurmd writes its log there", "du -xah"),
+        plan=(f"the file system of {SLURMD_LOGS} (",),
+        deploy=Told((f"the file system of {SLURMD_LOGS} (", "is full", "du -xah"), repair=freed(SLURMD_LOGS)),
     ),
     Breakage(
         name="logs-without-inodes",
-        what="the file system of Slurm's logs has no inodes",
-        breaks=full(LOGS, "size=64m,nr_inodes=40"),
-        check=(f"{LOGS} is full (no inodes left)",),
-        plan=(f"the file system of {LOGS} (",),
-        deploy=Told((f"the file system of {LOGS} (", "is full", "du -xah"), repair=freed(LOGS)),
+        what="the file system of slurmd's log has no inodes",
+        breaks=full(SLURMD_LOGS, "size=64m,nr_inodes=40"),
+        check=(f"{SLURMD_LOGS} is full (no inodes left)",),
+        plan=(f"the file system of {SLURMD_LOGS} (",),
+        deploy=Told((f"the file system of {SLURMD_LOGS} (", "is full", "du -xah"), repair=freed(SLURMD_LOGS)),
     ),
     Breakage(
         name="spool-full",

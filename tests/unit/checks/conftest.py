@@ -24,6 +24,7 @@ from slurmfab.inventory.lock import HostLock, Lock
 
 CLUSTER = """
 cluster: tiny
+slurm_ssh: both
 addresses: {ctl: 10.0.0.1, "n[1-2]": "10.0.0.[2-3]"}
 controllers: [ctl]
 nodes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from ruled_shells import RuledShell
 
-from slurmfab.checks.directories import wrong_directories
+from slurmfab.checks.directories import replaceable, wrong_directories
 from slurmfab.checks.hosts import CheckedHost
-from slurmfab.paths import SLURM_SPOOL
+from slurmfab.paths import FORMER_SPOOL, SLURM_SPOOL
 
 STATE = "/var/lib/slurm/slurmctld"
 TOP = "drwxr-xr-x root  root  /\ndrwxr-xr-x root  root  var\ndrwxr-xr-x root  root  lib\n"
@@ -66,9 +66,52 @@ def test_a_directory_is_wrong_if_it_is_another_users_or_a_link_of_another_user_l
     assert wrong_directories(host, {STATE: "slurm"}) == ([wrong] if wrong else [])
 
 
-def test_a_spool_directory_that_jobs_cannot_pass_is_wrong() -> None:
+@pytest.mark.parametrize("spool", [SLURM_SPOOL, FORMER_SPOOL])
+def test_a_spool_directory_that_jobs_cannot_pass_is_wrong(spool: str) -> None:
     way = f"{WAY}drwx------ root  root  slurmd\n"
-    host = CheckedHost("n1", RuledShell({"namei": f"f: {SLURM_SPOOL}\n{way}"}))
-    assert wrong_directories(host, {SLURM_SPOOL: "root"}) == [
-        "jobs cannot read their scripts in /var/lib/slurm/slurmd (drwx------)"
-    ]
+    host = CheckedHost("n1", RuledShell({"namei": f"f: {spool}\n{way}"}))
+    assert wrong_directories(host, {spool: "root"}) == [f"jobs cannot read their scripts in {spool} (drwx------)"]
+
+
+LOG = "/var/log/slurmd/slurmd.log"
+LOGS = "drwxr-xr-x root  root  /\ndrwxr-xr-x root  root  var\ndrwxr-xr-x root  root  log\n"
+
+
+@pytest.mark.parametrize(
+    ("shown", "wrong"),
+    [
+        pytest.param(f"{LOGS}drwxr-xr-x root root slurmd\n-rw------- root root slurmd.log\n", "", id="root's"),
+        pytest.param(f"{LOGS}drwxr-x--- root adm slurmd\n-rw-r----- syslog adm slurmd.log\n", "", id="another's file"),
+        pytest.param(f"{LOGS}                 slurmd - No such file or directory\n", "", id="not there yet"),
+        pytest.param(f"{LOGS}lrwxrwxrwx root root slurmd -> /disk\n{BIN}", "", id="link of root"),
+        pytest.param("", "", id="without namei"),
+        pytest.param(
+            f"{LOGS}drwxr-xr-x slurm slurm slurmd\n-rw------- root root slurmd.log\n",
+            "is in /var/log/slurmd, which is slurm's",
+            id="slurm's",
+        ),
+        pytest.param(
+            f"{LOGS.replace('root  root  log', 'ann   ann   log')}drwxr-xr-x root root slurmd\n",
+            "is in /var/log, which is ann's",
+            id="another user's above",
+        ),
+        pytest.param(
+            f"{LOGS}drwxrwsr-x root slurm slurmd\n",
+            "is in /var/log/slurmd, in which others than root may write (drwxrwsr-x)",
+            id="a group's",
+        ),
+        pytest.param(
+            f"{LOGS}drwxrwxrwt root root slurmd\n",
+            "is in /var/log/slurmd, in which others than root may write (drwxrwxrwt)",
+            id="like /tmp",
+        ),
+        pytest.param(
+            f"{LOGS}drwxr-xr-x root root slurmd\nlrwxrwxrwx slurm slurm slurmd.log -> /etc/x\n",
+            "leads through a symbolic link of slurm, slurmd.log -> /etc/x",
+            id="link of slurm",
+        ),
+    ],
+)
+def test_what_a_daemon_that_is_root_writes_is_wrong_where_another_user_can_replace_it(shown: str, wrong: str) -> None:
+    host = CheckedHost("n1", RuledShell({"namei": f"f: {LOG}\n{shown}"}))
+    assert replaceable(host, {LOG: "SlurmdLogFile"}) == ([f"SlurmdLogFile {LOG} {wrong}"] if wrong else [])

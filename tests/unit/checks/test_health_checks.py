@@ -37,7 +37,7 @@ def test_a_node_that_was_looked_at_within_two_intervals_passes(last: int) -> Non
 def test_a_node_that_nobody_looks_at_fails_with_where_to_look(last: int, words: str) -> None:
     with pytest.raises(AssertionError, match=words) as failed:
         looked(last, NOW - 100_000)
-    assert "one is due every 300 s. See: grep health_check /var/log/slurm/slurmd.log" in str(failed.value)
+    assert "one is due every 300 s. See: grep health_check /var/log/slurmd/slurmd.log" in str(failed.value)
 
 
 def test_a_node_whose_first_look_is_still_to_come_is_left_out() -> None:

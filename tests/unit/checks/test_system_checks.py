@@ -62,7 +62,11 @@ def test_a_closed_socket_of_munge_is_told_in_its_own_words() -> None:
 @pytest.mark.parametrize(
     ("name", "line", "words"),
     [
-        pytest.param("n1", "0 100 50 /var/log /var/log/slurm", "/var/log is full (0 KiB left): ", id="logs"),
+        pytest.param("n1", "0 100 50 /var/log /var/log/slurmd", "/var/log is full (0 KiB left): ", id="logs"),
+        pytest.param("n1", "0 100 50 /var/log /var/log/slurm", "", id="logs of slurmctld on a node"),
+        pytest.param(
+            "ctl", "0 100 50 /var/log /var/log/slurm", "/var/log is full (0 KiB left): ", id="logs of slurmctld"
+        ),
         pytest.param("n1", "9999999 100 0 /run /run", "/run is full (no inodes left): ", id="inodes"),
         pytest.param("n1", "0 100 50 /disk /var/lib/slurm/slurmctld", "", id="state, not on the controller"),
         pytest.param("ctl", "0 100 50 /disk /var/lib/slurm/slurmctld", "slurmctld writes its jobs", id="state"),

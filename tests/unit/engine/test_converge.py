@@ -124,7 +124,7 @@ def test_new_hosts_get_the_phases_in_order() -> None:
         "apply block,host-names",
         "apply block,ssh-login",
         "apply munge-directories,file,service",
-        "apply directory",
+        "apply directory,root-log,owned-files",
         "apply slurm-files,absent",
         "apply service",
     ]

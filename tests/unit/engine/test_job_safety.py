@@ -149,7 +149,7 @@ def test_a_first_deployment_does_not_ask_slurm() -> None:
     ("after", "name", "hurt"),
     [
         (f"{TWO_PARTITIONS}slurm_conf: {{SelectType: select/linear}}\n", "SelectType", ["1", "2"]),
-        (f"{TWO_PARTITIONS}slurm_conf: {{SlurmdSpoolDir: /var/spool/slurmd}}\n", "SlurmdSpoolDir", ["1", "2"]),
+        (f"{TWO_PARTITIONS}slurm_conf: {{SlurmdSpoolDir: /srv/slurmd}}\n", "SlurmdSpoolDir", ["1", "2"]),
         (ONE_PARTITION, "partition-removed", ["2"]),
         (ONE_NODE, "node-removed", ["2"]),
     ],

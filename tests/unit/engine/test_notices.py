@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
-from support import FakeHosts, cluster, facts_of, prepared, run_over
+import pytest
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, plan_input, prepared, run_over
 
-from slurmfab.agent.core.resource import Outcome
+from slurmfab.agent.core.resource import Change, Outcome
 from slurmfab.agent.nodes.registered import LEFT_DRAINED
 from slurmfab.engine import notices
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Step
 from slurmfab.engine.requests import gather
 from slurmfab.impact.approvals import Approvals
+from slurmfab.inventory.lock import Spool
+from slurmfab.paths import FORMER_SPOOL, SLURM_SPOOL
 
 WITH_ANN = 'cluster: lab\ncontrollers: [c1]\nnodes: [{hosts: "n[1-2]"}]\nusers: [{name: ann, groups: [ml]}]\n'
 
@@ -56,3 +60,40 @@ def test_exports_that_stay_for_hosts_that_failed_meanwhile_are_told_after_the_ch
     outcomes = (Outcome("export-files:former", "ok", message="/home stays exported to n2"), Outcome("file:/x", "ok"))
     notices.tell_after_change(run, [Step("former exports", "c1", outcomes)])
     assert out.getvalue() == "c1: /home stays exported to n2.\n"
+
+
+KEYS = "block:/var/lib/slurm/home/.ssh/authorized_keys#slurm keys"
+
+
+@pytest.mark.parametrize(
+    ("more", "before", "expected"),
+    [
+        ("", '-restrict,pty,from="10.0.0.2" ssh-ed25519 k slurm@n1\n-ssh-ed25519 k slurm@n2\n', "n[1-2]"),
+        ("", "-ssh-ed25519 k slurm@n2\n-ssh-ed25519 k ann@n1\n-ssh-ed25519 k slurm@elsewhere\n", "n2"),
+        ("", "-ssh-ed25519 k slurm@elsewhere\n-a slurm@n1\n+b slurm@n1\n c slurm@n2\n", ""),
+        ("slurm_ssh: both\n", "-ssh-ed25519 k slurm@n1\n", ""),
+    ],
+)
+def test_slurm_users_who_cannot_log_in_on_controllers_any_more_are_told(more: str, before: str, expected: str) -> None:
+    wanted = cluster(THREE_HOSTS + more)
+    outcome = Outcome(KEYS, "would change", (Change("content", diff=before),))
+    known = plan_input(wanted, facts_of(wanted, prepared))
+    found = notices.lost_logins(known, [Step("ssh", "c1", (outcome,)), Step("ssh", "n1", (outcome,))])
+    sentence = "does not log in here any more; `slurm_ssh: both` in the cluster file keeps these logins"
+    assert found == ([("c1", f"the slurm user of {expected} {sentence}")] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("spool", "more", "expected"),
+    [
+        (FORMER_SPOOL, "", True),
+        (SLURM_SPOOL, "", False),
+        (FORMER_SPOOL, f"slurm_conf: {{SlurmdSpoolDir: {SLURM_SPOOL}}}\n", False),
+    ],
+)
+def test_a_directory_of_slurmd_that_stays_where_it_was_is_told_until_the_cluster_file_names_one(
+    spool: Spool, more: str, *, expected: bool
+) -> None:
+    wanted = cluster(THREE_HOSTS + more)
+    known = plan_input(wanted, facts_of(wanted, prepared))
+    assert notices.keeps_spool(replace(known, lock=replace(known.lock, spool=spool))) == expected

@@ -12,10 +12,12 @@ from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
 from slurmfab.checks.directories import owners
 from slurmfab.checks.wanted import port, spool_directory, with_logs
 from slurmfab.inventory.health import Health
-from slurmfab.paths import SLURM_SPOOL
+from slurmfab.inventory.lock import Lock
+from slurmfab.paths import FORMER_SPOOL, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
+from slurmfab.plan.directories import SLURM_LIBRARY
 from slurmfab.plan.phases import disks, scripts
 from slurmfab.plan.plan import make_plan
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.plan_input import PlanInput, pin
 
 ELSEWHERE = """\
 slurm_conf:
@@ -63,9 +65,53 @@ def test_room_and_health_are_about_the_directory_that_slurmd_uses() -> None:
     assert own == {SLURM_SPOOL: "1G"}
 
 
+@pytest.mark.parametrize(
+    ("before", "deployed", "expected"),
+    [
+        ("", "", SLURM_SPOOL),
+        ("SlurmdSpoolDir=/var/lib/slurm/slurmd\n", "", FORMER_SPOOL),
+        ("SlurmdSpoolDir=/var/lib/slurm/slurmd\n", FORMER_SPOOL, FORMER_SPOOL),
+        ("SlurmdSpoolDir=/var/lib/slurm/slurmd\n", SLURM_SPOOL, SLURM_SPOOL),
+        ("  slurmdspooldir = /var/spool/slurmd/\n", FORMER_SPOOL, SLURM_SPOOL),
+        ("SlurmdSpoolDir=/srv/slurmd\n", "", SLURM_SPOOL),
+        ("ClusterName=x\n", FORMER_SPOOL, FORMER_SPOOL),
+    ],
+)
+def test_slurmds_directory_stays_where_a_cluster_has_it_until_somebody_moves_it(
+    before: str, deployed: str, expected: str
+) -> None:
+    known = cluster(THREE_HOSTS)
+    facts = {**facts_of(known, prepared), "c1": prepared("c1", slurm_conf=before)}
+    lock = dataclasses.replace(plan_input(known, facts_of(known, prepared)).lock, spool=deployed)
+    wanted = PlanInput(known, pin(known, lock, facts), facts)
+    assert wanted.conf_wanted.settings["slurmdspooldir"] == expected
+    assert directories(wanted, "n1")[expected] == ("root", False)
+    assert (SLURM_LIBRARY in directories(wanted, "n1")) == (expected == FORMER_SPOOL)
+
+
+def test_a_lock_of_an_earlier_slurmfab_has_the_former_directory() -> None:
+    assert Lock(slurm="24.11.5").spool_directory == FORMER_SPOOL
+    assert Lock().spool_directory == SLURM_SPOOL
+
+
+def test_logs_of_slurmctld_are_slurms_only_where_it_may_run() -> None:
+    wanted = planned("")
+    assert directories(wanted, "c1")[SLURM_LOGS] == ("slurm", False)
+    assert directories(wanted, "n1")[SLURM_LOGS] == ("root", False)
+    assert directories(wanted, "n1")[SLURMD_LOGS] == ("root", False)
+    assert SLURMD_LOGS not in directories(wanted, "c1")
+
+
+def test_a_log_of_slurmd_elsewhere_is_watched_for_links_too() -> None:
+    plan = make_plan(planned(), ("n1",))
+    assert {one.name() for _, one in plan.of_host("n1") if one.kind == "root-log"} == {
+        "/srv/log/slurmd-n1.log", "/var/log/slurm/slurmd.log"
+    }  # fmt: skip
+
+
 def test_without_a_line_slurms_own_default_counts() -> None:
     wanted = planned("slurm_conf: {SlurmdSpoolDir: null, SlurmdLogFile: null}\n")
-    assert directories(wanted, "n1")["/var/spool/slurmd"] == ("root", True)
+    assert directories(wanted, "n1")["/var/spool/slurmd"] == ("root", False)
 
 
 def test_checks_look_where_the_daemons_are() -> None:
@@ -87,10 +133,10 @@ def test_a_slurmd_may_have_a_port_of_its_own(node: str, expected: int) -> None:
         (ELSEWHERE, "n1", "see /srv/log/slurmd-n1.log there"),
         (ELSEWHERE, "", "see /srv/log/slurmd-NODE.log there"),
         ("slurm_conf: {SlurmdLogFile: null}\n", "n1", "see `journalctl -u slurmd` there"),
-        ("", "n1", "see /var/log/slurm/slurmd.log there"),
+        ("", "n1", "see /var/log/slurmd/slurmd.log there"),
     ],
 )
 def test_messages_name_the_logs_where_they_are(more: str, host: str, expected: str) -> None:
     wanted = planned(more)
     lock = dataclasses.replace(wanted.lock, slurm="24.11.5")
-    assert with_logs("see /var/log/slurm/slurmd.log there", wanted.cluster, lock, host) == expected
+    assert with_logs("see /var/log/slurmd/slurmd.log there", wanted.cluster, lock, host) == expected

@@ -262,7 +262,7 @@ def test_no_node_that_takes_jobs_fails_with_slurms_reason_and_stops_there(tiny: 
             "squeue .*--states=all",
             JOB.format(state="FAILED", code="1:0"),
             "job 7 is FAILED with exit code 1:0: job 7 on n1",
-            "/var/log/slurm/slurmd.log on n1",
+            "/var/log/slurmd/slurmd.log on n1",
             id="failed",
         ),
         pytest.param(
@@ -548,7 +548,7 @@ def test_each_partition_runs_a_job_of_the_first_user_who_may_use_it(tiny: Tiny) 
         ),
         (("PENDING", "BadConstraints"), ("failed", "does not start. Slurm's reason: BadConstraints.", LOGS)),
         (("PENDING", "Priority"), ("not run", "did not run within 6 s. Slurm's reason: Priority.", "")),
-        (("FAILED", "NonZeroExitCode"), ("failed", "is FAILED.", "see /var/log/slurm/slurmd.log on n1")),
+        (("FAILED", "NonZeroExitCode"), ("failed", "is FAILED.", "see /var/log/slurmd/slurmd.log on n1")),
     ],
 )
 def test_a_partition_whose_job_does_not_run_is_told_with_slurms_own_reason(

@@ -61,8 +61,9 @@ def test_packages_go_by_role() -> None:
 
 
 def test_pid_files_follow_the_units() -> None:
-    assert DEBIAN.pid_files(SlurmVersion(22, 5)) == {unit: f"/run/{unit}.pid" for unit in DEBIAN.units}
-    assert DEBIAN.pid_files(SlurmVersion(23, 11))["slurmctld"] == "/run/slurmctld/slurmctld.pid"
+    own = {unit: f"/run/{unit}/{unit}.pid" for unit in ("slurmctld", "slurmdbd")}
+    assert DEBIAN.pid_files(SlurmVersion(22, 5)) == {**own, "slurmd": "/run/slurmd.pid"}
+    assert DEBIAN.pid_files(SlurmVersion(23, 11)) == {**own, "slurmd": "/run/slurm/slurmd.pid"}
     assert DEBIAN.pid_files(SlurmVersion(24, 11)) == DEBIAN_SMD.pid_files(SlurmVersion(24, 11))
     assert DEBIAN.slurmd_mode(SlurmVersion(22, 5)) == "-D -s"
     assert DEBIAN_SMD.slurmd_mode(SlurmVersion(25, 11)) == "--systemd"

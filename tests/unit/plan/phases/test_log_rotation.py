@@ -1,4 +1,4 @@
-"""Logs are rotated by a file of slurmfab's where the packages have none, and by theirs elsewhere."""
+"""Logs are rotated by files of slurmfab's where the packages have none, and by theirs elsewhere."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ from slurmfab.plan.phases import log_rotation
 SMD = THREE_HOSTS + 'slurm: {packages: smd, version: "24.11.*"}\n'
 
 
-def test_logs_are_rotated_where_the_packages_do_not() -> None:
-    wanted = cluster(SMD)
-    (found,) = log_rotation.resources(plan_input(wanted, facts_of(wanted)), "n1")
-    assert isinstance(found, OwnedFiles)
-    (file,) = found.files
-    assert file.path == "/etc/logrotate.d/slurmfab-slurm"
-    assert "/var/log/slurm/*.log {" in file.text
-    assert "for unit in slurmctld slurmd slurmdbd; do" in file.text
+def files(text: str, host: str) -> dict[str, str]:
+    """Texts of the files about rotation on a host, by path."""
+    wanted = cluster(text)
+    found = log_rotation.resources(plan_input(wanted, facts_of(wanted)), host)
+    return {file.path: file.text for one in found if isinstance(one, OwnedFiles) for file in one.by_path().values()}
 
 
-def test_the_distributions_packages_rotate_themselves() -> None:
+def test_slurmds_log_is_rotated_on_compute_nodes_whoever_made_the_packages() -> None:
+    for text in (THREE_HOSTS, SMD):
+        rule = files(text, "n1")["/etc/logrotate.d/slurmfab-slurmd"]
+        assert "/var/log/slurmd/*.log {" in rule
+        assert "for unit in slurmd; do" in rule
+        assert "/etc/logrotate.d/slurmfab-slurmd" not in files(text, "c1")
+
+
+def test_other_logs_are_rotated_where_the_packages_do_not() -> None:
+    rule = files(SMD, "c1")["/etc/logrotate.d/slurmfab-slurm"]
+    assert "/var/log/slurm/*.log {" in rule
+    assert "for unit in slurmctld slurmd slurmdbd; do" in rule
+    assert files(THREE_HOSTS, "c1") == {}
+
+
+def test_what_a_host_had_goes_with_its_reason() -> None:
     wanted = cluster()
-    assert log_rotation.resources(plan_input(wanted, facts_of(wanted)), "n1") == ()
     had = plan_input(wanted, {host: host_facts(host, owned=("log-rotation",)) for host in wanted.hosts})
-    assert log_rotation.resources(had, "n1") == (OwnedFiles("log-rotation", ()),)
+    assert log_rotation.resources(had, "c1") == (OwnedFiles("log-rotation", ()),)

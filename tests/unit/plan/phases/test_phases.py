@@ -25,9 +25,9 @@ def test_logins_go_between_the_controller_and_everybody_else_and_no_further() ->
     assert ssh.others(wanted, "n1") == ("c1",)
 
 
-def test_a_key_that_is_let_in_may_forward_nothing() -> None:
+def test_a_key_that_is_let_in_runs_commands_without_terminal_or_forwarding() -> None:
     wanted = plan_input(cluster(), facts_of(cluster(), prepared))
-    assert ssh.authorized(wanted, "n1").split()[0] == 'restrict,pty,from="10.0.0.2"'
+    assert ssh.authorized(wanted, "n1").split()[0] == 'restrict,from="10.0.0.2"'
 
 
 def test_the_state_directory_with_job_scripts_is_the_slurm_users_alone() -> None:

@@ -13,12 +13,13 @@ from slurmfab.plan.phases import ssh
 from slurmfab.plan.phases.ssh import MOST_ADDRESSES
 from slurmfab.plan.plan_input import PlanInput
 
+BOTH = THREE_HOSTS + "slurm_ssh: both\n"
 TWO_CONTROLLERS = (
     "cluster: x\ncontrollers: [c1, c2]\nlogin: [l1]\nnodes: [{hosts: n1}]\nstate_directory: /shared/state\n"
 )
 
 
-def planned(text: str = THREE_HOSTS, **facts: object) -> PlanInput:
+def planned(text: str = BOTH, **facts: object) -> PlanInput:
     named = cluster(text)
     return plan_input(named, facts_of(named, prepared, **facts))
 
@@ -36,8 +37,8 @@ def with_addresses(wanted: PlanInput, *addresses: str) -> PlanInput:
 
 def test_a_key_is_accepted_from_its_hosts_address_in_the_cluster_file() -> None:
     assert accepted(planned(), "c1") == (
-        'restrict,pty,from="10.0.0.2" ssh-ed25519 key+of+n1 slurm@n1\n'
-        'restrict,pty,from="10.0.0.3" ssh-ed25519 key+of+n2 slurm@n2\n'
+        'restrict,from="10.0.0.2" ssh-ed25519 key+of+n1 slurm@n1\n'
+        'restrict,from="10.0.0.3" ssh-ed25519 key+of+n2 slurm@n2\n'
     )
 
 
@@ -47,15 +48,17 @@ def test_a_key_of_a_host_with_several_networks_is_accepted_from_all_its_addresse
 
 
 def test_a_key_of_a_host_with_a_name_for_an_address_is_accepted_from_its_own_addresses() -> None:
-    named = "cluster: x\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-2]'}]\naddresses: {n1: n1.example.org}\n"
+    named = (
+        "cluster: x\ncontrollers: [c1]\nnodes: [{hosts: 'n[1-2]'}]\naddresses: {n1: n1.example.org}\nslurm_ssh: both\n"
+    )
     lines = accepted(with_addresses(planned(named), "10.0.0.2"), "c1").splitlines()
-    assert lines[0] == 'restrict,pty,from="10.0.0.2" ssh-ed25519 key+of+n1 slurm@n1'
+    assert lines[0] == 'restrict,from="10.0.0.2" ssh-ed25519 key+of+n1 slurm@n1'
     # An older slurmfab has stored the key, and the host has not answered since.
-    assert lines[1] == "restrict,pty ssh-ed25519 key+of+n2 slurm@n2"
+    assert lines[1] == "restrict ssh-ed25519 key+of+n2 slurm@n2"
 
 
 def test_keys_of_hosts_behind_nat_are_accepted_from_the_addresses_that_the_cluster_file_adds() -> None:
-    wanted = planned(THREE_HOSTS + "slurm_ssh: {also_from: [198.51.100.0/24, 2001:db8::7]}\n")
+    wanted = planned(THREE_HOSTS + "slurm_ssh: {logins: both, also_from: [198.51.100.0/24, 2001:db8::7]}\n")
     assert 'from="10.0.0.2,198.51.100.0/24,2001:db8::7" ssh-ed25519' in accepted(wanted, "c1")
 
 
@@ -71,6 +74,13 @@ def test_a_host_that_lies_about_its_addresses_adds_nothing_to_authorized_keys() 
 def test_a_host_that_claims_very_many_addresses_is_believed_some_of_them() -> None:
     wanted = with_addresses(planned(), *(f"10.1.{number // 256}.{number % 256}" for number in range(1, 5000)))
     assert accepted(wanted, "c1").splitlines()[0].count(",10.1.") == MOST_ADDRESSES
+
+
+def test_without_the_key_slurm_logs_in_from_controllers_alone() -> None:
+    wanted = planned(TWO_CONTROLLERS)
+    assert {host: ssh.origins(wanted, host) for host in ("c1", "l1", "n1")} == {
+        "c1": ("c2",), "l1": ("c1", "c2"), "n1": ("c1", "c2")
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -102,7 +112,7 @@ def test_without_logins_the_lines_are_removed_and_no_keys_are_made() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("slurm_ssh: nodes", "slurm_ssh.logins: it must be 'both', 'from_controllers' or 'none'"),
+        ("slurm_ssh: nodes", "slurm_ssh.logins: it must be 'from_controllers', 'both' or 'none'"),
         ("slurm_ssh: {also_from: n1}", '"n1" is neither an IP address nor a network such as 192.0.2.0/24'),
         ("slurm_ssh: {also_from: ['10.0.0.1/24']}", '"10.0.0.1/24" is neither an IP address nor a network'),
         ("slurm_ssh: {also_from: 0.0.0.0/0}", '"0.0.0.0/0" does not tell hosts from others'),
