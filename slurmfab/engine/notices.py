@@ -11,6 +11,7 @@ from slurmfab.engine.run import Run
 from slurmfab.folding import fold_lines
 from slurmfab.impact import gpu_changes
 from slurmfab.impact.hardware_changes import GPUS
+from slurmfab.plan import address_remarks
 from slurmfab.plan.phases import slurm_source
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import gres
@@ -42,6 +43,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
         run.progress.line(line)
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
+    tell_folded(run, address_remarks.missing(plan_input, run.hosts))
 
 
 def tell_of_resources(run: Run, steps: Iterable[Step]) -> None:

@@ -22,7 +22,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.ssh.session import Line
-from slurmfab.ssh.transport import Transport
+from slurmfab.ssh.transport import Ends, Transport
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 USABLE = Cgroup("v2", ("cpuset", "devices", "memory"), swap=True)
@@ -181,6 +181,10 @@ class FakeHosts:
     def host_key(self, host: str) -> tuple[str, str] | None:  # noqa: ARG002
         """No SSH, so no key."""
         return None
+
+    def ends(self, host: str) -> Ends:  # noqa: ARG002
+        """No SSH, so no addresses."""
+        return Ends()
 
     def install_python(self, host: str) -> None:
         self.installed.append(host)

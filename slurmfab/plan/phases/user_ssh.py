@@ -1,8 +1,8 @@
 """Users' SSH from host to host without keys of their own: sshd believes the cluster's hosts (HostbasedAuthentication).
 
 Only hosts whose keys are pinned are believed, each at its own addresses, and never about users who are or may become
-root on the host that is asked. Hosts with compute nodes' tasks are believed by hosts that are compute nodes and nothing
-else, where their root could start anybody's job steps anyway. A host gets the keys that it needs: as a client those of
+root on the host that is asked. Hosts on which jobs run are believed only by hosts that are compute nodes and nothing
+else: their root can start job steps of anybody there anyway. A host gets the keys that it needs: as a client those of
 the hosts that let users in, and as one of these those of all clients too.
 """
 
@@ -16,7 +16,7 @@ from slurmfab.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins
 from slurmfab.agent.files.owned_files import OwnedFile
 from slurmfab.agent.files.sshd_files import DROP_INS, SshdFiles
 from slurmfab.inventory.rules.people import POWERFUL_GROUPS
-from slurmfab.plan.phases import logins, ssh
+from slurmfab.plan.phases import logins
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
 
@@ -149,7 +149,7 @@ def known_hosts(plan_input: PlanInput, spelled: Mapping[str, tuple[str, ...]]) -
 
 def spellings(plan_input: PlanInput, name: str) -> tuple[str, ...]:
     """The names and addresses of a host, by which others may see its connections."""
-    own = (*plan_input.names(name), plan_input.address(name), *ssh.sources(plan_input, name))
+    own = (*plan_input.names(name), plan_input.address(name), *plan_input.trusted_addresses(name))
     shared = {*plan_input.cluster.slurm_ssh.also_from}
     return tuple(one for one in dict.fromkeys(own) if one not in shared)
 
