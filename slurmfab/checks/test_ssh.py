@@ -88,8 +88,9 @@ def untrusted_source(start: CheckedHost, goal: CheckedHost, cluster: Cluster, lo
     trusted = of_host(cluster, lock.hosts.get(start.name, HostLock()), start.name)
     if not address or address in trusted or cluster.slurm_ssh.also_from:
         return None
+    others = ", ".join(trusted) or "there are none"
     return (
-        f"its connections come from {address}, which is none of its trusted addresses ({', '.join(trusted) or 'none'})",
+        f"its connections come from {address}, which is none of the addresses that others trust ({others})",
         f"write that address under addresses in the cluster file, or its network under ssh as networks; {FAB} deploy",
     )
 

@@ -96,7 +96,7 @@ def _owners(
 ) -> dict[str, frozenset[str]]:
     """The hosts by the address that the cluster file gives them, or else at which they were reached.
 
-    An address at which several hosts are reached is that of a relay, and no host's, unless the cluster file gives it one.
+    An address at which several hosts are reached is a relay's, and counts only if the cluster file gives it to a host.
     """
     found: dict[str, frozenset[str]] = {}
     given = {host: address for host, address in cluster.addresses.items() if is_source(address)}

@@ -15,7 +15,7 @@ from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run, RunHooks, RunOptions
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, LoginRefused, PythonMissing, Unreachable
-from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
+from slurmfab.facts import OURS, Account, Cgroup, Hardware, HostFacts
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
@@ -95,7 +95,8 @@ def plan_input(
 def as_answer(facts: HostFacts) -> dict[str, Any]:
     """Facts as an agent's JSON has them."""
     answer = dataclasses.asdict(facts)
-    del answer["name"], answer["clock_offset"]
+    for known in OURS:
+        del answer[known]
     return answer
 
 

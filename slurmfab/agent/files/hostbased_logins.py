@@ -20,8 +20,8 @@ REFUSED_HERE = "# Refused here, too:\n"
 
 FIRST_OF_PEOPLE = 1000
 SUDOERS = "/etc/sudoers"
-MOST_FILES = 1000
-"""The most files with rules of sudo's that are read."""
+MOST_FILES, DEEPEST = 1000, 20
+"""The most files with rules of sudo's that are read, and how many may include each other in a row."""
 
 INCLUDE = re.compile(r"[#@]include(dir)?\s+(.+)")
 OTHER = re.compile(r"(?:Defaults|Host_Alias|Cmnd_Alias|Cmd_Alias|Runas_Alias)\b")
@@ -104,8 +104,9 @@ def named_by_sudo(context: Context) -> Set[str]:
     for line in rules(context, SUDOERS, [MOST_FILES]):
         if OTHER.match(line):
             continue
-        parts = line[len(USERS) :].split(":") if line.startswith(USERS) else [line.partition("=")[0]]
-        words = (word for part in parts for word in re.split(r"[,\s=]+", plain(part)))
+        is_alias = line.startswith(USERS)
+        parts = [one.partition("=")[2] for one in line.split(":")] if is_alias else [line.partition("=")[0]]
+        words = (word for part in parts for word in re.split(r"[,\s]+", plain(part)))
         found |= {word for word in words if word and word[0] not in "!+" and word != "ALL"}
     return found
 
@@ -116,22 +117,23 @@ def plain(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: "\\" if found[1] == "\\" else "?", quoted)
 
 
-def rules(context: Context, path: str, left: List[int]) -> Iterator[str]:
+def rules(context: Context, path: str, left: List[int], depth: int = 0) -> Iterator[str]:
     """The lines of a file of sudo's and of those that it includes, joined where a backslash continues them.
 
     Args:
         context: the host.
         path: the file.
         left: how many files may still be read, which this lowers.
+        depth: how many files include this one.
     """
-    if left[0] <= 0:
+    if left[0] <= 0 or depth > DEEPEST:
         return
     left[0] -= 1
     for line in read_text(context.path(path)).replace("\\\n", " ").split("\n"):
         included = INCLUDE.match(line.strip())
         if included:
             for file in files_of(context, path, included.group(2).strip('" '), is_directory=bool(included.group(1))):
-                yield from rules(context, file, left)
+                yield from rules(context, file, left, depth + 1)
         else:
             yield COMMENT.sub("", line).strip()
 
