@@ -116,10 +116,9 @@ def _further(
     owners: Mapping[str, Set[str]],
 ) -> dict[str, tuple[str, ...]]:
     """The further addresses of hosts that lie in networks of the cluster file and are nobody else's."""
-    networks = tuple(ipaddress.ip_network(one) for one in cluster.ssh.networks)
     told = {host: facts[host].addresses if host in facts else before[host].trusted for host in {**before, **facts}}
     members = [host for host in cluster.hosts if host in told]
-    near = {host: tuple(filter(partial(_lies_in, networks), map(canonical, told[host]))) for host in members}
+    near = {host: in_networks(cluster, told[host]) for host in members}
     held = {address: host for host in members if host in before for address in before[host].trusted}
     claims = Counter(address for addresses in near.values() for address in dict.fromkeys(addresses))
     strangers = {*_relays(cluster.ssh), *(address for fact in facts.values() for address in fact.way)}
@@ -136,6 +135,12 @@ def _further(
         if own:
             found[host] = tuple(sorted(dict.fromkeys(own))[:MOST_ADDRESSES])
     return found
+
+
+def in_networks(cluster: Cluster, addresses: Iterable[str]) -> tuple[str, ...]:
+    """Those of some addresses that lie in a network which the cluster file names, each in its one spelling."""
+    networks = tuple(ipaddress.ip_network(one) for one in cluster.ssh.networks)
+    return tuple(filter(partial(_lies_in, networks), map(canonical, addresses))) if networks else ()
 
 
 def _lies_in(networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network], address: str) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from slurmfab.inventory.lock import HostLock
-from slurmfab.inventory.trusted_addresses import is_source
+from slurmfab.inventory.trusted_addresses import in_networks, is_source
 from slurmfab.ip_addresses import canonical
 from slurmfab.plan.plan_input import PlanInput
 
 NAME_IT = "write the address under addresses, or its network under ssh as networks"
+NOT_ITS_OWN = (
+    "it lies in a network of ssh.networks, but another host tells of it, too, or it is a jump host's or this machine's"
+)
 NOBODY = HostLock()
 
 
@@ -31,7 +34,7 @@ def newly_trusted(plan_input: PlanInput, before: Mapping[str, HostLock]) -> Iter
 
 
 def missing(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str, str]]:
-    """A host and a text where logins from the host may be refused, or where it tells of an address of another member.
+    """A host and a text where logins from the host may be refused, or where it tells of an address of others.
 
     Args:
         plan_input: what is planned from.
@@ -42,14 +45,27 @@ def missing(plan_input: PlanInput, hosts: Collection[str]) -> Iterator[tuple[str
         return
     owners = {address: host for host, address in cluster.addresses.items()}
     for host in plan_input.members:
-        if host not in hosts or host not in plan_input.facts:
-            continue
-        own = [canonical(one) for one in plan_input.facts[host].addresses if is_source(one)]
-        for address in own:
-            if owners.get(address, host) != host:
-                yield host, f"it has the address {address} of {owners[address]}, where nobody trusts it"
-        if text := _unknown(plan_input, host, own):
-            yield host, text
+        if host in hosts and host in plan_input.facts:
+            own = [canonical(one) for one in plan_input.facts[host].addresses if is_source(one)]
+            texts = (*_claims(plan_input, host, own, owners), _unknown(plan_input, host, own))
+            yield from ((host, text) for text in texts if text)
+
+
+def _claims(plan_input: PlanInput, host: str, own: Sequence[str], owners: Mapping[str, str]) -> Iterator[str]:
+    """What is told of addresses that a host tells of and that are, or may be, those of others.
+
+    Args:
+        plan_input: what is planned from.
+        host: the host.
+        own: the addresses that it tells of.
+        owners: the hosts by their addresses in the cluster file.
+    """
+    near, trusted = in_networks(plan_input.cluster, own), plan_input.trusted_addresses(host)
+    for address in own:
+        if owners.get(address, host) != host:
+            yield f"it has the address {address} of {owners[address]}, where nobody trusts it"
+        elif address in near and address not in trusted:
+            yield f"others do not trust its address {address}: {NOT_ITS_OWN}"
 
 
 def _unknown(plan_input: PlanInput, host: str, own: Collection[str]) -> str:
