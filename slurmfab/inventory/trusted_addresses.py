@@ -84,22 +84,24 @@ def decide(cluster: Cluster, before: Mapping[str, HostLock], facts: Mapping[str,
     Returns:
         By host; without those of which nothing is trusted besides the cluster file's address.
     """
-    owners = _owners(cluster, before, facts)
+    given = {host: address for host, address in cluster.addresses.items() if is_source(address)}
+    if not cluster.ssh.networks and len(given) == len(cluster.hosts):
+        return {}
+    owners = _owners(cluster, given, before, facts)
     first = {host: address for address, hosts in owners.items() for host in hosts if len(hosts) == 1}
-    reached = {host: address for host, address in first.items() if not is_source(cluster.addresses.get(host, ""))}
+    reached = {host: address for host, address in first.items() if host not in given}
     further = _further(cluster, before, facts, owners) if cluster.ssh.networks else {}
     return {host: Trusted(reached.get(host, ""), further.get(host, ())) for host in {**reached, **further}}
 
 
 def _owners(
-    cluster: Cluster, before: Mapping[str, HostLock], facts: Mapping[str, HostFacts]
+    cluster: Cluster, given: Mapping[str, str], before: Mapping[str, HostLock], facts: Mapping[str, HostFacts]
 ) -> dict[str, frozenset[str]]:
     """The hosts by the address that the cluster file gives them, or else at which they were reached.
 
     An address at which several hosts are reached is a relay's, and counts only if the cluster file gives it to a host.
     """
     found: dict[str, frozenset[str]] = {}
-    given = {host: address for host, address in cluster.addresses.items() if is_source(address)}
     for host in cluster.hosts:
         if host not in given and host not in cluster.ssh.endpoints:
             shown = facts[host].reached if host in facts else ""
