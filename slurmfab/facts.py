@@ -36,6 +36,9 @@ from slurmfab.errors import AgentFailed
 MADE_BY_SLURMFAB = "# Made by slurmfab"
 """The beginning of each configuration file that slurmfab writes."""
 
+OURS = {"name", "clock_offset", "reached", "way"}
+"""The fields of the facts that this machine knows itself."""
+
 LATEST = float(1 << 40)
 """A time that no clock shows: seconds since 1970."""
 
@@ -189,6 +192,8 @@ class HostFacts:
         python: the version of the Python that ran the agent.
         clock_offset: its clock minus the deployer's, in seconds, accurate to half a round trip.
         addresses: its own IP addresses, the one with the default route first.
+        reached: the IP address at which this machine reached it; empty where a jump host or a program found it.
+        way: IP addresses of this machine and of jump hosts, from which connections to it come.
         accounts: by name, the users that were asked about and exist.
         groups: GID by name, of the groups that were asked about and exist.
         uids: user name by UID, of all users; `gids` likewise for groups.
@@ -237,6 +242,8 @@ class HostFacts:
     python: Word = ""
     clock_offset: Seconds = 0.0
     addresses: Annotated[tuple[Address, ...], Field(max_length=4096)] = ()
+    reached: str = ""
+    way: tuple[str, ...] = ()
     accounts: Mapping[Phrase, Account] = field(default_factory=dict)
     groups: Mapping[Phrase, Id] = field(default_factory=dict)
     uids: Mapping[Id, Phrase] = field(default_factory=dict)
@@ -316,7 +323,7 @@ def from_answer(name: str, answer: Any, clock_offset: float) -> HostFacts:
     Raises:
         AgentFailed: the answer is not what the model of facts says.
     """
-    if not isinstance(answer, dict) or {"name", "clock_offset"} & answer.keys():
+    if not isinstance(answer, dict) or OURS & answer.keys():
         raise AgentFailed(name, f"its facts were refused: they are no object with facts. {ADVICE}")
     plain = {**answer, "name": name, "clock_offset": clock_offset}
     plain.pop("clock", None)

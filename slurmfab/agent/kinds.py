@@ -27,6 +27,7 @@ KINDS = {
     "group": "identities.group:Group",
     "group-members": "people.group_members:GroupMembers",
     "host-names": "files.host_names:HostNames",
+    "hostbased-logins": "files.hostbased_logins:HostbasedLogins",
     "in-effect": "files.in_effect:InEffect",
     "jobs-ended": "nodes.jobs:JobsEnded",
     "left-file": "files.left_file:LeftFile",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.agent.files.sshd_files import DROP_INS
 from slurmfab.agent.people.node_logins import SSHD
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import deploy
+from slurmfab.hostlist import fold
 from slurmfab.impact.drift_kinds import CHANGED_FILE
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.rules.people import POWERFUL_GROUPS
 from slurmfab.plan import motd
 from slurmfab.plan.phases.logins import MESSAGE
 from slurmfab.program_name import FAB
@@ -63,6 +66,20 @@ They run no scripts of the host here (`noupdate`, pam_motd(8)). A function of th
 
 SSHD_SETTINGS = f"sshd -T -C user={STRANGER},host=localhost,addr=127.0.0.1"
 
+POWERFUL = " ".join(sorted(POWERFUL_GROUPS))
+VOUCHED_FOR = f"""
+{{ echo {STRANGER} {" ".join(KEEPERS)}; getent passwd | awk -F: '$3 < 1000 {{ print $1 }}'
+  getent group {POWERFUL} | cut -d: -f4 | tr , ' '; }} | tr -s ' ' '\\n' | sort -u | while read -r user; do
+    sshd -T -C "user=$user,host=localhost,addr=127.0.0.1" | grep -qix 'hostbasedauthentication yes' && echo "$user"
+done; true
+"""
+"""Prints those whom sshd lets in if another host vouches for them, among a stranger and the host's powerful users."""
+
+EQUIVALENTS = ("/etc/ssh/shosts.equiv", "/etc/hosts.equiv")
+"""The files in which sshd finds the hosts that it believes."""
+
+MOST_NAMES = 10
+
 SLICE = "user-64999.slice"
 """The slice of a user who does not exist, which has what those of all users have (systemd.special(7))."""
 
@@ -109,14 +126,31 @@ def test_users_have_their_limits(limited_host: CheckedHost, cluster: Cluster) ->
 
 
 def test_users_need_no_keys(believing_host: CheckedHost) -> None:
-    """sshd lets users of the cluster's hosts in without keys of their own, but not root and slurm"""
-    for user in (STRANGER, *KEEPERS):
-        shown = believing_host.ask(f"sshd -T -C user={user},host=localhost,addr=127.0.0.1").lower().splitlines()
-        wanted = "yes" if user == STRANGER else "no"
-        assert f"hostbasedauthentication {wanted}" in shown, (
-            f"sshd has HostbasedAuthentication for {user} otherwise than {wanted}. Does another file in "
-            f"/etc/ssh/sshd_config.d set it first? Repair: {deploy(believing_host.name)}"
-        )
+    """sshd lets users of the cluster's hosts in without keys of their own, but nobody who is or may become root"""
+    done = believing_host.ask(VOUCHED_FOR)
+    believed = done.split()
+    assert STRANGER in believed, (
+        f"sshd has HostbasedAuthentication no for {STRANGER}. Does another file in {DROP_INS} set it first? "
+        f"Repair: {deploy(believing_host.name)}"
+    )
+    powerful = [user for user in believed if user != STRANGER]
+    assert not powerful, (
+        f"sshd has HostbasedAuthentication yes for {' and '.join(powerful[:MOST_NAMES])}, so root of another host can "
+        f"log in as these, who are or may become root here. Does another file in {DROP_INS} set it first? "
+        f"Repair: {deploy(believing_host.name)}"
+    )
+
+
+def test_users_of_compute_nodes_need_keys_elsewhere(believing_host: CheckedHost, cluster: Cluster) -> None:
+    """sshd of hosts that are more than compute nodes believes no host with jobs"""
+    if cluster.roles(believing_host.name) == ("compute",):
+        return
+    believed = set(believing_host.ask(f"cat {' '.join(EQUIVALENTS)} 2>/dev/null; true").split())
+    nodes = [node for node in cluster.compute_nodes if believed & {node, cluster.addresses.get(node, node)}]
+    assert not nodes, (
+        f"{' or '.join(EQUIVALENTS)} names {fold(nodes)}, so root there can log in here as any ordinary user. "
+        f"Repair: {deploy(believing_host.name)}"
+    )
 
 
 def test_users_are_greeted(greeting_host: CheckedHost, cluster: Cluster) -> None:

@@ -11,6 +11,10 @@ from slurmfab.agent.identities import logins
 from slurmfab.agent.identities.user import expiry_of
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.wanted import deploy
+from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.inventory.trusted_addresses import of_host
+from slurmfab.program_name import FAB
 
 TRIES = 4
 PAUSE = 1.0
@@ -25,17 +29,25 @@ BARRIERS = (
 )
 """Prints what can keep the slurm user out besides its keys: /etc/nologin, sshd's settings, its groups, its expiry."""
 
+SOURCE = (
+    "python3 -c 'import socket, sys; way = socket.getaddrinfo(sys.argv[1], 22, type=socket.SOCK_DGRAM)[0]; "
+    "probe = socket.socket(*way[:3]); probe.connect(way[4]); print(probe.getsockname()[0])' %s"
+)
+"""Prints the address from which this host connects to another one; connecting a UDP socket sends nothing."""
+
 SSH = "cd / && exec runuser -u slurm -- ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=5 %s true"
 
 
-def test_controller_gets_in(to_slurm: CheckedHost, controller: CheckedHost) -> None:
+def test_controller_gets_in(to_slurm: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the slurm user can log in by SSH from the controller"""
-    assert_gets_in(controller, to_slurm)
+    assert_gets_in(controller, to_slurm, cluster, lock)
 
 
-def test_host_gets_to_the_controller(from_slurm: CheckedHost, controller: CheckedHost) -> None:
+def test_host_gets_to_the_controller(
+    from_slurm: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock
+) -> None:
     """the slurm user can log in by SSH to the controller"""
-    assert_gets_in(from_slurm, controller)
+    assert_gets_in(from_slurm, controller, cluster, lock)
 
 
 def test_controller_is_kept_out(not_to_slurm: CheckedHost, controller: CheckedHost) -> None:
@@ -58,15 +70,29 @@ def assert_is_kept_out(start: CheckedHost, goal: CheckedHost) -> None:
     )
 
 
-def assert_gets_in(start: CheckedHost, goal: CheckedHost) -> None:
+def assert_gets_in(start: CheckedHost, goal: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """Fail if the slurm user cannot log in from `start` to `goal` by SSH."""
     with goal.logins:
         done = logged_in(start, goal)
     if done.rc == 0:
         return
     problem = f"the slurm user on {start.name} cannot log in to {goal.name} by SSH"
-    cause, repair = barrier_on(goal) or (last_words(done), deploy(start.name, goal.name))
+    barrier = barrier_on(goal) or untrusted_source(start, goal, cluster, lock)
+    cause, repair = barrier or (last_words(done), deploy(start.name, goal.name))
     raise AssertionError(f"{problem}: {cause}. Repair: {repair}")
+
+
+def untrusted_source(start: CheckedHost, goal: CheckedHost, cluster: Cluster, lock: Lock) -> tuple[str, str] | None:
+    """The address from which a host connects to another one, if it is none that others trust, and the repair."""
+    address = start.run(SOURCE, cluster.addresses.get(goal.name) or goal.name).stdout.strip()
+    trusted = of_host(cluster, lock.hosts.get(start.name, HostLock()), start.name)
+    if not address or address in trusted or cluster.slurm_ssh.also_from:
+        return None
+    others = ", ".join(trusted) or "there are none"
+    return (
+        f"its connections come from {address}, which is none of the addresses that others trust ({others})",
+        f"write that address under addresses in the cluster file, or its network under ssh as networks; {FAB} deploy",
+    )
 
 
 def barrier_on(goal: CheckedHost) -> tuple[str, str] | None:

@@ -14,7 +14,7 @@ from slurmfab.hostlist import fold
 from slurmfab.impact import gpu_changes
 from slurmfab.impact.hardware_changes import GPUS
 from slurmfab.paths import FORMER_SPOOL, SLURM_HOME, SLURM_SPOOL
-from slurmfab.plan import root_jobs
+from slurmfab.plan import address_remarks, root_jobs
 from slurmfab.plan.phases import slurm_source
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import gres
@@ -57,6 +57,7 @@ def tell(run: Run, plan_input: PlanInput, steps: Iterable[Step]) -> None:
     tell_folded(run, root_jobs.notices(plan_input))
     tell_folded(run, gres.remarks(plan_input, run.hosts))
     tell_folded(run, slurm_source.unwanted_versions(plan_input))
+    tell_folded(run, address_remarks.missing(plan_input, run.hosts))
     tell_folded(run, lost_logins(plan_input, steps))
     if keeps_spool(plan_input):
         run.progress.line(KEPT_SPOOL)

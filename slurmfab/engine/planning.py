@@ -10,6 +10,7 @@ from slurmfab.engine.actor import stamp
 from slurmfab.engine.run import Run
 from slurmfab.errors import HostFailed
 from slurmfab.facts import HostFacts
+from slurmfab.folding import fold_lines
 from slurmfab.impact.approvals import Approvals
 from slurmfab.impact.disruptive_changes import LOST_LIMITS
 from slurmfab.inventory import (
@@ -28,6 +29,7 @@ from slurmfab.inventory.job_scripts import Scripts
 from slurmfab.inventory.key_lines import with_lines
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.slurm_files import SiteFile
+from slurmfab.plan.address_remarks import newly_trusted
 from slurmfab.plan.database_order import require_slurmdbd
 from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.plan.preflight import judging, other_clusters
@@ -119,6 +121,8 @@ def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool
     plan_input = make_plan_input(inventory, fit, local, approvals)
     older_copy.refuse(run, plan_input.conf_before.nodes)
     refuse_unfit(inventory, plan_input, hosts=run.hosts, failed=run.failed_hosts, allowed=approvals.allowed)
+    for line in fold_lines(newly_trusted(plan_input, inventory.lock.hosts)):
+        run.progress.line(f"{line}.")
     run.update_lock(plan_input.lock)
     return plan_input
 

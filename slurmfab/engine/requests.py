@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from slurmfab.agent.core.resource import Outcome, as_request
@@ -338,7 +339,8 @@ def ask_facts(
         raise AgentFailed(host, "the agent's answer contains no facts. This is a bug; please report it.")
     facts = from_answer(host, answer, clock_of(host, answer, after) - (before + after) / 2)
     require_shown_key(host, facts, transport.host_key(host))
-    return facts
+    reached, way = transport.ends(host)
+    return replace(facts, reached=reached, way=way)
 
 
 def require_shown_key(host: str, facts: HostFacts, shown: tuple[str, str] | None) -> None:

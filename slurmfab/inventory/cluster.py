@@ -46,7 +46,7 @@ from slurmfab.inventory.slurm_settings import (
     SlurmConf,
     SlurmdbdConf,
 )
-from slurmfab.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins
+from slurmfab.inventory.slurm_ssh import SlurmSsh, SlurmSshOrLogins, check_sources, one_or_more
 from slurmfab.inventory.topology import Switch
 from slurmfab.inventory.values import (
     Bundles,
@@ -145,6 +145,12 @@ class Ssh(Model):
         dict[str, PlaceForSsh],
         Field(description="By host, where SSH goes if not to the host's own address: user@address:port."),
     ] = {}
+    networks: Annotated[
+        tuple[str, ...],
+        BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+        AfterValidator(check_sources),
+        Field(description="Further networks of the hosts, in which addresses that a host tells of are trusted."),
+    ] = ()
 
 
 class NodeGroup(Model):

@@ -29,6 +29,7 @@ ssh:
   become: sudo
   gateway: jump@bastion.example.org:2222
   endpoints: {"cn[01-16]": "198.51.100.[11-26]:22"}
+  networks: [10.1.0.0/16]
 addresses:
   mn[01-02]: 10.0.0.[1-2]
   db01: 10.0.0.3

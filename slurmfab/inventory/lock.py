@@ -63,7 +63,9 @@ class HostLock:
         public_key: the SSH public key of its slurm user; empty if it has none.
         on_trial: whether the node has joined but has not passed its test job, so that it gets no user jobs yet.
         mail_program: program that sends mail on a controller, when it last answered; empty for none.
-        addresses: its own IP addresses when it last answered, from which its slurm user may log in elsewhere.
+        addresses: its own IP addresses when it last answered, as it told them.
+        reached: the address at which it was reached itself, where the cluster file gives none; empty for none.
+        trusted: those of its further addresses that others trust, in networks which the cluster file names.
         slurm: its version of Slurm when it last answered, if that is of another series than the cluster's.
     """
 
@@ -78,6 +80,8 @@ class HostLock:
     on_trial: bool = False
     mail_program: Program = ""
     addresses: tuple[Address, ...] = ()
+    reached: Address | Literal[""] = ""
+    trusted: tuple[Address, ...] = ()
     slurm: Word = ""
 
 

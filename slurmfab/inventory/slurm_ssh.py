@@ -12,7 +12,7 @@ from slurmfab.inventory.values import Model
 Logins = Literal["from_controllers", "both", "none"]
 
 
-def _check_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
+def check_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
     """Check addresses and networks; host bits, as in 10.0.0.1/24, are a mistake, as for sshd."""
     for source in sources:
         try:
@@ -24,7 +24,7 @@ def _check_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
     return sources
 
 
-def _sources(value: Any) -> Any:
+def one_or_more(value: Any) -> Any:
     """A single address, or a list of them."""
     return (value,) if isinstance(value, str) else value
 
@@ -42,8 +42,8 @@ class SlurmSsh(Model):
     logins: Annotated[Logins, Field(description="from_controllers, both or none.")] = "from_controllers"
     also_from: Annotated[
         tuple[str, ...],
-        BeforeValidator(_sources, json_schema_input_type=str | list[str]),
-        AfterValidator(_check_sources),
+        BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
+        AfterValidator(check_sources),
         Field(description="Addresses of hosts behind NAT, as others see them."),
     ] = ()
 

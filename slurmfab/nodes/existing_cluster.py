@@ -14,6 +14,7 @@ from slurmfab.agent.client.commands import PARTITION
 from slurmfab.errors import InputError
 from slurmfab.facts import MADE_BY_SLURMFAB, ClusterMark, HostFacts
 from slurmfab.hostlist import fold
+from slurmfab.ip_addresses import canonical
 from slurmfab.nodes.discovery import DEFAULT_HOSTNAMES
 from slurmfab.plan.preflight.other_clusters import Identity, identity_of, is_unset, short, split_controller
 from slurmfab.program_name import FAB
@@ -88,7 +89,8 @@ def existing(facts: Mapping[str, HostFacts], addresses: Mapping[str, str]) -> tu
             continue
         name, address = split_controller(mark.controllers[0])
         for host, fact in facts.items():
-            own = {*fact.addresses, addresses.get(host, "")} - {""}
+            others = {address for name, address in addresses.items() if name != host}
+            own = {*map(canonical, fact.addresses)} - others | {addresses.get(host, "")} - {""}
             is_named = short(name) == short(fact.hostname.lower()) or name in own
             if is_named and (address in own or address in ("", name) or not is_dotted(address)):
                 return host, mark

@@ -14,7 +14,7 @@ from slurmfab.facts import Cgroup, HostFacts, weakest
 from slurmfab.hostlist import fold
 from slurmfab.impact import gpu_changes
 from slurmfab.impact.slurm_diff import FILE, SETTING, THERE, Difference, differences
-from slurmfab.inventory import people_ids
+from slurmfab.inventory import people_ids, trusted_addresses
 from slurmfab.inventory.deb_files import DebFile
 from slurmfab.inventory.files_on_hosts import Content
 from slurmfab.inventory.lock import HostLock, Lock, Spool
@@ -216,9 +216,11 @@ class PlanInput:
     def _aliases(self) -> Mapping[str, frozenset[str]]:
         """The hosts that have a name or an address, by this in lower case."""
         found: dict[str, set[str]] = {name: {self.cluster.controller} for name in LOOPBACK}
+        given = {address: host for host, address in self.cluster.addresses.items()}
         for host in self.cluster.hosts:
             known = self.lock.hosts.get(host, HostLock())
-            for name in (host, self.address(host), known.hostname, *known.addresses):
+            told = (address for address in known.addresses if given.get(canonical(address), host) == host)
+            for name in (host, self.address(host), known.hostname, *told):
                 found.setdefault(name.lower(), set()).add(host)
         return {name: frozenset(hosts) for name, hosts in found.items() if name}
 
@@ -321,6 +323,10 @@ class PlanInput:
     def own_families(self, name: str) -> Set[int]:
         """The families of the addresses that a host has, as it last told; empty if it never did."""
         return families_of(self.host(name).addresses)
+
+    def trusted_addresses(self, name: str) -> tuple[str, ...]:
+        """The addresses of a host that others trust; empty if none is known."""
+        return trusted_addresses.of_host(self.cluster, self.host(name), name)
 
     def names(self, name: str) -> tuple[str, ...]:
         """The name of a host in the cluster file, then its own hostname if that differs."""
@@ -531,6 +537,11 @@ def pin(
             addresses=tuple(sorted(fact.addresses)) or old.addresses,
             slurm=in_lock("", fact.slurm_version, now, ""),
         )
+    trusted = trusted_addresses.decide(cluster, lock.hosts, facts)
+    for name, known in hosts.items():
+        reached, further = trusted.get(name, trusted_addresses.NONE)
+        if (known.reached, known.trusted) != (reached, further):
+            hosts[name] = replace(known, reached=reached, trusted=further)
     ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
     leaving = people_ids.still_leaving(cluster, lock, facts)
     spool = pinned_spool(lock, facts.get(cluster.controller))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, PythonMissing, SlurmfabError
+from slurmfab.ip_addresses import NO_ADDRESS, canonical, family
 from slurmfab.ssh.heartbeat import Heartbeat
 from slurmfab.ssh.hidden_input import hidden_input
 from slurmfab.ssh.login_shells import in_sh
@@ -56,6 +58,18 @@ INSTALL_PYTHON = (
 NO_APT = 69
 
 
+class Ends(NamedTuple):
+    """The IP addresses at the ends of a connection to a host, as far as they are known.
+
+    Args:
+        reached: the one at which the host was reached, from here or from a jump host; empty if unknown.
+        way: of this machine, and of jump hosts.
+    """
+
+    reached: str = ""
+    way: tuple[str, ...] = ()
+
+
 class Transport(Protocol):
     """Sends requests to hosts and returns their answers. Tests use a function or a local process instead of SSH."""
 
@@ -87,6 +101,9 @@ class Transport(Protocol):
 
     def host_key(self, host: str) -> tuple[str, str] | None:
         """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""
+
+    def ends(self, host: str) -> Ends:
+        """The IP addresses at the ends of the open connection to a host."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -166,6 +183,23 @@ class SshStream:
         if not data and not self.channel.get_transport().is_active():
             raise OSError("the host or the network to it is down")
         return data
+
+
+def ends_of(route: Route, connection: Any) -> Ends:
+    """The IP addresses at the ends of one connection, without those of jump hosts.
+
+    Args:
+        route: the route of the connection.
+        connection: the open connection; `None` for none.
+    """
+    named = canonical(route.address) if family(route.address) != NO_ADDRESS else ""
+    sock = None if connection is None else connection.transport.sock
+    if not isinstance(sock, socket.socket):
+        return Ends(named)
+    try:
+        return Ends(canonical(str(sock.getpeername()[0])), (canonical(str(sock.getsockname()[0])),))
+    except OSError:
+        return Ends(named)
 
 
 class SshTransport:
@@ -348,6 +382,17 @@ class SshTransport:
     def host_key(self, host: str) -> tuple[str, str] | None:
         """The public SSH host key that a host showed: its type, and itself in base64; `None` for none yet."""
         return self.policies[host].shown
+
+    def ends(self, host: str) -> Ends:
+        """The IP addresses at the ends of the open connection to a host; behind a jump host, its own is the route's."""
+        route = self.routes[host]
+        reached, way = ends_of(route, self.connections.get(host))
+        gateway = route.gateway
+        while gateway is not None:
+            jump = ends_of(gateway, self.gateways.get(gateway))
+            way = (*way, *jump.way, *((jump.reached,) if jump.reached else ()))
+            gateway = gateway.gateway
+        return Ends(reached, tuple(dict.fromkeys(way)))
 
     def forget(self, host: str) -> None:
         """Close a host's agent and connection; the next call opens new ones."""

@@ -20,6 +20,7 @@ from slurmfab import lab
 pytestmark = pytest.mark.lab
 
 LEFT_OUT = 3
+HOSTBASED = "user_ssh: hostbased\n"
 CLOSED = "node_logins: with_job\nuser_ssh: hostbased\n"
 PAM = "cat /etc/pam.d/sshd"
 LISTFILE = "$(find /lib/*/security /usr/lib/*/security -name 'pam_listfile.so*' | head -1)"
@@ -42,6 +43,24 @@ DEPLOYER = (
 """A user who may deploy, and is not in the group sudo."""
 
 
+BY_HAND = """
+for group in wheel admin docker disk; do groupadd -f $group; done
+useradd -o -u 0 -m toor; useradd -u 901 -m daemon1
+for user in will:wheel adele:admin doc:docker dick:disk late: ruth:; do
+    useradd -m -s /bin/bash ${user%:*}; test -z "${user#*:}" || usermod -aG ${user#*:} ${user%:*}
+done
+echo 'ruth ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ruth
+"""
+"""Makes users who are root, or may become root in different ways, and late, who is an ordinary one as yet."""
+
+POWERFUL = ("root", "slurm", "zoe", "toor", "daemon1", "will", "adele", "doc", "dick", "ruth")
+GO = (
+    "cd / && runuser -u {} -- ssh -n -o BatchMode=yes -o ConnectTimeout=20 -o HostbasedAuthentication=yes"
+    " -o PreferredAuthentications=hostbased {} id -un 2>&1"
+)
+"""What root of a host does as any user who is known there."""
+
+
 @dataclass
 class Site:
     """A cluster, the text of its file, and the key of the user ann."""
@@ -51,14 +70,20 @@ class Site:
     key: Path
 
     def write(self, more: str) -> None:
-        user = f"users: [{{name: ann, keys: ['{self.key.with_suffix('.pub').read_text().strip()}']}}]\n"
-        self.lab.inventory_path.write_text(f"{self.text}{user}{more}")
+        ann = f"{{name: ann, keys: ['{self.key.with_suffix('.pub').read_text().strip()}']}}"
+        self.lab.inventory_path.write_text(f"{self.text}users: [{ann}, {{name: zoe, sudo: yes}}]\n{more}")
 
     def deploy(self, more: str) -> list[str]:
         """The resources that a deployment of this changes."""
         self.write(more)
         steps = self.lab.deploy()["steps"]
         return [outcome["id"] for step in steps for outcome in step["outcomes"]]
+
+    def goes(self, user: str, start: str, goal: str) -> bool:
+        """Whether root of a host gets to another one as a user; otherwise sshd there has asked for more."""
+        said = self.lab.on(start, GO.format(user, goal), check=False)
+        assert said == user or "Permission denied" in said, said
+        return said == user
 
     def log_in(self, host: str, command: str, typed: str = "") -> tuple[int, str]:
         """What a login of ann's on a host prints, with its exit code; what she types needs a terminal."""
@@ -68,17 +93,19 @@ class Site:
 @pytest.fixture(scope="module", params=in_turn("logins"))
 def site(request: pytest.FixtureRequest, stock: Stock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     key = new_key(tmp_path_factory.mktemp("ann"))
-    with stock.copy(request.param, nodes=2) as lab:
+    with stock.copy(request.param, nodes=3) as lab:
         lab.on("n2", "systemctl disable --now slurmd")
         text = (
-            lab.inventory_path.read_text().replace("n[1-2]", "n1").replace("controllers:", "login: [n2]\ncontrollers:")
+            lab.inventory_path.read_text()
+            .replace("hosts: n[1-3]", "hosts: [ctl, n1, n3]")
+            .replace("controllers:", "login: [n2]\ncontrollers:")
         )
         yield Site(lab, text, key)
 
 
 def test_a_change_that_lets_the_deployer_not_in_again_is_taken_back(site: Site) -> None:
     before = site.lab.on("n1", PAM)
-    for host in ("ctl", "n1", "n2"):
+    for host in ("ctl", "n1", "n2", "n3"):
         site.lab.on(host, DEPLOYER)
     site.lab.on("n1", BREAK)
     text = site.text
@@ -93,7 +120,9 @@ def test_a_change_that_lets_the_deployer_not_in_again_is_taken_back(site: Site) 
     site.lab.on("n1", MEND)
     assert "node-logins:/etc/pam.d/sshd" in site.deploy(CLOSED)
     site.text = text
-    assert site.deploy(CLOSED) == ["node-logins:/etc/pam.d/sshd"], "dora stays exempt as one who has deployed"
+    changed = site.deploy(CLOSED)
+    assert set(changed) == {"hostbased-logins:user-ssh", "node-logins:/etc/pam.d/sshd"}, changed
+    assert "dora" in site.lab.on("n1", "cat /etc/security/slurmfab-logins").split(), "as one who has deployed"
     assert site.deploy(CLOSED) == []
     assert site.lab.on("n1", LEFT_OF_GUARD) == ""
     assert site.lab.on("n2", "sshd -T -C user=root,host=n1,addr=127.0.0.1 | grep -i ^hostbasedauth") == (
@@ -114,7 +143,7 @@ def test_a_rollback_counts_only_when_another_login_has_passed_it(site: Site) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     assert site.lab.on("n1", list_of_users).splitlines()[0] == "dora", "the cluster file names her again"
     assert site.lab.on("n1", LEFT_OF_GUARD) == ""
-    assert site.deploy(CLOSED) == ["node-logins:/etc/pam.d/sshd"]
+    assert set(site.deploy(CLOSED)) == {"hostbased-logins:user-ssh", "node-logins:/etc/pam.d/sshd"}
     assert site.lab.on("n1", list_of_users) == after
 
 
@@ -130,7 +159,9 @@ def test_a_user_gets_in_with_a_job_alone_and_stays_in_its_control_group(site: Si
     assert code == 0, shown
     between = "cd / && runuser -u {} -- ssh -o BatchMode=yes {} cat /proc/self/cgroup"
     assert f"/job_{job}/" in site.lab.on("n2", between.format("ann", "n1"))
-    assert "/user.slice/" in site.lab.on("n1", between.format("ann", "n2"))
+    assert site.lab.on("n1", between.format("ann", "n2"), check=False) == "", (
+        "jobs run on n1, so no login host believes it"
+    )
     assert site.lab.on("n2", between.format("root", "n1"), check=False) == ""
     assert site.lab.on("n2", between.format("slurm", "n1"), check=False) == ""
     held = {line.split(":")[1] for line in shown.splitlines() if f"/job_{job}/" in line}
@@ -199,3 +230,46 @@ def test_without_the_keys_all_is_as_before(site: Site) -> None:
     assert "pam" not in left
     assert "earlier-logins" not in left
     assert site.lab.on("n2", "ls -d /etc/systemd/system/user-* /etc/motd.d/slurmfab 2>/dev/null; true") == ""
+
+
+def test_root_of_a_node_gets_nowhere_as_somebody_who_may_become_root_there(site: Site) -> None:
+    for host in ("ctl", "n1", "n2", "n3"):
+        site.lab.on(host, BY_HAND)
+    site.deploy(HOSTBASED)
+    assert site.deploy(HOSTBASED) == []
+    for user in POWERFUL:
+        reached = [goal for goal in ("n2", "n3", "ctl") if site.goes(user, "n1", goal)]
+        assert reached == [], user
+    assert not site.goes("zoe", "n2", "n3")
+    said = site.lab.on("n1", "cd / && su zoe -c 'ssh -o BatchMode=yes n2 sudo -n id' 2>&1", check=False)
+    assert ("uid=0" in said, "Permission denied" in said) == (False, True), said
+
+
+def test_an_ordinary_user_gets_from_login_hosts_to_nodes_and_between_nodes_and_not_back(site: Site) -> None:
+    ways = {(start, goal): site.goes("ann", start, goal)
+            for start, goal in (("n2", "n1"), ("n1", "n3"), ("ctl", "n1"), ("n2", "ctl"))}  # fmt: skip
+    assert all(ways.values()), ways
+    back = {goal: site.goes("ann", "n1", goal) for goal in ("n2", "ctl")}
+    assert not any(back.values()), back
+
+
+def test_a_user_who_joins_a_powerful_group_is_refused_from_that_moment_on(site: Site) -> None:
+    assert site.goes("late", "n1", "n3")
+    for group in ("sudo", "wheel", "docker"):
+        site.lab.on("n3", f"usermod -aG {group} late")
+        assert not site.goes("late", "n1", "n3"), group
+        site.lab.on("n3", f"gpasswd -d late {group}")
+        assert site.goes("late", "n1", "n3"), group
+
+
+def test_who_became_powerful_in_another_way_is_found_by_checks_and_refused_from_the_next_deployment_on(
+    site: Site,
+) -> None:
+    site.lab.on("n3", "useradd -u 902 -m daemon2; echo '%late ALL=(root) /bin/dd' >/etc/sudoers.d/late")
+    done = site.lab.slurmfab("check-cluster", "--only", "logins")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode != 0, "yes for daemon2, so root of another host" in said) == (True, True), said
+    assert site.deploy(HOSTBASED) == ["hostbased-logins:user-ssh"]
+    assert not site.goes("late", "n1", "n3")
+    done = site.lab.slurmfab("check-cluster", "--only", "logins")
+    assert done.returncode == 0, done.stdout + done.stderr

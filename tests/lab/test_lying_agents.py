@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -44,6 +45,23 @@ ROUNDS = (
     },
 )  # fmt: skip
 """By round and host: what its agent says instead of the truth, and the words of the line that tells of the host."""
+
+NETWORK = "100.77.0"
+"""The beginning of the addresses of a network that hosts get beside the lab's; nothing outside the lab has them."""
+
+ADD = "ip addr add {}/24 dev $(ip -o -4 route show default | sed 's/.* dev \\([^ ]*\\).*/\\1/')"
+REMOVE = ADD.replace(" add ", " del ", 1)
+STOLEN = "/tmp/stolen"
+SLURM_GOES = (
+    "cd / && exec runuser -u slurm -- ssh -n -F none -o BatchMode=yes -o ConnectTimeout=20 -b {} {} {} hostname 2>&1"
+)
+USER_GOES = f"""
+cd / && exec unshare -m sh -ec '
+for end in "" .pub; do mount --bind {STOLEN}.host$end /etc/ssh/ssh_host_ed25519_key$end; done
+exec runuser -u slurmuser -- ssh -n -o BatchMode=yes -o ConnectTimeout=20 -o HostbasedAuthentication=yes \\
+  -o PreferredAuthentications=hostbased -b {{}} {{}} hostname 2>&1'
+"""
+"""A login by slurm's key, and one for which the host vouches, with the keys of another host and from an address."""
 
 FILES = "/etc/hosts /etc/ssh/ssh_known_hosts /etc/slurm/*.conf /var/lib/slurm/home/.ssh/authorized_keys"
 
@@ -93,3 +111,90 @@ def test_a_fifo_in_the_place_of_the_munge_key_when_deployed_then_nobody_waits_fo
     assert done.returncode == 3, words_of(done)
     assert f"n1: file:{key}: {key} is not a regular file" in words_of(done)
     deployed_lab.deploy()
+
+
+@pytest.fixture
+def with_network(liars: DeployedLab) -> Iterator[DeployedLab]:
+    """The cluster with a second network, of which n1 says that it has ADDRESS.66, where n2 stands, beside others'."""
+    text = liars.inventory_path.read_text()
+    places = {"ctl": f"{NETWORK}.10", "n1": f"{NETWORK}.11", "n2": f"{NETWORK}.66", "n3": f"{NETWORK}.13"}
+    for host, place in places.items():
+        liars.on(host, f"{ADD.format(place)}; useradd -u 4711 -m slurmuser")
+    others = [liars.lab.host("ctl").address, gateway_of(liars), f"{NETWORK}.66", f"{NETWORK}.77"]
+    make_liar(liars, "n1", FACTS.format(f"told['facts']['addresses'] += {others!r}"))
+    steal(liars, "n1", "n2")
+    yield liars
+    liars.inventory_path.write_text(text)
+    for host, place in places.items():
+        liars.on(host, f"{REMOVE.format(place)}; userdel -r slurmuser 2>/dev/null; rm -f {STOLEN}*", check=False)
+    honest_again(liars, "n1")
+    liars.deploy()
+
+
+def gateway_of(hosts: DeployedLab) -> str:
+    """The address of this machine in the lab, from which it deploys."""
+    return hosts.on("ctl", "ip -o -4 route show default").split()[2]
+
+
+def steal(hosts: DeployedLab, victim: str, thief: str) -> None:
+    """Give a host the slurm user's key of another one, and its SSH host key."""
+    host_key = "/etc/ssh/ssh_host_ed25519_key"
+    for path, name in (
+        ("/var/lib/slurm/home/.ssh/id_ed25519", ""),
+        (host_key, ".host"),
+        (f"{host_key}.pub", ".host.pub"),
+    ):
+        text = hosts.on(victim, f"base64 -w0 {path}")
+        hosts.on(thief, f"echo {text} | base64 -d >{STOLEN}{name} && chmod 600 {STOLEN}*")
+    hosts.on(thief, f"chown slurm {STOLEN}")
+
+
+def test_a_node_that_claims_addresses_of_others_then_is_trusted_at_its_own_and_the_plan_tells_of_it(
+    with_network: DeployedLab,
+) -> None:
+    hosts, text = with_network, with_network.inventory_path.read_text()
+    own, ctl = hosts.lab.host("n1").address, hosts.lab.host("ctl").address
+    hosts.inventory_path.write_text(f"{text}user_ssh: hostbased\n")
+    done = hosts.slurmfab("deploy")
+    assert (done.returncode, f"n1: it has the address {ctl} of ctl, where nobody trusts it" in words_of(done)) == (
+        0,
+        True,
+    )
+    line = hosts.on("ctl", "grep slurm@n1 /var/lib/slurm/home/.ssh/authorized_keys")
+    assert f'from="{own}" ' in line, line
+    for host in ("n2", "n3"):
+        assert NETWORK not in hosts.on(
+            host, "cat /etc/ssh/shosts.equiv /etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
+        )
+        found = hosts.on(
+            host, f"ssh-keygen -F {ctl} -f /etc/ssh/ssh_known_hosts2 | cut -d' ' -f3- | sort -u", check=False
+        )
+        assert hosts.lab.host("n1").host_keys["ssh-ed25519"] not in found, found
+    stolen = SLURM_GOES.format(f"{NETWORK}.66", f"-o StrictHostKeyChecking=no -i {STOLEN}", f"{NETWORK}.10")
+    assert "Permission denied" in hosts.on("n2", stolen, check=False)
+    vouched = USER_GOES.format(f"{NETWORK}.66", f"-o StrictHostKeyChecking=no {NETWORK}.13")
+    assert "Permission denied" in hosts.on("n2", vouched, check=False)
+
+
+def test_a_second_network_when_it_is_named_then_counts_but_for_addresses_that_are_others(
+    with_network: DeployedLab,
+) -> None:
+    hosts, text = with_network, with_network.inventory_path.read_text()
+    goes = SLURM_GOES.format(f"{NETWORK}.11", "-i ~slurm/.ssh/id_ed25519 -o StrictHostKeyChecking=no", f"{NETWORK}.10")
+    assert "Permission denied" in hosts.on("n1", goes, check=False)
+    gateway, ctl = gateway_of(hosts), hosts.lab.host("ctl").address
+    net = f"{NETWORK}.0/24, {gateway.rpartition('.')[0]}.0/24"
+    assert "ssh: {" in text
+    hosts.inventory_path.write_text(text.replace("ssh: {", f"ssh: {{networks: [{net}], ", 1))
+    done = hosts.slurmfab("deploy")
+    assert done.returncode == 0, words_of(done)
+    assert re.search(
+        rf"ctl,n\[1,3\]: others trust its address {NETWORK}\.\[10-11,.*\], which it tells of", words_of(done)
+    )
+    assert f"n[1-2]: others do not trust its address {NETWORK}.66: " in words_of(done)
+    line = hosts.on("ctl", "grep slurm@n1 /var/lib/slurm/home/.ssh/authorized_keys")
+    believed = line.partition('from="')[2].partition('"')[0].split(",")
+    assert {f"{NETWORK}.11", f"{NETWORK}.77"} < {*believed}, "a host's word counts in a network that is named"
+    assert not {f"{NETWORK}.66", gateway, ctl} & {*believed}, "n2 has .66, this machine and ctl the others"
+    assert hosts.on("n1", goes) == "ctl"
+    assert hosts.slurmfab("plan").returncode == 0

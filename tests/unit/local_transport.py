@@ -9,6 +9,7 @@ from typing import Any
 
 from slurmfab.ssh.payload import BOOT_WITHOUT_TRACE, FLAGS
 from slurmfab.ssh.session import SILENCE_SECONDS, Line, Session
+from slurmfab.ssh.transport import Ends
 
 
 class LocalTransport:
@@ -34,6 +35,10 @@ class LocalTransport:
     def host_key(self, host: str) -> tuple[str, str] | None:  # noqa: ARG002
         """No SSH, so no key."""
         return None
+
+    def ends(self, host: str) -> Ends:  # noqa: ARG002
+        """No SSH, so no addresses."""
+        return Ends()
 
     def log_in_again(self, host: str) -> None:
         """Do nothing: there are no logins."""

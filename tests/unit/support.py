@@ -15,14 +15,14 @@ from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run, RunHooks, RunOptions
 from slurmfab.errors import AgentFailed, ConnectionLost, HostError, LoginRefused, PythonMissing, Unreachable
-from slurmfab.facts import Account, Cgroup, Hardware, HostFacts
+from slurmfab.facts import OURS, Account, Cgroup, Hardware, HostFacts
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.ssh.session import Line
-from slurmfab.ssh.transport import Transport
+from slurmfab.ssh.transport import Ends, Transport
 
 SMALL = Hardware(CPUs=4, Boards=1, SocketsPerBoard=1, CoresPerSocket=2, ThreadsPerCore=2, RealMemory=16000)
 USABLE = Cgroup("v2", ("cpuset", "devices", "memory"), swap=True)
@@ -95,7 +95,8 @@ def plan_input(
 def as_answer(facts: HostFacts) -> dict[str, Any]:
     """Facts as an agent's JSON has them."""
     answer = dataclasses.asdict(facts)
-    del answer["name"], answer["clock_offset"]
+    for known in OURS:
+        del answer[known]
     return answer
 
 
@@ -181,6 +182,10 @@ class FakeHosts:
     def host_key(self, host: str) -> tuple[str, str] | None:  # noqa: ARG002
         """No SSH, so no key."""
         return None
+
+    def ends(self, host: str) -> Ends:  # noqa: ARG002
+        """No SSH, so no addresses."""
+        return Ends()
 
     def install_python(self, host: str) -> None:
         self.installed.append(host)

@@ -66,7 +66,7 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
             `state_directories`: see `slurm_use.read`; `root`: where the file system begins.
 
     Returns:
-        The fields of `slurmfab.facts.HostFacts` except `name` and `clock_offset`, and `clock`: seconds since 1970.
+        The fields of `slurmfab.facts.HostFacts` except those in its `OURS`, and `clock`: seconds since 1970.
     """
     root = request.get("root", "/").rstrip("/")
     users = tuple(request.get("users", ()))

@@ -132,7 +132,7 @@ def write(path: Path, text: str) -> None:
 
 def _ssh_part(ssh: Ssh) -> str:
     """The section `ssh`, or a comment if it has no values."""
-    values = ssh.model_dump(exclude_none=True, exclude={"endpoints"})
+    values = ssh.model_dump(exclude_none=True, exclude={"endpoints", "networks"})
     lines = [f"  {key}: {yaml_text(str(value))}" for key, value in values.items()]
     if ssh.endpoints:
         lines += ["  endpoints:", *_pairs(ssh.endpoints, "    ")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.block import Block
 from slurmfab.agent.files.host_names import HostNames
+from slurmfab.inventory.trusted_addresses import is_source
 from slurmfab.plan.phases.once import once
-from slurmfab.plan.phases.ssh import is_source
 from slurmfab.plan.plan_input import PlanInput
 
 HOSTS = "/etc/hosts"

@@ -31,7 +31,7 @@ from slurmfab.paths import (
     UNIT_FILES,
 )
 from slurmfab.plan.alert_rules import alert_rules
-from slurmfab.plan.own_address import own_address
+from slurmfab.plan.own_address import own_address, trusted_address
 from slurmfab.plan.phases import programs
 from slurmfab.plan.phases.owned import owned
 from slurmfab.plan.plan_input import PlanInput
@@ -238,7 +238,8 @@ def server_files(plan_input: PlanInput, monitoring: Monitoring, prometheus: Prom
 
 def reached(plan_input: PlanInput, host: str, named: str, port: int) -> str:
     """Address and port by which others reach a daemon; for one that listens everywhere, the host's own address."""
-    return place(plan_input, host, CLUSTER if named in ("0.0.0.0", "::") else named, port)  # noqa: S104 - compared
+    is_everywhere = named in (CLUSTER, "0.0.0.0", "::")  # noqa: S104 - compared
+    return f"{in_url(trusted_address(plan_input, host, '' if is_everywhere else named))}:{port}"
 
 
 def tells_itself(plan_input: PlanInput) -> bool:

@@ -21,7 +21,7 @@ from slurmfab.paths import (
     REGISTRY_USERS,
     UNIT_FILES,
 )
-from slurmfab.plan.own_address import own_address
+from slurmfab.plan.own_address import own_address, trusted_address
 from slurmfab.plan.phases.owned import owned
 from slurmfab.slurm.render import fill
 from slurmfab.slurm.software import OPENSSL, REGISTRY_SERVER
@@ -147,7 +147,11 @@ def address(plan_input: PlanInput, registry: Registry) -> str:
 def certified(plan_input: PlanInput, registry: Registry) -> tuple[str, ...]:
     """All names and addresses by which hosts reach the registry, sorted."""
     host = registry.host
-    names = {*plan_input.names(host), plan_input.address(host), address(plan_input, registry)}
+    names = {
+        *plan_input.names(host),
+        plan_input.address(host),
+        trusted_address(plan_input, host, registry.address or ""),
+    }
     return tuple(sorted(names))
 
 

@@ -5,8 +5,6 @@ Each key is accepted from the addresses of its own host alone, so that a stolen 
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from functools import cache
 
 from slurmfab.agent.core.resource import Resource
@@ -19,13 +17,6 @@ from slurmfab.plan.plan_input import PlanInput
 
 GRANTED = "restrict"
 """Options of a key in authorized_keys (sshd(8)): commands alone; no terminal, no forwarding of ports, agents or X11."""
-
-_BYTE = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_IPV4 = re.compile(rf"(?!0\.|127\.|22[4-9]\.|23\d\.){_BYTE}(?:\.{_BYTE}){{3}}", re.ASCII)
-"""An address of one host; ipaddress takes ten times as long, which matters for 10,000 nodes."""
-
-MOST_ADDRESSES = 32
-"""The most addresses of a host's own that are believed; sshd reads no line of more than 8 kB."""
 
 
 def keys(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:  # noqa: ARG001 - the same everywhere
@@ -86,41 +77,21 @@ def others(plan_input: PlanInput, host: str) -> tuple[str, ...]:
 
 
 def authorized(plan_input: PlanInput, name: str) -> str:
-    """The authorized_keys line of a host's slurm user; a comment while its key does not exist yet."""
-    key = plan_input.public_key(name)
-    from_here = sources(plan_input, name)
-    granted = f'{GRANTED},from="{",".join(from_here)}"' if from_here else GRANTED
-    return f"{granted} {key}\n" if key else f"# the key of {name} is still to be made\n"
+    """The authorized_keys line of a host's slurm user; a comment while its key or its addresses are not known yet."""
+    key, from_here = plan_input.public_key(name), sources(plan_input, name)
+    if not key:
+        return f"# the key of {name} is still to be made\n"
+    if not from_here:
+        return f"# no address of {name} is known that it can be trusted at\n"
+    return f'{GRANTED},from="{",".join(from_here)}" {key}\n'
 
 
 def sources(plan_input: PlanInput, name: str) -> tuple[str, ...]:
     """The addresses from which a host's key is accepted: what other hosts may see as the origin of its connections.
 
-    These are its address in the cluster file, all of its own addresses, since a host with several networks uses the one
-    that leads to the other host, and those that the cluster file adds for NAT.
-
-    Returns:
-        None for a host that has no address in the cluster file and has never told its own.
+    Those that the cluster file adds for NAT are among them; empty for a host without any.
     """
-    own = [address for address in plan_input.host(name).addresses if is_source(address)]
-    given = [address for address in (plan_input.address(name),) if is_source(address)]
-    known = dict.fromkeys((*given, *own[:MOST_ADDRESSES]))
-    return (*known, *plan_input.cluster.slurm_ssh.also_from) if known else ()
-
-
-def is_source(text: str) -> bool:
-    """Whether a text is an IP address of one host, and nothing else: a host's own addresses are its own word.
-
-    >>> is_source("10.0.0.1"), is_source("0.0.0.0"), is_source('fe80::1%",command="id'), is_source("*")
-    (True, False, False, False)
-    """
-    if _IPV4.fullmatch(text):
-        return True
-    try:
-        address = ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return "%" not in text and not (address.is_unspecified or address.is_loopback or address.is_multicast)
+    return tuple(dict.fromkeys((*plan_input.trusted_addresses(name), *plan_input.cluster.slurm_ssh.also_from)))
 
 
 def known(plan_input: PlanInput, name: str) -> str:

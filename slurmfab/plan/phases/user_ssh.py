@@ -1,7 +1,9 @@
 """Users' SSH from host to host without keys of their own: sshd believes the cluster's hosts (HostbasedAuthentication).
 
-Only hosts whose keys are pinned are believed, each at its own addresses; root, slurm and munge never are. A host gets
-the keys that it needs: as a client those of the hosts that let users in, and as one of these those of all clients too.
+Only hosts whose keys are pinned are believed, each at its own addresses, and never about users who are or may become
+root on the host that is asked. Hosts on which jobs run are believed only by hosts that are compute nodes and nothing
+else: their root can start job steps of anybody there anyway. A host gets the keys that it needs: as a client those of
+the hosts that let users in, and as one of these those of all clients too.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.hostbased_logins import REFUSED_HERE, HostbasedLogins
 from slurmfab.agent.files.owned_files import OwnedFile
 from slurmfab.agent.files.sshd_files import DROP_INS, SshdFiles
-from slurmfab.plan.phases import ssh
+from slurmfab.inventory.rules.people import POWERFUL_GROUPS
+from slurmfab.plan.phases import logins
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.plan_input import PlanInput
 
@@ -30,8 +34,12 @@ HEAD = "# Made by slurmfab from the cluster file; edits here are overwritten.\n"
 PREFERRED = "ssh-ed25519"
 """The type of host key that suffices; the others only where a host has none of it."""
 
-ACCEPTS = f"""{HEAD}IgnoreUserKnownHosts yes
-Match User !root,!slurm,!munge,*
+REFUSES = "    HostbasedAuthentication no\n"
+ACCEPTS = f"""{HEAD}# The first block that a user is in decides.
+IgnoreUserKnownHosts yes
+Match Group {",".join(sorted(POWERFUL_GROUPS))}
+{REFUSES}Match User {{users}}
+{REFUSES}{REFUSED_HERE}Match User *
     HostbasedAuthentication yes
 """
 
@@ -40,12 +48,20 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """The files of a host that takes part; their removal where they are not wanted."""
     if plan_input.cluster.user_ssh == "hostbased" and is_client(plan_input, host):
         wanted = texts(plan_input)
-        is_server = is_target(plan_input, host)
+        is_server, is_node = is_target(plan_input, host), computes(plan_input, host)
         known = wanted.target_keys + (wanted.other_keys if is_server else "")
-        accepts = (OwnedFile(EQUIV, wanted.equiv), OwnedFile(SERVER, ACCEPTS)) if is_server else ()
-        return (SshdFiles(OWNED, (OwnedFile(KNOWN_HOSTS, known), OwnedFile(CLIENT, wanted.client), *accepts)),)
+        equiv = wanted.nodes_equiv if is_node_alone(plan_input, host) else wanted.equiv
+        believes = (OwnedFile(EQUIV, equiv), OwnedFile(SERVER, accepts(plan_input))) if is_server and equiv else ()
+        client = OwnedFile(CLIENT, wanted.nodes_client if is_node else wanted.client)
+        return (HostbasedLogins(OWNED, (OwnedFile(KNOWN_HOSTS, known), client, *believes)),)
     has_some = host in plan_input.facts and OWNED in plan_input.facts[host].owned
     return (SshdFiles(OWNED, ()),) if has_some else ()
+
+
+@once
+def accepts(plan_input: PlanInput) -> str:
+    """The settings of sshd on a host that lets users in, to which each host adds its own names."""
+    return ACCEPTS.format(users=",".join(sorted({*logins.exempt(plan_input), "munge"})))
 
 
 def is_client(plan_input: PlanInput, host: str) -> bool:
@@ -58,32 +74,63 @@ def is_target(plan_input: PlanInput, host: str) -> bool:
     return not TARGETS.isdisjoint(plan_input.cluster.roles(host))
 
 
+def computes(plan_input: PlanInput, host: str) -> bool:
+    """Whether jobs run on a host, so that it is believed by compute nodes alone."""
+    return "compute" in plan_input.cluster.roles(host)
+
+
+def is_node_alone(plan_input: PlanInput, host: str) -> bool:
+    """Whether a host is a compute node and nothing else, so that it believes others of its kind."""
+    return plan_input.cluster.roles(host) == ("compute",)
+
+
 class Texts(NamedTuple):
     """The texts from which all hosts' files are made.
 
     Args:
         target_keys: known host keys of the hosts that let users in.
         other_keys: those of the other clients.
-        client: settings of ssh.
-        equiv: the hosts that sshd believes.
+        client: settings of ssh on hosts without jobs.
+        nodes_client: those on hosts with jobs.
+        equiv: the hosts without jobs, which every sshd believes.
+        nodes_equiv: all hosts, which sshd of compute nodes believes.
     """
 
     target_keys: str
     other_keys: str
     client: str
+    nodes_client: str
     equiv: str
+    nodes_equiv: str
 
 
 @once
 def texts(plan_input: PlanInput) -> Texts:
-    """The known host keys, the client's settings, and the hosts that sshd believes."""
+    """The known host keys, the clients' settings, and the hosts that sshd believes."""
     spelled = {name: spellings(plan_input, name) for name in plan_input.members if is_client(plan_input, name)}
     targets = {name: names for name, names in spelled.items() if is_target(plan_input, name)}
     others = {name: names for name, names in spelled.items() if name not in targets}
-    client = "".join(f"Host {' '.join(names)}\n    HostbasedAuthentication yes\n" for names in targets.values())
-    equiv = "".join(f"{one}\n" for names in spelled.values() for one in names)
-    known, rest = known_hosts(plan_input, targets), known_hosts(plan_input, others)
-    return Texts(HEAD + known, rest, f"{HEAD}EnableSSHKeysign yes\n{client}", equiv)
+    without_jobs = {name: names for name, names in spelled.items() if not computes(plan_input, name)}
+    for_nodes = {name: names for name, names in targets.items() if is_node_alone(plan_input, name)}
+    return Texts(
+        HEAD + known_hosts(plan_input, targets),
+        known_hosts(plan_input, others),
+        client_settings(targets),
+        client_settings(for_nodes),
+        equivalents(without_jobs),
+        equivalents(spelled),
+    )
+
+
+def client_settings(spelled: Mapping[str, tuple[str, ...]]) -> str:
+    """Settings of ssh with which a host vouches for its users to these hosts, of which the names are given."""
+    blocks = (f"Host {' '.join(names)}\n    HostbasedAuthentication yes\n" for names in spelled.values())
+    return f"{HEAD}EnableSSHKeysign yes\n{''.join(blocks)}"
+
+
+def equivalents(spelled: Mapping[str, tuple[str, ...]]) -> str:
+    """The lines of shosts.equiv for these hosts, of which the names are given."""
+    return "".join(f"{one}\n" for names in spelled.values() for one in names)
 
 
 def known_hosts(plan_input: PlanInput, spelled: Mapping[str, tuple[str, ...]]) -> str:
@@ -102,7 +149,7 @@ def known_hosts(plan_input: PlanInput, spelled: Mapping[str, tuple[str, ...]]) -
 
 def spellings(plan_input: PlanInput, name: str) -> tuple[str, ...]:
     """The names and addresses of a host, by which others may see its connections."""
-    own = (*plan_input.names(name), plan_input.address(name), *ssh.sources(plan_input, name))
+    own = (*plan_input.names(name), plan_input.address(name), *plan_input.trusted_addresses(name))
     shared = {*plan_input.cluster.slurm_ssh.also_from}
     return tuple(one for one in dict.fromkeys(own) if one not in shared)
 

@@ -12,8 +12,10 @@ from slurmfab.checks import test_ssh
 from slurmfab.checks.hosts import LOGINS, CheckedHost
 from slurmfab.checks.plugin import slurm_logins
 from slurmfab.checks.shell import SECONDS, CommandResult
+from slurmfab.inventory.lock import HostLock, Lock
 
 TURNED_AWAY = b"kex_exchange_identification: read: Connection reset by peer\nConnection reset by 10.0.0.1 port 22\n"
+KNOWN = cluster("cluster: x\naddresses: {n1: 10.0.0.2}\ncontrollers: [ctl]\nnodes: [{hosts: n1}]\n")
 REFUSED = b"slurm@ctl: Permission denied (publickey).\n"
 
 
@@ -31,9 +33,27 @@ def node_that_hears(*errors: bytes) -> tuple[CheckedHost, RuledShell]:
     return CheckedHost("n1", shell), shell
 
 
+def tries(shell: RuledShell) -> list[str]:
+    """The logins that were tried."""
+    return [command for command in shell.commands if "ssh -o BatchMode" in command]
+
+
+@pytest.mark.parametrize(("source", "is_told"), [("10.1.0.2", True), ("10.0.0.2", False), ("10.2.0.2", False)])
+def test_login_when_it_comes_from_an_address_that_others_do_not_trust_then_that_is_told(
+    source: str, is_told: bool
+) -> None:
+    node, shell = node_that_hears(REFUSED)
+    shell.rules["getsockname"] = f"{source}\n"
+    known = Lock(hosts={"n1": HostLock(hostname="n1", trusted=("10.2.0.2",))})
+    with pytest.raises(AssertionError, match=r"cannot log in to ctl by SSH") as told:
+        test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})), KNOWN, known)
+    words = "come from 10.1.0.2, which is none of the addresses that others trust (10.0.0.2, 10.2.0.2)"
+    assert (words in str(told.value)) == is_told, told.value
+
+
 def test_login_when_sshd_turns_it_away_unasked_then_is_tried_again() -> None:
     node, shell = node_that_hears(TURNED_AWAY, TURNED_AWAY)
-    test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})))
+    test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})), KNOWN, Lock())
     assert len(shell.commands) == 3
 
 
@@ -42,15 +62,15 @@ def test_login_when_sshd_turns_it_away_every_time_then_that_is_told() -> None:
     with pytest.raises(
         AssertionError, match=r"the slurm user on n1 cannot log in to ctl by SSH: Connection reset by 10\.0\.0\.1 port"
     ):
-        test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})))
-    assert len(shell.commands) == test_ssh.TRIES
+        test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})), KNOWN, Lock())
+    assert len(tries(shell)) == test_ssh.TRIES
 
 
 def test_login_when_sshd_has_judged_it_then_is_not_tried_again() -> None:
     node, shell = node_that_hears(REFUSED)
     with pytest.raises(AssertionError, match="Permission denied"):
-        test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})))
-    assert len(shell.commands) == 1
+        test_ssh.test_host_gets_to_the_controller(node, CheckedHost("ctl", RuledShell({})), KNOWN, Lock())
+    assert len(tries(shell)) == 1
 
 
 def test_login_when_it_is_not_wanted_and_refused_then_all_is_well() -> None:
@@ -122,7 +142,8 @@ def test_logins_to_one_host_when_many_hosts_check_theirs_then_go_few_at_a_time()
     counter, controller = Counter(LOGINS), CheckedHost("ctl", RuledShell({}))
     nodes = [CheckedHost(f"n{number}", CountingShell(counter)) for number in range(3 * LOGINS)]
     checks = [
-        threading.Thread(target=test_ssh.test_host_gets_to_the_controller, args=(node, controller)) for node in nodes
+        threading.Thread(target=test_ssh.test_host_gets_to_the_controller, args=(node, controller, KNOWN, Lock()))
+        for node in nodes
     ]
     for check in checks:
         check.start()

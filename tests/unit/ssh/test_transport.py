@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.host_keys import PinnedKey
 from slurmfab.ssh.route import Route
 from slurmfab.ssh.session import GREETING, SUDO_PROMPT
-from slurmfab.ssh.transport import PROXIES, SILENCE_SECONDS, SshStream, SshTransport, closed_after
+from slurmfab.ssh.transport import PROXIES, SILENCE_SECONDS, Ends, SshStream, SshTransport, closed_after
 
 FACTS = {
     "op": "facts",
@@ -465,3 +467,40 @@ def test_keys_that_a_server_negotiates_without_end_when_a_request_is_sent_then_t
 
     with pytest.raises(OSError, match="Key-exchange timed out"):
         SshStream(Negotiating("")).sendall(b"x")  # type: ignore[arg-type]
+
+
+@dataclass
+class Opened:
+    """An open connection, as far as its socket."""
+
+    sock: object
+
+    @property
+    def transport(self) -> Opened:
+        return self
+
+
+@pytest.fixture
+def direct() -> Iterator[Opened]:
+    """A TCP connection of this machine to itself."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sock:
+        yield Opened(sock)
+
+
+def ends(route: Route, **connections: Any) -> Ends:
+    """The ends of the connection to n1 by a route, with these open connections: `host` and `gateway`."""
+    transport = SshTransport({"n1": route}, {})
+    transport.connections = {"n1": connections["host"]} if "host" in connections else {}
+    transport.gateways = {route.gateway: connections["gateway"]} if "gateway" in connections and route.gateway else {}
+    return transport.ends("n1")
+
+
+def test_the_ends_of_a_connection_are_those_of_its_socket_and_of_the_jump_hosts(direct: Opened) -> None:
+    by_name, tunnel = Route("n1", "n1.example.org", "root"), Opened(object())
+    assert ends(by_name, host=direct) == Ends("127.0.0.1", ("127.0.0.1",))
+    assert ends(by_name) == Ends("", ())
+    assert ends(replace(by_name, proxy_command="nc %h"), host=tunnel) == Ends("", ())
+    behind = replace(by_name, gateway=Route("bastion", "bastion.example.org", "root"))
+    assert ends(behind, host=tunnel, gateway=direct) == Ends("", ("127.0.0.1",))
+    given = replace(behind, address="FD83:0::11", gateway=Route("bastion", "192.0.2.7", "root"))
+    assert ends(given, host=tunnel, gateway=tunnel) == Ends("fd83::11", ("192.0.2.7",))
