@@ -537,15 +537,23 @@ def pin(
             addresses=tuple(sorted(fact.addresses)) or old.addresses,
             slurm=in_lock("", fact.slurm_version, now, ""),
         )
-    trusted = trusted_addresses.decide(cluster, lock.hosts, facts)
-    for name, known in hosts.items():
-        reached, further = trusted.get(name, trusted_addresses.NONE)
-        if (known.reached, known.trusted) != (reached, further):
-            hosts[name] = replace(known, reached=reached, trusted=further)
+    hosts = with_trusted(hosts, trusted_addresses.decide(cluster, lock.hosts, facts))
     ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
     leaving = people_ids.still_leaving(cluster, lock, facts)
     spool = pinned_spool(lock, facts.get(cluster.controller))
     return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now, spool=spool)
+
+
+def with_trusted(
+    hosts: Mapping[str, HostLock], trusted: Mapping[str, trusted_addresses.Trusted]
+) -> dict[str, HostLock]:
+    """The lock's entries with what others trust of each host's addresses."""
+    found = dict(hosts)
+    for name, known in hosts.items():
+        reached, further = trusted.get(name, trusted_addresses.NONE)
+        if (known.reached, known.trusted) != (reached, further):
+            found[name] = replace(known, reached=reached, trusted=further)
+    return found
 
 
 def pinned_spool(lock: Lock, controller: HostFacts | None) -> Spool:

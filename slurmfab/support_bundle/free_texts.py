@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import yaml
-
+from slurmfab.inventory import yaml_tokens
 from slurmfab.support_bundle.detectors import Place
 
 LEFT_OUT = "(text)"
@@ -24,7 +23,6 @@ FREE = frozenset(
 
 MOST_TEXTS = 2_000
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENT = re.compile(r"(?m)(?:(?<=^)|(?<=[ \t]))[#].*$")
 _COMMENT_IN_DIFF = re.compile(r"(?m)^([-+ ]?[ \t]{0,64})[#;].*$")
 _OWN_WORDS = re.compile(
@@ -54,26 +52,18 @@ def in_yaml(text: str) -> str:
     Raises:
         ValueError: it is not YAML.
     """
-    try:
-        tokens = list(yaml.scan(text, Loader=_LOADER))
-    except yaml.YAMLError as error:
-        raise ValueError("it is not YAML") from error
-    begin, parts, key, is_key = 0, [], "", False
-    for token in tokens:
-        first, end = token.start_mark.index, token.end_mark.index
-        parts.append(_COMMENT.sub("", text[begin:first]))
-        value = text[first:end]
-        if isinstance(token, yaml.ScalarToken):
-            if not is_key and key in FREE and value:
+    parts, key = [], ""
+    for token in yaml_tokens.tokens(text):
+        value = token.text
+        if token.is_scalar:
+            if not token.is_key and key in FREE and value:
                 value = LEFT_OUT + value[len(value.rstrip()) :]
-            elif token.style in ("|", ">"):
+            elif token.is_block:
                 header, line, body = value.partition("\n")
                 value = header.partition("#")[0] + line + _COMMENT_IN_DIFF.sub(r"\1", body)
-            key = token.value.lower() if is_key else ""
-        is_key = isinstance(token, yaml.KeyToken)
-        parts.append(value)
-        begin = end
-    return "".join((*parts, _COMMENT.sub("", text[begin:])))
+            key = token.value.lower() if token.is_key else ""
+        parts += [_COMMENT.sub("", token.before), value]
+    return "".join(parts)
 
 
 def in_json(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from slurmfab.archive import format_size
 from slurmfab.engine import session
-from slurmfab.engine.run import RunOptions
+from slurmfab.engine.run import Run, RunOptions
 from slurmfab.exit_codes import DONE, LEFT_OUT
 from slurmfab.inventory import loading
 from slurmfab.program_name import FAB
@@ -72,18 +72,26 @@ def make(cluster: str, hosts: str, to: str, output: session.Output, *, is_anonym
         run.progress.end()
         run.transport.close()
     found = contents.files(known, gathered, own.unread, is_anonymous=is_anonymous)
-    names: Pseudonyms | None = None
-    left: list[str] = []
-    if is_anonymous:
-        found, left = without_texts(found)
-        names = Pseudonyms(names_of(run, gathered, found), found.values())
-    files, opaque = cleaned(found, gathered, (*own.values, password.encode()), names)
-    files["missing.txt"] = contents.with_lines(files["missing.txt"], (*left, *opaque))
-    if names:
-        files = {names.text(name): names.text(text) for name, text in files.items()}
+    secrets = (*own.values, password.encode())
+    files = anonymous(run, found, gathered, secrets) if is_anonymous else plain(found, gathered, secrets)
     size = archive.write(path, folder, files, int(run.started.timestamp()))
     tell(path, size, files, gathered, output)
     return LEFT_OUT if gathered.missing else DONE
+
+
+def plain(found: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...]) -> dict[str, str]:
+    """Files without secrets."""
+    files, opaque = cleaned(found, gathered, own, None)
+    return {**files, "missing.txt": contents.with_lines(files["missing.txt"], opaque)}
+
+
+def anonymous(run: Run, found: Mapping[str, str], gathered: Gathered, own: tuple[bytes, ...]) -> dict[str, str]:
+    """Files without secrets and texts of people, in which people, hosts and addresses have other names."""
+    known, left = without_texts(found)
+    names = Pseudonyms(names_of(run, gathered, known), known.values())
+    files, opaque = cleaned(known, gathered, own, names)
+    files["missing.txt"] = contents.with_lines(files["missing.txt"], (*left, *opaque))
+    return {names.text(name): names.text(text) for name, text in files.items()}
 
 
 def cleaned(
