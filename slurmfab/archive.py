@@ -1,7 +1,7 @@
 """Archives on the deployer, verified before anything is read from them: what backups and bundles have in common.
 
-An archive is an uncompressed tar(5). Its last member is a manifest with the size and the SHA-256 digest of each other
-member. `slurmfab.agent.backup.archive` writes archives.
+An archive is an uncompressed tar(5). After its parts comes a manifest with the size and the SHA-256 digest of each
+part, and after that the signature of the manifest, if it is signed. `slurmfab.agent.backup.archive` writes archives.
 
 No archive takes long to refuse: headers and manifest are read first, and only what has the size that the manifest says,
 and that a part of this name may have, is read as a whole.
@@ -21,12 +21,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Generic, NamedTuple, TypeVar
 
-from slurmfab import __version__, strict_json
-from slurmfab.agent.backup.archive import FORMAT, MANIFEST, BoundedHeader
+from slurmfab import __version__, signatures, strict_json
+from slurmfab.agent.backup.archive import FORMAT, MANIFEST, SIGNATURE, BoundedHeader
 from slurmfab.agent.core.resource import ResourceFailed
 from slurmfab.answers import STRICT_BUT_OPEN, Count, Digest, Phrase
 from slurmfab.bounded_file import without_waiting
 from slurmfab.errors import BrokenFile, InputError
+from slurmfab.signatures import Seal
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict
@@ -39,6 +40,9 @@ UNREADABLE = (tarfile.TarError, EOFError, ValueError, RecursionError)
 
 MAX_MANIFEST_SIZE = 16 << 20
 """Bytes of the largest manifest; one with the ids of 1,000,000 jobs is smaller."""
+
+OWN_SIZES = {MANIFEST: MAX_MANIFEST_SIZE, SIGNATURE: signatures.MOST_BYTES}
+"""The size of the largest member that is no part, by its name."""
 
 MAX_WHOLE_SIZE = 64 << 20
 """Bytes of the largest part that is read as a whole: a lock, of which most hosts' entries have less than 1 KiB."""
@@ -179,13 +183,15 @@ class Contents(Generic[OneManifest]):
         path: the archive.
         digest: SHA-256 of the manifest, which tells this archive from others.
         manifest: the manifest.
-        parts: all members but the manifest, by name.
+        parts: all members but the manifest and its signature, by name.
+        seal: the manifest's bytes and their signature, which nobody has verified yet.
     """
 
     path: Path
     digest: str
     manifest: OneManifest
     parts: Mapping[str, Part]
+    seal: Seal
 
     @property
     def made(self) -> str:
@@ -246,9 +252,8 @@ def contents_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> Contents
     members = members_of(path, file, kind)
     if MANIFEST not in members:
         raise kind.damaged(path, f"there is no {MANIFEST} in it, so it is incomplete")
-    own = members.pop(MANIFEST)
-    file.seek(own.offset_data)
-    data = file.read(own.size)
+    seal = seal_from(members, file)
+    data = seal.data
     manifest = manifest_from(data, path, kind)
     wrong = altered(manifest, {name: one.size for name, one in members.items()}, lambda listed: listed.size)
     digests = {} if wrong else {name: sha256_of(file, one) for name, one in members.items()}
@@ -256,7 +261,35 @@ def contents_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> Contents
     if wrong:
         raise kind.damaged(path, f"its content does not match the manifest: {', '.join(wrong[:4])}")
     parts = {name: Part(one.size, digests[name], one.offset_data, path) for name, one in members.items()}
-    return Contents(path, hashlib.sha256(data).hexdigest(), manifest, parts)
+    return Contents(path, hashlib.sha256(data).hexdigest(), manifest, parts, seal)
+
+
+def seal_from(members: dict[str, tarfile.TarInfo], file: BinaryIO) -> Seal:
+    """The manifest of an open archive with its signature; both are taken out of its members."""
+
+    def content(name: str) -> bytes:
+        member = members.pop(name)
+        file.seek(member.offset_data)
+        return file.read(member.size)
+
+    return Seal(content(MANIFEST), content(SIGNATURE) if SIGNATURE in members else b"")
+
+
+def seal_of(path: Path, kind: Kind[OneManifest]) -> Seal:
+    """The manifest of an archive with its signature; the parts are not read.
+
+    Raises:
+        InputError: see `verified`.
+        OSError: the file cannot be read.
+    """
+    try:
+        with open(path, "rb", opener=without_waiting) as file:
+            members = members_of(path, file, kind)
+            if MANIFEST not in members:
+                raise kind.damaged(path, f"there is no {MANIFEST} in it, so it is incomplete")
+            return seal_from(members, file)
+    except UNREADABLE as error:
+        raise kind.damaged(path, f"it is not a {kind.name} made by slurmfab, or it is incomplete ({error})") from error
 
 
 def members_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> dict[str, tarfile.TarInfo]:
@@ -275,9 +308,9 @@ def members_of(path: Path, file: BinaryIO, kind: Kind[OneManifest]) -> dict[str,
     with tarfile.open(fileobj=file, mode="r:", tarinfo=BoundedHeader) as tar:
         for member in tar:
             name = member.name
-            if not member.isreg() or name in found or not (name == MANIFEST or kind.is_part(name)):
+            if not member.isreg() or name in found or not (name in OWN_SIZES or kind.is_part(name)):
                 raise kind.damaged(path, f"{name[:80]!r} does not belong into it")
-            most = MAX_MANIFEST_SIZE if name == MANIFEST else kind.most_bytes(name)
+            most = OWN_SIZES[name] if name in OWN_SIZES else kind.most_bytes(name)
             if member.size > most:
                 raise kind.damaged(path, f"{name} in it has {format_size(member.size)}, more than {format_size(most)}")
             if member.offset_data + member.size > end:

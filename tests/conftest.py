@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
+import shutil
 import sys
+import tempfile
 import time
 import zlib
 from collections import Counter, OrderedDict
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
 # Without cached bytecode each start of slurmfab compiles hundreds of modules, and tests start it very often.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Archives that tests make are signed with a key of their own, and nobody's own key is trusted.
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="slurmfab-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 
 LABS = ("tests/lab/", "tests/breakages/")
 TURN = "TURN"

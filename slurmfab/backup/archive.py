@@ -26,6 +26,7 @@ from slurmfab.answers import Count, Phrase, Text
 from slurmfab.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
 from slurmfab.errors import InputError
 from slurmfab.inventory import loading
+from slurmfab.signatures import Seal
 
 PART_TITLES = {
     CLUSTER_FILE: "cluster file",
@@ -84,6 +85,7 @@ class Backup:
         jobs: ids of the jobs that had not ended; `None` if slurmctld did not run, so that they are not known.
         parts: by name.
         left_out: reasons why parts are missing, by name of the part.
+        seal: its manifest with its signature.
     """
 
     path: Path
@@ -96,6 +98,7 @@ class Backup:
     jobs: frozenset[int] | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    seal: Seal = field(default_factory=Seal, repr=False)
 
     def read(self, name: str) -> bytes:
         """A small part as a whole.
@@ -165,6 +168,7 @@ def backup_from(contents: Contents[BackupManifest], file: BinaryIO) -> Backup:
         jobs=None if manifest.jobs is None else frozenset(manifest.jobs),
         parts=contents.parts,
         left_out=manifest.left_out,
+        seal=contents.seal,
     )
 
 

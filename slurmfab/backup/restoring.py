@@ -10,7 +10,7 @@ from typing import Any
 
 from slurmfab.agent.backup import archive as parts
 from slurmfab.agent.backup.archive import stamp
-from slurmfab.backup import archive, new_keys, refusals
+from slurmfab.backup import archive, new_keys, refusals, trust
 from slurmfab.backup.archive import Backup
 from slurmfab.backup.refusals import PresentState
 from slurmfab.backup.restore_phases import RestorePhases
@@ -43,12 +43,16 @@ class RestoreOptions:
         overwrite: whether Slurm may forget jobs that are later than the backup.
         abandon_jobs: whether slurmctld may end running jobs that are not in the backup.
         database: path of another archive with the accounting database; empty for the backup's own.
+        trust_archive: whether to trust archives that no trusted key has signed.
+        signed_by: path of a file with public keys whose archives are trusted; empty for none.
     """
 
     accept_new_keys: bool = False
     overwrite: bool = False
     abandon_jobs: bool = False
     database: str = ""
+    trust_archive: bool = False
+    signed_by: str = ""
 
 
 def restore(cluster: str, file: str, options: RestoreOptions, output: Output) -> int:
@@ -64,14 +68,13 @@ def restore(cluster: str, file: str, options: RestoreOptions, output: Output) ->
         The exit code.
 
     Raises:
-        InputError: the archive is damaged, or is a backup of another cluster; nothing was changed.
+        InputError: the archive is damaged, not trusted, or a backup of another cluster; nothing was changed.
         SlurmfabError: the restoration is refused, or the controller failed.
     """
-    backup = archive.verified(Path(file))
-    if options.database:
-        backup = archive.joined(backup, archive.verified(Path(options.database)))
-    path = loading.named_path(cluster)
-    known = inventory_for(backup, path)
+    backups = [archive.verified(Path(one)) for one in (file, options.database) if one]
+    backup = archive.joined(*backups) if options.database else backups[0]
+    known = inventory_for(backup, loading.named_path(cluster))
+    trust.require(backups, known, options.signed_by, trust=options.trust_archive)
     output.progress().line(archive.description(backup))
     may_be_new = tuple(dict.fromkeys((*known.cluster.controllers, *known.cluster.database_hosts)))
     trusted = new_keys.accept_changed(known, may_be_new, output, accept=options.accept_new_keys)

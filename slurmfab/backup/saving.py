@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from slurmfab import archive as archives
+from slurmfab import signatures
 from slurmfab.agent.backup import archive as parts
 from slurmfab.agent.backup.archive import Archive
 from slurmfab.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
-from slurmfab.backup import archive
+from slurmfab.backup import archive, trust
 from slurmfab.backup.archive import PART_TITLES, Backup
 from slurmfab.engine import session
 from slurmfab.engine.requests import gather
@@ -21,9 +22,10 @@ from slurmfab.engine.run import Run, RunOptions
 from slurmfab.engine.session import Output
 from slurmfab.errors import AgentFailed, InputError, SlurmfabError, Unreachable
 from slurmfab.facts import HostFacts
-from slurmfab.inventory import loading
+from slurmfab.inventory import loading, shared_files
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.inventory.loading import Inventory
 from slurmfab.paths import SLURM_DIRECTORY
 from slurmfab.program_name import FAB
 from slurmfab.slurm.conf_text import parse
@@ -61,8 +63,24 @@ def backup(cluster: str, to: str, output: Output) -> int:
             archive_file.abandon()
         run.progress.end()
         run.transport.close()
-    print(summary(archive.verified(path)))  # noqa: T201 - the output of the command
+    saved = archive.verified(path)
+    if saved.seal.signature:
+        trust_own_key(known)
+    print(summary(saved))  # noqa: T201 - the output of the command
     return 0
+
+
+def trust_own_key(known: Inventory) -> None:
+    """Save this user's public signing key in the lock file, so that colleagues trust archives that it has signed.
+
+    Raises:
+        InputError: the lock file cannot be read or written.
+    """
+    path, keys = loading.lock_path(known.path), signatures.own_keys()
+    if set(keys) <= set(known.lock.signers):
+        return
+    with shared_files.exclusively(known.path):
+        locks.save(locks.with_signers(locks.load(path), keys), path)
 
 
 def new_archive(run: Run, to: str) -> Archive:
@@ -114,7 +132,8 @@ def save(run: Run, archive_file: Archive) -> Path:
     fetch(run, archive_file, run.controller, parts.FILES, {"part": "files", "directory": SLURM_DIRECTORY})
     job_ids = fetch(run, archive_file, run.controller, parts.STATE, {"part": "state", "directory": state})
     left_out = save_database(run, archive_file, cluster)
-    return Path(archive_file.finish(manifest(run, controller, job_ids, left_out)))
+    sign = signatures.signer(archive.KIND.name, run.progress.line)
+    return Path(archive_file.finish(manifest(run, controller, job_ids, left_out), sign))
 
 
 def manifest(
@@ -238,4 +257,9 @@ def list_backups(cluster: str) -> int:
     found = archive.all_in(place)
     if not found:
         print(f"There are no backups in {place}.")  # noqa: T201 - the output of the command
-    return archives.print_descriptions(found, lambda one: archive.description(archive.verified(one)))
+    return archives.print_descriptions(found, lambda one: describe(archive.verified(one), path))
+
+
+def describe(backup: Backup, path: Path) -> str:
+    """A description of a backup, with whether it is signed by a trusted key."""
+    return f"{archive.description(backup)}\n{trust.standing(backup, path)}"

@@ -14,6 +14,7 @@ from slurmfab.answers import Phrase
 from slurmfab.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
 from slurmfab.errors import BrokenFile, InputError
 from slurmfab.program_name import FAB
+from slurmfab.signatures import Seal
 
 if TYPE_CHECKING:
     from slurmfab.inventory.loading import Inventory
@@ -49,6 +50,7 @@ class Bundle:
         host: the host whose package sources were used.
         names: the packages that were asked for; the bundle has their dependencies too.
         parts: the index and the packages' files, by name.
+        seal: its manifest with its signature.
     """
 
     path: Path
@@ -61,6 +63,7 @@ class Bundle:
     host: str
     names: frozenset[str]
     parts: Mapping[str, Part] = field(default_factory=dict)
+    seal: Seal = field(default_factory=Seal, repr=False)
 
     @property
     def index(self) -> str:
@@ -153,6 +156,7 @@ def bundle_from(contents: Contents[BundleManifest], _file: BinaryIO) -> Bundle:
         host=manifest.host,
         names=frozenset(manifest.names),
         parts=contents.parts,
+        seal=contents.seal,
     )
 
 

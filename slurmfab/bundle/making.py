@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slurmfab import archive as archives
+from slurmfab import signatures
 from slurmfab.agent.backup import archive as backup_archive
 from slurmfab.agent.backup.archive import Archive
 from slurmfab.agent.core.resource import FAILED, ResourceFailed
@@ -88,7 +89,9 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     run = session.start(known, host, output, RunOptions("bundle"))
     try:
         path = collect(run, host, to)
-        pinned.pin(known, {pinned.name_in(known, path): archive.verified(path).digest})
+        made = archive.verified(path)
+        signers = signatures.own_keys() if made.seal.signature else ()
+        pinned.pin(known, {pinned.name_in(known, path): made.digest}, signers)
     except SlurmfabError:
         session.print_failures(run)
         raise
@@ -98,7 +101,7 @@ def make(cluster: str, source: str, to: str, output: Output) -> int:
     finally:
         run.progress.end()
         run.transport.close()
-    print(summary(known, archive.verified(path)))  # noqa: T201 - the output of the command
+    print(summary(known, made))  # noqa: T201 - the output of the command
     return 0
 
 
@@ -192,7 +195,8 @@ def collect(run: Run, host: str, to: str) -> Path:
         with slurms_source(run, facts[host]):
             index = fetch(run, facts[host], archive_file, files)
         archive_file.name = f"{INCOMPLETE}{os.getpid()}"
-        finished = Path(archive_file.finish(manifest(run, facts[host], index, files)))
+        sign = signatures.signer(archive.KIND.name, run.progress.line)
+        finished = Path(archive_file.finish(manifest(run, facts[host], index, files), sign))
     finally:
         archive_file.abandon()
     finished.chmod(READABLE_BY_ALL)
@@ -394,6 +398,7 @@ def list_bundles(cluster: str) -> int:
         before = known.lock.bundles.get(names[path], bundle.digest)
         if before != bundle.digest:
             raise InputError(pinned.other_bundle(known, bundle, before))
+        pinned.refuse_unknown(known, names[path], bundle)
         return text
 
     if not paths:

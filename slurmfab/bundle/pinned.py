@@ -1,4 +1,4 @@
-"""Which bundles may be installed: those whose digest the lock has, and a new one at its first use.
+"""Which bundles may be installed: those whose digest the lock has, and new ones that a trusted key has signed.
 
 Hosts install a bundle's packages as root, and apt has no signature to verify on the way. So the lock has the SHA-256 of
 each bundle's manifest, which has the SHA-256 of every file in it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from slurmfab import signatures
 from slurmfab.bundle import archive
 from slurmfab.bundle.archive import Bundle
 from slurmfab.engine.run import Run
@@ -24,14 +25,39 @@ def bundles(known: Inventory) -> tuple[Bundle, ...]:
     """The bundles that the cluster file names, each of them verified.
 
     Raises:
-        InputError: one is missing or damaged, or is another one than the lock has the digest of.
+        InputError: one is missing or damaged, differs from the digest in the lock, or is new and not signed by a
+            trusted key.
     """
     found = {name: archive.verified(path) for name, path in archive.paths_by_name(known).items()}
     for name, bundle in found.items():
         pinned = known.lock.bundles.get(name, bundle.digest)
         if pinned != bundle.digest:
             raise InputError(other_bundle(known, bundle, pinned))
+        refuse_unknown(known, name, bundle)
     return tuple(found.values())
+
+
+def refuse_unknown(known: Inventory, name: str, bundle: Bundle) -> None:
+    """Refuse a bundle whose digest the lock does not have, unless a trusted key has signed it.
+
+    Args:
+        known: the cluster.
+        name: of the bundle in the cluster file.
+        bundle: the bundle.
+
+    Raises:
+        InputError: it is refused.
+    """
+    if name in known.lock.bundles:
+        return
+    reason = signatures.distrust(bundle.seal, archive.KIND.name, (*signatures.own_keys(), *known.lock.signers))
+    if reason:
+        raise InputError(
+            f"{bundle.path} is new here, and nothing shows who made it: {reason}.\n"
+            f"  SHA-256 {bundle.digest}, made {bundle.made} by {bundle.by}, as it says\n"
+            "Its packages would be installed as root. Nothing was changed. If you compared this SHA-256 with its "
+            f"maker's ({FAB} bundle --list): {FAB} bundle --accept."
+        )
 
 
 def other_bundle(known: Inventory, bundle: Bundle, pinned: str) -> str:
@@ -67,24 +93,26 @@ def pin_first_uses(run: Run, used: Iterable[Bundle]) -> None:
     run.save_lock()
     for bundle in new.values():
         run.progress.line(
-            f"{bundle.path} is used for the first time. {loading.lock_path(run.inventory.path)} has its SHA-256 now "
+            f"{bundle.path} is used for the first time, and signed by a trusted key. "
+            f"{loading.lock_path(run.inventory.path)} has its SHA-256 now "
             f"({bundle.digest}); another file in its place will be refused."
         )
 
 
-def pin(known: Inventory, digests: dict[str, str]) -> None:
+def pin(known: Inventory, digests: dict[str, str], signers: Iterable[str] = ()) -> None:
     """Save digests of bundles in the lock file as it is on disk now, since other runs may have changed it.
 
     Args:
         known: the cluster.
         digests: by the bundles' names in the cluster file.
+        signers: public keys that are trusted from now on.
 
     Raises:
         InputError: the lock file cannot be read or written.
     """
     path = loading.lock_path(known.path)
     with shared_files.exclusively(known.path):
-        locks.save(with_bundles(locks.load(path), digests), path)
+        locks.save(locks.with_signers(with_bundles(locks.load(path), digests), signers), path)
 
 
 def accept(cluster: str) -> int:

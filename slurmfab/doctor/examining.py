@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from slurmfab.doctor import cluster_files, hosts, software, ssh_setup
+from slurmfab.doctor import archives, cluster_files, hosts, software, ssh_setup
 from slurmfab.doctor.finding import FAILURE, OK, WARNING, DoctorJson, Finding, guarded
 from slurmfab.doctor.labs import of_labs
 from slurmfab.engine import session
@@ -83,6 +83,8 @@ def of_this_machine(path: Path, known: Inventory | None) -> Iterator[Finding]:
     yield from guarded("ssh_config", ssh_setup.ssh_config)
     yield from guarded("known_hosts", ssh_setup.known_hosts)
     yield from guarded("SSH keys", lambda: keys(known))
+    yield from guarded("signing key", archives.signing_key)
+    yield from guarded("archives", lambda: archives.kept(path, known))
     yield from guarded("clock", software.clock)
     yield from guarded("disk", lambda: software.disk(path.parent))
     yield from guarded("language", lambda: software.terminal(sys.stdout, os.environ))

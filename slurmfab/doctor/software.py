@@ -22,7 +22,7 @@ from slurmfab.program_name import FAB
 SECONDS = 10
 PROGRAMS = {
     "ssh": f"{FAB} ssh, jump hosts by ProxyCommand, and rsync need it (Debian: openssh-client)",
-    "ssh-keygen": "new SSH keys and files of revoked host keys need it (Debian: openssh-client)",
+    "ssh-keygen": "signatures, new SSH keys and files of revoked host keys need it (Debian: openssh-client)",
 }
 LITTLE, NONE = 1 << 30, 64 << 20
 """Bytes free: fewer are too few for a backup or a bundle; fewer than that for records and the lock."""

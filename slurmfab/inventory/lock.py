@@ -34,6 +34,7 @@ from slurmfab.facts import Cgroup, Gpu, Hardware
 from slurmfab.inventory.shared_files import content
 from slurmfab.paths import FORMER_SPOOL, SLURM_SPOOL
 from slurmfab.program_name import FAB
+from slurmfab.signatures import KEY_TEXT
 from slurmfab.strict_json import UNKNOWN
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ MOST_VERSIONS = 1_000_000
 PinnedKeyType = Annotated[str, pattern(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+", 64)]
 PinnedSlurmKey = Annotated[str, pattern(r"(?:ssh-ed25519 [A-Za-z0-9+/]+={0,2}(?: [^\pC\p{Zl}\p{Zp}]*)?)?", 4096)]
 """Locks that were written before facts were checked may have more types of keys, and other comments."""
+
+SigningKey = Annotated[str, pattern(KEY_TEXT, 8400)]
 
 Spool = Literal["", "/var/lib/slurm/slurmd", "/var/spool/slurmd"]
 """SlurmdSpoolDir by slurmfab: unknown, FORMER_SPOOL or SLURM_SPOOL."""
@@ -119,6 +122,7 @@ class Lock:
         leaving: users that `remove-user` removed from the cluster file, but that a host may still have.
         hosts: entries by host name in the cluster file.
         bundles: SHA-256 of each bundle that may be installed, by its name in the cluster file.
+        signers: public keys of those who made backups and bundles, whose archives are trusted.
         upgrade: the upgrade of Slurm that is under way; `None` if there is none.
         spool: SlurmdSpoolDir where the cluster file names none; empty in locks of clusters that have FORMER_SPOOL, and
             before the first deployment.
@@ -132,6 +136,7 @@ class Lock:
     leaving: tuple[Phrase, ...] = ()
     hosts: Mapping[Phrase, HostLock] = field(default_factory=dict)
     bundles: Mapping[Phrase, Digest] = field(default_factory=dict)
+    signers: tuple[SigningKey, ...] = ()
     upgrade: UpgradeUnderWay | None = None
     spool: Spool = ""
 
@@ -241,6 +246,11 @@ def with_bundles(lock: Lock, digests: Mapping[str, str]) -> Lock:
     return replace(lock, bundles={**lock.bundles, **digests})
 
 
+def with_signers(lock: Lock, keys: Iterable[str]) -> Lock:
+    """The lock with further public keys whose archives are trusted."""
+    return replace(lock, signers=tuple(dict.fromkeys((*lock.signers, *keys))))
+
+
 def is_new_to(lock: Lock, host: str) -> bool:
     """Whether a host has never been part of a plan, so that it may belong to another cluster."""
     return host not in lock.hosts or not lock.hosts[host].hostname
@@ -249,10 +259,9 @@ def is_new_to(lock: Lock, host: str) -> bool:
 def values_of(lock: Lock) -> dict[str, Any]:
     """A lock as JSON values."""
     values: dict[str, Any] = adapter().dump_python(lock, mode="json")
-    if lock.upgrade is None:
-        del values["upgrade"]
-    if not lock.spool:
-        del values["spool"]
+    for name in ("signers", "upgrade", "spool"):
+        if not values[name]:
+            del values[name]
     return values
 
 

@@ -81,7 +81,7 @@ def summed_up(contact: Contact, answers: Answers) -> Asked:
     discovered = {name: contact.as_discovered(key, name) for name, key in there.items()}
     endpoints = {name: one.endpoint for name, one in discovered.items() if one.endpoint}
     tried = {name: contact.targets[key].route.address for name, key in keys.items() if name not in met}
-    section = contact.ssh.model_dump(exclude_none=True, exclude={"endpoints"})
+    section = contact.ssh.model_dump(exclude_defaults=True, exclude={"endpoints"})
     found = FoundCluster(
         controller=next(name for name, key in there.items() if key == answers.controller),
         hosts={name: host_files(files[key]) for name, key in there.items()},

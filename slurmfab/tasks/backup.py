@@ -19,8 +19,8 @@ def backup(common: Common, *, to: str = "", list: bool = False) -> int:
 
     The archive holds the accounting database, slurmctld's state, /etc/slurm, the munge key, the cluster file and the
     lock. Jobs, slurmctld and slurmdbd keep running. The archive is written on this machine, readable by its owner only
-    (0600); an interrupted backup leaves no archive. It is not encrypted. Exit codes: 0 done, 1 failed, or
-    --list finds an incomplete archive, 2 wrong input.
+    (0600), and signed with your signing key; an interrupted backup leaves no archive. It is not encrypted. Exit codes:
+    0 done, 1 failed, or --list finds an incomplete archive, 2 wrong input.
 
     Examples:
         fab backup
@@ -42,6 +42,8 @@ def backup(common: Common, *, to: str = "", list: bool = False) -> int:
         "database": "another archive, from which the accounting database is taken",
         "overwrite": "discard the jobs that were submitted after the backup",
         "abandon_jobs": "let Slurm end running jobs that are not in the backup",
+        "signed_by": "file with SSH public keys whose archives are trusted, such as a colleague's",
+        "trust_archive": "trust an archive that no trusted key has signed; it can make its maker root on all hosts",
     },
 )
 def restore(
@@ -52,10 +54,13 @@ def restore(
     accept_new_host_keys: bool = False,
     overwrite: bool = False,
     abandon_jobs: bool = False,
+    signed_by: str = "",
+    trust_archive: bool = False,
 ) -> int:
     """Bring a cluster back from an archive of fab backup.
 
-    The hosts may be the same or reinstalled ones. The archive is verified first. Then the hosts are deployed, with the
+    The hosts may be the same or reinstalled ones. The archive and its signature are verified first; without one of a
+    trusted key, what the archive could do is shown and asked. Then the hosts are deployed, with the
     munge key, the accounting database and slurmctld's state in place before the daemons start, so that job history and
     job numbers continue. A running cluster with later jobs is left alone. If there is no cluster file here, the one in
     the archive is used. Exit codes: 0 done, 1 failed or refused, 2 wrong input, 3 done, but some hosts were left out.
@@ -66,5 +71,7 @@ def restore(
     """
     from slurmfab.backup import restoring
 
-    options = restoring.RestoreOptions(accept_new_host_keys, overwrite, abandon_jobs, database)
+    options = restoring.RestoreOptions(
+        accept_new_host_keys, overwrite, abandon_jobs, database, trust_archive, signed_by
+    )
     return restoring.restore(common.cluster, file, options, common.output)

@@ -21,8 +21,9 @@ from stock import Stock, in_turn
 
 import slurmfab.agent
 from slurmfab import lab
-from slurmfab.agent.backup.archive import DATABASE, MANIFEST, Archive
+from slurmfab.agent.backup.archive import CLUSTER_FILE, DATABASE, MANIFEST, Archive
 from slurmfab.backup import archive
+from slurmfab.signatures import NAMESPACES
 
 pytestmark = pytest.mark.lab
 
@@ -266,6 +267,55 @@ def test_a_damaged_archive_when_it_is_to_be_restored_then_it_is_refused(story: S
         assert "Nothing was changed" in words_of(refused)
 
 
+EVIL = {
+    "files": "files: {/etc/cron.d/evil: {text: '* * * * * root touch /tmp/pwned'}}",
+    "sudo": "users: [{name: eve, uid: 4242, sudo: true}]",
+    "key": "users: [{name: eve, uid: 4242, keys: ['KEY']}]",
+    "prolog": "slurm_conf: {Prolog: /tmp/pwned.sh}",
+    "packages": "packages: {all: [evil]}",
+    "source": "slurm: {version: '24.11.*', source: {suite: evil-backports}}",
+}
+"""Keys that somebody adds to the cluster file in a backup to become root, each beginning with what is shown."""
+
+OF_THE_HOST = "ls -l --time-style=full-iso /etc/cron.d /etc/sudoers.d /etc/passwd /etc/slurm /etc/munge /tmp/pwned 2>&1"
+
+
+def of_another_cluster_file(good: Path, place: Path, more: str, signature: bytes) -> Path:
+    """A backup like this one, for all that it says of itself, with more keys in its cluster file."""
+    backup = archive.verified(good)
+    made = Archive(str(place), "evil")
+    for name, part in backup.parts.items():
+        made.add(name, part.read() + (f"{more}\n".encode() if name == CLUSTER_FILE else b""))
+    about = json.loads(backup.seal.data)
+    return Path(made.finish({key: about[key] for key in about if key not in ("format", "parts")}, lambda _: signature))
+
+
+def test_a_backup_whose_cluster_file_somebody_has_changed_then_is_refused_with_what_means_root_and_changes_nothing(
+    story: Story, tmp_path: Path
+) -> None:
+    good = story.newest
+    before = [story.on(host, OF_THE_HOST) for host in ("ctl", "n1")]
+    signature = archive.verified(good).seal.signature
+    assert signature
+    (tmp_path / "eve").mkdir()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "eve/key")], check=True)
+    key_of_eve = (tmp_path / "eve/key.pub").read_text().strip()
+    words = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(tmp_path / "eve/key"), "-n", NAMESPACES["backup"]]
+    of_eve = subprocess.run(words, input=b"of another manifest", capture_output=True, check=True).stdout
+    signatures = {"kept": signature, "none": b"", "of another key": of_eve, "cut": signature[:99]}
+    for number, (key, more) in enumerate(EVIL.items()):
+        name = list(signatures)[number % len(signatures)]
+        path = of_another_cluster_file(good, tmp_path, more.replace("KEY", key_of_eve), signatures[name])
+        refused = story.elsewhere("restore", str(path), "--accept-new-host-keys", "--overwrite")
+        assert refused.returncode == 2, (key, words_of(refused))
+        told = words_of(refused)
+        assert f"cluster file: {more.partition(':')[0]}" in told, (key, told)
+        assert "--trust-archive" in told
+        assert "Nothing was changed" in told
+    assert list(story.place.iterdir()) == []
+    assert [story.on(host, OF_THE_HOST) for host in ("ctl", "n1")] == before
+
+
 NO_STEPS = """
 start() { systemd-run -q --unit=$1 --uid=65534 -- bash -c "$2"; }
 start fake1 'exec -a "slurmstepd: [99901.0]" sleep 600'
@@ -310,8 +360,11 @@ def test_a_controller_that_was_reinstalled_when_a_backup_is_restored_then_jobs_a
     assert "ctl: it shows another SSH host key than before." in words_of(refused)
     assert list(story.place.iterdir()) == []
 
-    evil = story.elsewhere("restore", str(tampered(story.newest, tmp_path)), "--accept-new-host-keys")
+    evil = story.elsewhere(
+        "restore", str(tampered(story.newest, tmp_path)), "--accept-new-host-keys", "--trust-archive"
+    )
     assert evil.returncode == 1, words_of(evil)
+    assert "Trusted by --trust-archive." in words_of(evil)
     assert "restored-database:slurm_acct_db" in words_of(evil)
     assert "ended with exit code 1: ERROR" in words_of(evil)
     assert story.on("ctl", PWNED) == ""
@@ -319,6 +372,7 @@ def test_a_controller_that_was_reinstalled_when_a_backup_is_restored_then_jobs_a
     # The state of the tampered backup is there already, since only its database was refused.
     done = story.elsewhere("restore", str(story.newest), "--accept-new-host-keys", "--overwrite")
     assert done.returncode == 0, words_of(done)
+    assert "--trust-archive" not in words_of(done)
     assert story.hosts.on("n1", OF_THE_NODE) == before
     assert story.hosts.on("ctl", "cat /var/lib/slurm/slurmctld/clustername") == story.mark
     ended = story.hosts.on("ctl", RECORD.format(",".join(story.done)))

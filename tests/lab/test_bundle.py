@@ -191,7 +191,7 @@ def test_a_deployer_that_is_killed_while_it_pushes_then_the_next_one_mends_what_
     done = dark.person.slurmfab("deploy")
     assert done.returncode == 0, words_of(done)
     assert "of packages to n1 (" in words_of(done)
-    assert f"{dark.bundle.name} is used for the first time." in words_of(done)
+    assert f"{dark.bundle.name} is used for the first time, and signed by a trusted key." in words_of(done)
     assert json.loads(dark.lock.read_text())["bundles"] == {dark.bundle.name: made.digest}
     assert dark.hosts.on("n1", BROUGHT) == ""
     assert dark.hosts.on("n1", "dpkg --audit") == ""

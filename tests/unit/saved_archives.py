@@ -6,7 +6,7 @@ import gzip
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,11 @@ PARTS = {
 }
 
 
-def archive(directory: Path, parts: Mapping[str, bytes] = PARTS, **about: Any) -> Path:
+def archive(
+    directory: Path, parts: Mapping[str, bytes] = PARTS, sign: Callable[[bytes], bytes] | None = None, **about: Any
+) -> Path:
     """An archive of these parts, with a manifest that fits them."""
     made = Archive(str(directory), "lab-20261121T143200Z")
     for name, content in parts.items():
         made.add(name, content)
-    return Path(made.finish({**ABOUT, **about}))
+    return Path(made.finish({**ABOUT, **about}, sign))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from slurmfab.agent.backup.archive import Archive
 from slurmfab.agent.packages.bundle_place import INDEX
 from slurmfab.bundle.archive import KIND
+from slurmfab.signatures import NAMESPACES, sign
 
 ABOUT = {
     "kind": KIND.name,
@@ -37,10 +38,21 @@ def index_of(debs: Mapping[str, bytes]) -> str:
     )
 
 
-def saved(directory: Path, debs: Mapping[str, bytes] = DEBS, name: str = "bundle", **about: Any) -> Path:
-    """A bundle of these files, with a manifest that fits them."""
+def signed(data: bytes) -> bytes:
+    """The signature of the tests' own key for a bundle."""
+    return sign(data, NAMESPACES["bundle"])
+
+
+def saved(
+    directory: Path,
+    debs: Mapping[str, bytes] = DEBS,
+    name: str = "bundle",
+    sign: Callable[[bytes], bytes] = signed,
+    **about: Any,
+) -> Path:
+    """A signed bundle of these files, with a manifest that fits them."""
     made = Archive(str(directory), name)
     for deb, content in debs.items():
         made.add(deb, content)
     made.add(INDEX, index_of(debs).encode())
-    return Path(made.finish({**ABOUT, **about}))
+    return Path(made.finish({**ABOUT, **about}, sign))

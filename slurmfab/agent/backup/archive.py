@@ -15,7 +15,7 @@ import json
 import os
 import tarfile
 import time
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from slurmfab.agent.core.replace import sync
 
@@ -23,6 +23,9 @@ FORMAT = 1
 """Version of the format, stored in the manifest."""
 
 MANIFEST = "manifest.json"
+SIGNATURE = "manifest.json.sig"
+"""The signature of the manifest, after it; not there in an archive that nobody has signed."""
+
 STATE, FILES, DATABASE, KEY = "state.tar.gz", "etc-slurm.tar.gz", "database.sql.gz", "munge.key"
 DATABASE_FILES = "etc-slurm-of-database.tar.gz"
 """/etc/slurm of slurmdbd's host, if that is not the controller."""
@@ -145,17 +148,22 @@ class Archive:
         self.write(data)
         self.end(name, about)
 
-    def finish(self, about: Mapping[str, Any]) -> str:
+    def finish(self, about: Mapping[str, Any], sign: Optional[Callable[[bytes], bytes]] = None) -> str:
         """Write the manifest and give the file its name, with a number if that name is taken.
 
         Args:
             about: what the manifest says besides the parts.
+            sign: returns the signature of the manifest, or nothing.
 
         Returns:
             The file's path.
         """
         manifest = {"format": FORMAT, **about, "parts": dict(self.parts)}
-        self.add(MANIFEST, json.dumps(manifest, indent=1).encode("ascii"))
+        content = json.dumps(manifest, indent=1).encode("ascii")
+        self.add(MANIFEST, content)
+        signature = sign(content) if sign else b""
+        if signature:
+            self.add(SIGNATURE, signature)
         self.file.write(bytes(2 * BLOCK))
         self.file.flush()
         os.fsync(self.file.fileno())

@@ -9,6 +9,7 @@ import pytest
 from saved_bundles import DEBS, saved
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, run_over
 
+from slurmfab import signatures
 from slurmfab.bundle import archive, making, pinned
 from slurmfab.bundle.archive import Bundle
 from slurmfab.engine.file_writing import save_lock
@@ -56,7 +57,7 @@ def test_a_bundle_that_is_used_for_the_first_time_is_pinned_and_the_user_is_told
     pinned.pin_first_uses(run, pinned.bundles(run.inventory))
     assert locks.load(bundle.path.with_name("cluster.lock.json")).bundles == {NAME: bundle.digest}
     assert run.inventory.lock.bundles == {NAME: bundle.digest}
-    assert f"{bundle.path} is used for the first time." in shown.getvalue()
+    assert f"{bundle.path} is used for the first time, and signed by a trusted key." in shown.getvalue()
     assert bundle.digest in shown.getvalue()
 
 
@@ -100,6 +101,35 @@ def test_another_bundle_is_used_once_it_is_accepted_and_the_old_one_is_refused_t
     bundle.path.unlink()
     saved(bundle.path.parent)
     with pytest.raises(InputError, match="is another bundle"):
+        pinned.bundles(known(bundle))
+
+
+def test_a_new_bundle_that_no_trusted_key_has_signed_is_refused_until_it_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(f"{THREE_HOSTS}bundle: {NAME}\n")
+    bundle = archive.verified(saved(tmp_path, sign=lambda _: b""))
+    with pytest.raises(InputError, match=r"nothing shows who made it: it is not signed") as refused:
+        pinned.bundles(known(bundle))
+    assert bundle.digest in str(refused.value)
+    with monkeypatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of another"))
+        bundle.path.unlink()
+        bundle = archive.verified(saved(tmp_path))
+        keys = signatures.own_keys()
+    with pytest.raises(InputError, match=r"which is not trusted here"):
+        pinned.bundles(known(bundle))
+    assert pinned.accept(str(tmp_path / "cluster.yaml")) == 0
+    assert pinned.bundles(known(bundle)) == (bundle,)
+    locks.save(locks.with_signers(Lock(), keys), tmp_path / "cluster.lock.json")
+    assert pinned.bundles(known(bundle)) == (bundle,)
+
+
+def test_a_signed_bundle_in_place_of_a_pinned_one_is_refused(bundle: Bundle) -> None:
+    pinned.pin(known(bundle), {NAME: bundle.digest}, signatures.own_keys())
+    other = exchange(bundle)
+    assert other.seal.signature
+    with pytest.raises(InputError, match="is another bundle than"):
         pinned.bundles(known(bundle))
 
 
