@@ -20,8 +20,8 @@ say "The same again: nothing is touched"
 say "The proof: fab check-cluster"
 "$BIN/fab" check-cluster --cluster configs/lab-demo.yaml
 
-say "A job on both nodes: srun --nodes=2 hostname"
-on_controller srun --nodes=2 --chdir=/tmp hostname
+say "A job on both nodes: runuser -u slurm -- srun --nodes=2 hostname (Slurm refuses jobs of root)"
+on_controller runuser -u slurm -- srun --nodes=2 --chdir=/tmp hostname
 on_controller sinfo
 
 say "The lab is still up: ssh -F /var/lib/slurmfab/labs/demo/ssh_config ctl (make demo-down removes it)"

@@ -70,8 +70,7 @@ def slurmd_directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]
     spool = spool_directory(plan_input, host) if is_known else plan_input.lock.spool_directory
     private = plan_input.cluster.private_tmp
     used = (spool, *((private.base,) if private else ()))
-    hostname = plan_input.host(host).hostname if is_known else ""
-    log = places.log_file(plan_input.conf_wanted.settings, "slurmd", host, hostname)
+    log = slurmd_log(plan_input, host)
     logs = dict.fromkeys((log if log.startswith("/") else "", FORMER_LOG))
     is_shared = any(path.startswith(f"{SLURM_LIBRARY}/") for path in used)
     return (
@@ -80,6 +79,12 @@ def slurmd_directories(plan_input: PlanInput, host: str) -> tuple[Resource, ...]
         *((Directory(SLURMD_LOGS, "root", "root", 0o755, for_root=True),) if log.startswith(f"{SLURMD_LOGS}/") else ()),
         *(RootLog(path) for path in logs if path),
     )
+
+
+def slurmd_log(plan_input: PlanInput, host: str) -> str:
+    """The path of slurmd's log on a host, whose hardware may not be known yet; `syslog` or empty for none."""
+    hostname = plan_input.host(host).hostname if plan_input.is_compute_node(host) else ""
+    return places.log_file(plan_input.conf_wanted.settings, "slurmd", host, hostname)
 
 
 def spool_directory(plan_input: PlanInput, node: str) -> str:

@@ -75,7 +75,7 @@ class BrokenCluster:
     def runs_jobs(self) -> None:
         """An ordinary user's job runs on both nodes, now."""
         assert self.hosts
-        job = "runuser -u slurm -- srun --chdir=/tmp --time=1 --nodes=2 --ntasks-per-node=1 --immediate=20 hostname"
+        job = "srun --chdir=/tmp --time=1 --nodes=2 --ntasks-per-node=1 --immediate=20 hostname"
         ran = self.hosts.on("ctl", f"timeout 40 runuser -u {USER} -- {job} 2>&1", check=False)
         states = self.hosts.on("ctl", "sinfo -N -o '%N %T %E'; squeue", check=False)
         assert sorted(ran.split()) == ["n1", "n2"], f"{ran}\n{states}"

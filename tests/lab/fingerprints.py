@@ -33,9 +33,10 @@ LOCK_IS_FREE = "[ ! -e /run/slurmfab.lock ] || flock -n /run/slurmfab.lock true 
 LEFTOVERS = (
     "find / /run -xdev '(' -name '*slurmfab*' -o -path '/usr/sbin/*policy-rc.d*' ')'"
     " ! -path /run/slurmfab.lock ! -path '/run/slurmfab-agent*' ! -path '/var/lib/slurmfab*'"
+    " ! -path /etc/logrotate.d/slurmfab-slurmd ! -path '/etc/systemd/system/*.service.d/slurmfab-user.conf'"
 )
 """Temporary files and staging directories anywhere, and the policy that keeps daemons from starting; neither the lock
-nor what hosts keep in memory of the agent, and for a rollback."""
+nor what hosts keep in memory of the agent, and for a rollback, nor files that each cluster has."""
 
 WATCH = f"""
 import hashlib, time

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.owned_files import OwnedFile
 from slurmfab.paths import SLURM_LOGS, SLURMD_LOGS
+from slurmfab.plan.directories import slurmd_log
 from slurmfab.plan.phases.owned import owned
 from slurmfab.plan.plan_input import PlanInput
 
@@ -40,10 +41,10 @@ RULE = """\
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """Files for logrotate(8); their removal where the logs are not there any more, or the packages rotate them."""
     platform = plan_input.platform
-    is_compute = "compute" in plan_input.cluster.roles(host)
+    has_log = "compute" in plan_input.cluster.roles(host) and slurmd_log(plan_input, host).startswith(f"{SLURMD_LOGS}/")
     files = (
         *((rotation(PATH, SLURM_LOGS, platform.units),) if not platform.rotates_logs else ()),
-        *((rotation(SLURMD_PATH, SLURMD_LOGS, ("slurmd",)),) if is_compute else ()),
+        *((rotation(SLURMD_PATH, SLURMD_LOGS, ("slurmd",)),) if has_log else ()),
     )
     return owned(plan_input, host, OF, files)
 
