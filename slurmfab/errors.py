@@ -28,6 +28,7 @@
     +-- PlanOutdated                the hosts have changed since a plan was saved (slurmfab.engine.saved_plan)
     +-- NotSubmitted                acceptance jobs could not be submitted (slurmfab.acceptance.queue)
     +-- DeployFailed                a step failed on the controller, so the other hosts were not started
+    +-- NoSignature                 ssh-keygen cannot sign or look at a signature (slurmfab.signatures)
     +-- LabError                    the lab could not be created, read or removed
 
 A message is one or more full sentences: what happened, where, why, and what to try.

@@ -275,7 +275,8 @@ def test_down_when_a_base_tree_was_half_built_then_neither_it_nor_its_builder_is
         [sys.executable, "-c", other_recipe + GOES_UP, no_lab, str(tmp_path)], start_new_session=True
     )
     half = Path(f"/var/cache/slurmfab/.building-bookworm-{process.pid}")
-    poll((half / "tree/usr/bin/dpkg").exists, "packages are being unpacked")
+    # Another test process may be building a tree, which it waits for.
+    poll((half / "tree/usr/bin/dpkg").exists, "packages are being unpacked", patience=300)
     process.send_signal(signal.SIGKILL)
     process.wait()
     lab.down(no_lab)
@@ -313,7 +314,7 @@ def test_lab_of_the_newest_systemd_nspawn_when_it_ended_in_any_way_then_starts_a
     assert leftovers(no_lab) == []
     others.rmdir()
     process = subprocess.Popen([sys.executable, "-c", GOES_UP, no_lab, str(tmp_path)], start_new_session=True)
-    poll(lambda: len(other_nspawn.running(no_lab)) > 1, "hosts are started")
+    poll((LABS / no_lab / "hosts/ctl/console.log").exists, "the controller boots")
     process.send_signal(signal.SIGKILL)
     process.wait()
     lab.up(LabSpec(name=no_lab, suite="bookworm", nodes=1), tmp_path)
