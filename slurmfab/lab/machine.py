@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from slurmfab.lab import mounts, state
@@ -55,6 +56,14 @@ def restore() -> None:
 def too_low() -> dict[str, int]:
     """Those of `WANTED` whose value is lower."""
     return {name: least for name, least in _wanted().items() if _read(name) < least}
+
+
+def shut() -> dict[str, int]:
+    """Those of `too_low` that cannot be written here.
+
+    The files are asked, since root may write to no directory of /proc/sys: the kernel looks at their mode alone.
+    """
+    return {name: least for name, least in too_low().items() if not os.access(SETTINGS / name, os.W_OK)}
 
 
 def _wanted() -> dict[str, int]:

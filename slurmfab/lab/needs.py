@@ -42,7 +42,7 @@ def require() -> None:
 
 def obstacles() -> Iterator[str]:
     """Yield what is missing on this machine and keeps every lab from starting, each with what to do."""
-    yield from _settings(machine.too_low(), os.access(machine.SETTINGS / "kernel", os.W_OK))
+    yield from _settings(machine.shut())
     yield from _control_groups(cgroups.lab_directories(LabLayout("try")))
     done = subprocess.run([*TIED, "unshare", "--net", "sh", "-c", DEVICES], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -50,15 +50,14 @@ def obstacles() -> Iterator[str]:
         yield f"It cannot make a bridge, veth devices and nftables rules with masquerading ({said}). {CONTAINER}"
 
 
-def _settings(too_low: Mapping[str, int], is_writable: bool) -> Iterator[str]:
+def _settings(shut: Mapping[str, int]) -> Iterator[str]:
     """Yield what to do about kernel settings that a lab would raise and cannot.
 
     Args:
-        too_low: the least value by name of each setting that is lower.
-        is_writable: whether settings can be written.
+        shut: the least value by name of each.
     """
-    if too_low and not is_writable:
-        wanted = " ".join(f"{name.replace('/', '.')}={least}" for name, least in too_low.items())
+    if shut:
+        wanted = " ".join(f"{name.replace('/', '.')}={least}" for name, least in shut.items())
         yield f"/proc/sys is read-only here. Where it is not, such as outside of a container: sysctl -w {wanted}."
 
 

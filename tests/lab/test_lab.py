@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -39,6 +40,7 @@ from pathlib import Path
 from slurmfab import lab
 lab.up(lab.LabSpec(name=sys.argv[1], suite="bookworm", no_python=("n1",)), Path(sys.argv[2]))
 """
+OBSTACLES = "from slurmfab.lab import needs; print(*needs.obstacles(), sep='\\n', end='')"
 
 
 def poll(condition: Callable[[], bool], what: str, patience: float = 60.0) -> None:
@@ -347,3 +349,15 @@ def test_lab_on_an_overlay_as_containers_have_it_when_started_then_its_disks_are
     assert done.stdout.count(told) == 1
     assert "hostname: n1" in done.stdout
     assert leftovers(no_lab) == []
+
+
+@pytest.mark.parametrize(("before", "told"), [("true", []), ("mount --bind -o ro /proc/sys /proc/sys", ["sysctl -w"])])
+def test_needs_when_settings_are_as_the_kernel_starts_them_then_only_those_that_cannot_be_raised_are_told(before, told):
+    # Network namespaces start with the kernel's own values, as a machine on which no lab has run.
+    script = f"{before} && exec {sys.executable} -c {shlex.quote(OBSTACLES)}"
+    done = subprocess.run(
+        ["unshare", "--net", "--mount", "sh", "-c", script], check=True, capture_output=True, text=True
+    )
+    found = done.stdout.splitlines()
+    assert len(found) == len(told)
+    assert all(part in line for part, line in zip(told, found, strict=True))
