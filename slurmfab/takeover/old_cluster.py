@@ -130,17 +130,18 @@ class OldCluster:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """The host of each name and address, in lower case."""
+        """The host of each name and address, in lower case; what hosts tell of themselves counts last."""
         found: dict[str, str] = dict.fromkeys(LOOPBACK, self.found.controller)
         hosts = dict.fromkeys((self.found.controller, *self.found.hosts, *self.nodes, *self.found.unreachable))
         for host in hosts:
-            facts = self.found.facts.get(host)
-            addresses = facts.addresses if facts else ()
-            for name in (host, short(host), self.hostname(host), self.found.addresses.get(host, ""), *addresses):
+            for name in (host, short(host), self.found.addresses.get(host, "")):
                 found.setdefault(canonical(name.lower()), host)
         for node in self.nodes:
             for key in ("nodeaddr", "nodehostname"):
                 found.setdefault(canonical(self.node_setting(node, key).lower()), node)
+        for host, facts in self.found.facts.items():
+            for name in (facts.hostname, *facts.addresses):
+                found.setdefault(canonical(name.lower()), host)
         return found
 
     def host_named(self, name: str) -> str:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from slurmfab.errors import SlurmfabError
 from slurmfab.facts import HostFacts
+from slurmfab.inventory.trusted_addresses import is_source
+from slurmfab.ip_addresses import family, is_link_local
+from slurmfab.plan.preflight.addresses import NAMES
 from slurmfab.plan.preflight.package_kinds import wrong_packages
 from slurmfab.plan.slurm_series import series, version
 from slurmfab.program_name import FAB
@@ -32,6 +35,7 @@ def unfit(cluster: Cluster, facts: Mapping[str, HostFacts]) -> dict[str, str]:
             or wrong_packages(fact, cluster)
             or wrong_clock(fact)
             or wrong_hardware(cluster, host, fact)
+            or wrong_address(cluster, host, fact)
         )
         if not reason and controller is not None and knows and host != cluster.controller:
             reason = wrong_version(cluster, fact, controller)
@@ -111,6 +115,23 @@ def wrong_node(fact: HostFacts) -> str:
     return (
         "its processors and memory could not be read from /sys/devices/system/cpu and /proc/meminfo; "
         "are they mounted there?"
+    )
+
+
+def wrong_address(cluster: Cluster, host: str, fact: HostFacts) -> str:
+    """Why the host's own addresses do not fit the one at which others reach it; empty if one of them does.
+
+    So what one host tells of itself leaves this host out, and never stops the deployment of the others.
+    """
+    by = cluster.addresses.get(host, "")
+    by = by if is_source(by) else fact.reached
+    if not is_source(by) or is_link_local(by) or not fact.addresses or family(by) in map(family, fact.addresses):
+        return ""
+    name = NAMES[family(by)]
+    return (
+        f"it is reached by {name} ({by}), and says that it has no {name} address of its own ({fact.addresses[0]}). "
+        "Slurm's daemons and job steps connect directly from each host to each other. Give it one, or write under "
+        "addresses one that it has."
     )
 
 

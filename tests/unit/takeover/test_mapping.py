@@ -92,6 +92,13 @@ def test_nodes_with_other_names_than_their_hosts_keep_both() -> None:
     assert not about(one, "NodeHostname")
 
 
+def test_a_node_that_tells_the_address_or_name_of_another_then_is_not_taken_for_it() -> None:
+    text = BASE.replace("NodeName=n[1-2]", "NodeName=n[1-2] NodeAddr=192.168.7.[1-2]")
+    told = {"hostname": "n2", "addresses": ("192.168.7.2", "192.168.7.9")}
+    old = OldCluster(cluster(text, hosts={"n1": told}))
+    assert [old.host_named(name) for name in ("192.168.7.2", "n2", "192.168.7.9")] == ["n2", "n2", "n1"]
+
+
 def test_a_node_that_does_not_answer_stays_with_the_values_of_slurm_conf() -> None:
     lost = cluster(names=("ctl", "n1"), unreachable={"n2": "nothing listens at port 22."})
     one = survey(lost)

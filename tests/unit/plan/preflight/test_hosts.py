@@ -57,6 +57,30 @@ def test_what_does_no_harm_is_let_be(differing: dict[str, Any]) -> None:
     assert reason(**differing) == ""
 
 
+@pytest.mark.parametrize(
+    ("given", "reached", "own", "words"),
+    [
+        ("", "10.0.0.2", ("fd83::2",), "reached by IPv4 (10.0.0.2), and says that it has no IPv4 address of its own"),
+        ("", "fd83::2", ("10.0.0.2", "10.0.1.2"), "no IPv6 address of its own (10.0.0.2)"),
+        ("fd83::2", "10.0.0.2", ("10.0.0.2",), "reached by IPv6 (fd83::2)"),
+        ("", "10.0.0.2", ("fd83::2", "192.0.2.2"), ""),
+        ("", "", ("fd83::2",), ""),
+        ("", "10.0.0.2", (), ""),
+        ("", "fe80::1%eth0", ("10.0.0.2",), ""),
+        ("n1.example.org", "10.0.0.2", ("10.0.0.2",), ""),
+    ],
+    ids=["by-ipv4", "by-ipv6", "by-the-file", "behind-nat", "by-a-gateway", "untold", "on-one-link", "by-name"],
+)
+def test_a_host_without_an_address_of_the_family_it_is_reached_by_is_left_out_alone(
+    given: str, reached: str, own: tuple[str, ...], words: str
+) -> None:
+    addresses = f"addresses: {{n1: '{given}'}}\n" if given else ""
+    file = cluster(f"cluster: lab\n{addresses}controllers: [c1]\nnodes: [{{hosts: n1}}]\n")
+    found = unfit(file, facts_of(file) | {"n1": host_facts("n1", reached=reached, addresses=own)})
+    assert [*found] == (["n1"] if words else [])
+    assert words in found.get("n1", "")
+
+
 def test_a_host_that_is_no_compute_node_needs_no_hardware() -> None:
     assert unfit(cluster(), {"c1": host_facts("c1", hardware=None)}) == {}
 
