@@ -48,6 +48,7 @@ KINDS = {
     "node-trial": "nodes.acceptance:NodeAcceptance",
     "owned-files": "files.owned_files:OwnedFiles",
     "nodes-awake": "nodes.awake:NodesAwake",
+    "packaged-rotation": "files.packaged_rotation:PackagedRotation",
     "packages": "packages.packages:Packages",
     "packages-exchanged": "upgrade.exchanged_packages:ExchangedPackages",
     "packages-former": "packages.former_packages:FormerPackages",

@@ -43,6 +43,14 @@ BREAKAGES = {
 }
 
 
+ROTATED = (
+    "mv /var/log/slurm/{0}.log /var/log/slurm/{0}.log.1 && "
+    "sed -n '/postrotate/,/endscript/p' /etc/logrotate.d/{0} | sed '1d;$d' | sh -e"
+)
+"""What logrotate does, without its sizes."""
+WRITES_TO = "ls -l /proc/$(pidof {0})/fd | grep -o '/var/log/slurm/{0}.log.*'"
+
+
 @dataclass
 class Joined:
     """A cluster that got its database while a job ran.
@@ -184,6 +192,16 @@ def test_slurmdbd_outlives_a_restart_of_mariadb(joined: Joined) -> None:
     number = ran(joined, "true")
     joined.lab.until("ctl", ON_RECORD.format(number), "COMPLETED|0:0")
     assert joined.on(process) == before
+
+
+@pytest.mark.parametrize("daemon", ["slurmctld", "slurmdbd"])
+def test_logs_of_daemons_of_slurm_when_the_packages_rotate_them_then_are_opened_anew(
+    joined: Joined, daemon: str
+) -> None:
+    before = joined.on(f"pidof {daemon}")
+    joined.on(ROTATED.format(daemon))
+    joined.lab.until("ctl", WRITES_TO.format(daemon), f"/var/log/slurm/{daemon}.log")
+    assert joined.on(f"pidof {daemon}") == before
 
 
 def test_what_ends_while_the_database_is_away_is_on_record_later(joined: Joined) -> None:

@@ -1,13 +1,16 @@
-"""The rotation of the logs of Slurm's daemons: of slurmd's, and of the others where the packages bring none."""
+"""The rotation of the logs of Slurm's daemons: of slurmd's, and of the others where the packages' own does not work."""
 
 from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
 from slurmfab.agent.files.owned_files import OwnedFile
+from slurmfab.agent.files.packaged_rotation import PackagedRotation
 from slurmfab.paths import SLURM_LOGS, SLURMD_LOGS
 from slurmfab.plan.directories import slurmd_log
+from slurmfab.plan.phases.daemon_users import ROLES
 from slurmfab.plan.phases.owned import owned
 from slurmfab.plan.plan_input import PlanInput
+from slurmfab.slurm.versions import SlurmVersion
 
 OF = "log-rotation"
 """What the facts of a host with this file have among `owned`."""
@@ -15,6 +18,9 @@ OF = "log-rotation"
 PATH = "/etc/logrotate.d/slurmfab-slurm"
 SLURMD_PATH = "/etc/logrotate.d/slurmfab-slurmd"
 """About slurmd's log, which the packages rotate nowhere but in the directory of slurm."""
+
+BY_SIGNAL = SlurmVersion(24, 5)
+"""From here on the files of Debian's packages send a signal; those of Debian 12 call an init script."""
 
 RULE = """\
 # Made by slurmfab from the cluster file; edits here are overwritten.
@@ -46,7 +52,12 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *((rotation(PATH, SLURM_LOGS, platform.units),) if not platform.rotates_logs else ()),
         *((rotation(SLURMD_PATH, SLURMD_LOGS, ("slurmd",)),) if has_log else ()),
     )
-    return owned(plan_input, host, OF, files)
+    asks = platform.rotates_logs and plan_input.slurm_of(host) < BY_SIGNAL
+    daemons = [daemon for daemon, role in ROLES.items() if asks and role in plan_input.cluster.roles(host)]
+    return (
+        *owned(plan_input, host, OF, files),
+        *(PackagedRotation(daemon, f"{platform.programs}/{daemon}") for daemon in daemons),
+    )
 
 
 def rotation(path: str, logs: str, units: tuple[str, ...]) -> OwnedFile:

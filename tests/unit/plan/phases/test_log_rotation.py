@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from support import THREE_HOSTS, cluster, facts_of, host_facts, plan_input
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, host_facts, plan_input, prepared
 
 from slurmfab.agent.files.owned_files import OwnedFiles
+from slurmfab.agent.files.packaged_rotation import PackagedRotation
 from slurmfab.plan.phases import log_rotation
 
 SMD = THREE_HOSTS + 'slurm: {packages: smd, version: "24.11.*"}\n'
@@ -36,3 +38,25 @@ def test_what_a_host_had_goes_with_its_reason() -> None:
     wanted = cluster()
     had = plan_input(wanted, {host: host_facts(host, owned=("log-rotation",)) for host in wanted.hosts})
     assert log_rotation.resources(had, "c1") == (OwnedFiles("log-rotation", ()),)
+
+
+DATABASE = THREE_HOSTS + "database: d1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "slurm", "expected"),
+    [
+        (DATABASE, "22.05.8", {"c1": ["slurmctld"], "n1": [], "d1": ["slurmdbd"]}),
+        (DATABASE, "24.11.5", {"c1": [], "n1": [], "d1": []}),
+        (SMD, "22.05.8", {"c1": [], "n1": []}),
+    ],
+    ids=["debian-12", "debian-13", "smd"],
+)
+def test_rotation_of_the_packages_is_mended_where_they_ask_daemons_of_slurm_by_an_init_script(
+    text: str, slurm: str, expected: dict[str, list[str]]
+) -> None:
+    wanted = cluster(text)
+    facts = {host: prepared(host, slurm) for host in wanted.hosts}
+    for host, daemons in expected.items():
+        found = log_rotation.resources(plan_input(wanted, facts), host)
+        assert [one.daemon for one in found if isinstance(one, PackagedRotation)] == daemons
