@@ -259,6 +259,11 @@ def test_line_breaks_of_a_coordinator_then_stop_no_deployment_forge_nothing_and_
     told = accounts.lab.slurmfab("plan")
     said = " ".join(f"{told.stdout}{told.stderr}".split())
     assert all(one in said for one in NAMED), said
+    accounts.on("sacctmgr -i add user bob account='ev\nil|root'")
+    accounts.on("runuser -u bob -- srun -D /tmp -A 'ev\nil|root' --mem=20 sleep 1")
+    accounts.lab.until("ctl", "sacct -n -X -u bob -o state | tail -1 | xargs", "COMPLETED")
+    used = accounts.lab.slurmfab("usage", "--by", "account")
+    assert "ev\\nil|root" in used.stdout, used.stderr
     accounts.write(WITH_CARL.replace("Priority: 1000", "Priority: 7"))
     assert in_tree(accounts.lab.deploy()) == {"qos high Priority": ("1000", "7")}
     exported = accounts.lab.slurmfab("accounts-export").stdout

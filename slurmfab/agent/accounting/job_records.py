@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tup
 
 from slurmfab.agent.accounting import idle_gpus
 from slurmfab.agent.accounting.idle_gpus import MOST_LISTED, Evidence
+from slurmfab.agent.accounting.sacctmgr import one_line
 from slurmfab.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
 from slurmfab.agent.client import commands
 from slurmfab.agent.core.resource import Context, ResourceFailed
@@ -116,7 +117,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
         raise
     capacity, tracked = capacity_of(ask_events(context, since, until, deadline), since, until)
     added = Added(since, until, int(request["idle_seconds"]))
-    for record in records(ask(context, commands.job_records(since, until, FIELDS), deadline), clipped):
+    for record in records(ask_records(context, commands.job_records(since, until, FIELDS), deadline), clipped):
         added.add(record)
     added.look_at_running(context)
     return {"accounting": True, **window, "capacity": capacity, "tracked": sorted(tracked), **added.as_json()}
@@ -149,27 +150,32 @@ def text_of(when: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(when))
 
 
-def ask(context: Context, command: commands.Command, deadline: float) -> Iterator[List[str]]:
-    """The rows that sacct or sacctmgr prints, with times as seconds.
+def ask_records(context: Context, table: commands.Table, deadline: float) -> Iterator[List[str]]:
+    """The rows that sacct prints; the name of an account may have line breaks.
 
     Raises:
-        ResourceFailed: it fails, or takes longer than the deadline.
+        ResourceFailed: it fails, answers with other fields, or takes longer than the deadline.
     """
-    shown = context.must(command, seconds=max(deadline - time.monotonic(), 1), env=commands.IN_SECONDS)
-    return (match[0].split("|") for match in re.finditer("[^\n]+", shown))
+    return table.each(context.must(table.argv, seconds=max(deadline - time.monotonic(), 1), env=table.env))
 
 
 def clipped_seconds(context: Context, since: int, until: int, deadline: float) -> Dict[Tuple[str, str], int]:
     """How long each job ran within the window, by the number and the submit time of its record."""
     fields = ("JobIDRaw", "Submit", "ElapsedRaw")
-    command = commands.job_records(since, until, fields, "--allocations", "--truncate")
-    return {(row[0], row[1]): int(row[2]) for row in ask(context, command, deadline) if len(row) == len(fields)}
+    table = commands.job_records(since, until, fields, "--allocations", "--truncate")
+    return {(row[0], row[1]): int(row[2]) for row in ask_records(context, table, deadline)}
 
 
 def ask_events(context: Context, since: int, until: int, deadline: float) -> Iterator[List[str]]:
-    """What the cluster consisted of, and from when to when, as rows of start, end and TRES."""
+    """What the cluster consisted of, and from when to when, as rows of start, end and TRES.
+
+    Raises:
+        ResourceFailed: sacctmgr fails, or takes longer than the deadline.
+    """
     window = ("event=cluster", "start=uts%d" % since, "end=uts%d" % until)
-    return ask(context, commands.accounts("event", ("TimeStart", "TimeEnd", "TRES"), *window), deadline)
+    command = commands.accounts("event", ("TimeStart", "TimeEnd", "TRES"), *window)
+    shown = context.must(command, seconds=max(deadline - time.monotonic(), 1), env=commands.IN_SECONDS)
+    return (line.split("|") for line in shown.splitlines())
 
 
 def capacity_of(events: Iterable[List[str]], since: int, until: int) -> Tuple[Dict[str, int], Iterable[str]]:
@@ -186,16 +192,10 @@ def capacity_of(events: Iterable[List[str]], since: int, until: int) -> Tuple[Di
 
 
 def records(rows: Iterable[List[str]], clipped: Mapping[Tuple[str, str], int]) -> Iterator[Record]:
-    """The records in sacct's rows, each with the rows of its steps behind it.
-
-    Raises:
-        ResourceFailed: a row has other fields.
-    """
+    """The records in sacct's rows, each with the rows of its steps behind it."""
     job: List[str] = []
     steps: List[List[str]] = []
     for row in rows:
-        if len(row) != len(FIELDS):
-            raise ResourceFailed("sacct answered with other fields than it was asked for: %s" % ascii(row[0][:40]))
         if "." in row[0]:
             steps.append(row)
             continue
@@ -214,7 +214,7 @@ def record(job: List[str], steps: List[List[str]], clipped: int) -> Record:
         number=values["JobIDRaw"],
         job=values["JobID"],
         user=values["User"],
-        account=values["Account"],
+        account=one_line(values["Account"]),
         partition=values["Partition"],
         state=values["State"].partition(" ")[0],
         eligible=number(values["Eligible"]),

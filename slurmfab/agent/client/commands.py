@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from slurmfab.agent.core.resource import Context, ResourceFailed
 
@@ -72,11 +72,11 @@ _RESERVATION = r"^ReservationName=(.+?) StartTime=\S+ EndTime=\S+ Duration=\S+ N
 
 
 class Table:
-    """A question to squeue or sinfo, for one use: the answer has the same fields for every job or node.
+    """A question to squeue, sinfo or sacct, for one use: the answer has the same fields for every job or node.
 
     Args:
         argv: the program and its options, without the format.
-        fields: what the program calls them: squeue(1), --Format; for sinfo the letters of --format.
+        fields: what the program calls them: squeue(1), --Format; sacct(1); for sinfo the letters of --format.
     """
 
     def __init__(self, argv: Sequence[str], fields: Sequence[str]) -> None:
@@ -87,6 +87,9 @@ class Table:
         self.env: Dict[str, str] = {"SLURM_BITSTR_LEN": "0"}
         if argv[0] == "sinfo":
             self.argv += ("--format=" + "".join("%%%s%s" % (field, self.mark) for field in fields),)
+        elif argv[0] == "sacct":
+            self.argv += ("--parsable", "--delimiter=" + self.mark, "--format=" + ",".join(fields))
+            self.env.update(IN_SECONDS)
         else:
             self.env["SQUEUE_FORMAT2"] = ",".join("%s:%s" % (field, self.mark) for field in fields)
 
@@ -96,14 +99,25 @@ class Table:
         Raises:
             ResourceFailed: the answer has other fields, as when it was cut off.
         """
-        values = shown.split(self.mark)
-        count = len(self.fields)
-        if values.pop().strip() or len(values) % count:
+        return list(self.each(shown))
+
+    def each(self, shown: str) -> Iterator[List[str]]:
+        """The same one by one, for the records of months.
+
+        Raises:
+            ResourceFailed: see `rows`; after the rows that were whole.
+        """
+        row: List[str] = []
+        begin, end = 0, shown.find(self.mark)
+        while end >= 0:
+            row.append(shown[begin:end] if row else shown[begin:end].lstrip("\n"))
+            if len(row) == len(self.fields):
+                yield row
+                row = []
+            begin = end + len(self.mark)
+            end = shown.find(self.mark, begin)
+        if row or shown[begin:].strip():
             raise ResourceFailed("%s answered with other fields than it was asked for" % self.argv[0])
-        found = [values[first : first + count] for first in range(0, len(values), count)]
-        for row in found:
-            row[0] = row[0].lstrip("\n")
-        return found
 
     def ask(self, context: Context, seconds: float = TABLE_SECONDS) -> List[List[str]]:
         """Run the program and return its rows.
@@ -379,10 +393,10 @@ def accounts(what: str, fields: Sequence[str], *arguments: str) -> Command:
     return ("sacctmgr", "--noheader", "--parsable2", "show", what, *arguments, "format=" + ",".join(fields))
 
 
-def job_records(since: int, until: int, fields: Sequence[str], *options: str) -> Command:
-    """Prints the records of all jobs that were eligible or ran between two times, with fields separated by `|`.
+def job_records(since: int, until: int, fields: Sequence[str], *options: str) -> Table:
+    """The records of all jobs that were eligible or ran between two times, with times as seconds since 1970.
 
-    A job that was requeued or resized has a record for each part. The fields must be without texts of users.
+    A job that was requeued or resized has a record for each part.
 
     Args:
         since: seconds since 1970.
@@ -390,8 +404,8 @@ def job_records(since: int, until: int, fields: Sequence[str], *options: str) ->
         fields: as named by sacct(1).
         options: further ones, such as `--truncate`, which cuts times off where the window begins and ends.
     """
-    return ("sacct", "--allusers", "--duplicates", "--noheader", "--parsable2", "--starttime=uts%d" % since,
-            "--endtime=uts%d" % until, "--format=" + ",".join(fields), *options)  # fmt: skip
+    window = ("--starttime=uts%d" % since, "--endtime=uts%d" % until)
+    return Table(("sacct", "--allusers", "--duplicates", "--noheader", *window, *options), fields)
 
 
 def use_by_steps(jobs: Iterable[str]) -> Command:

@@ -11,11 +11,13 @@ import pytest
 
 from slurmfab.agent.accounting.idle_gpus import IDLE_FIELDS
 from slurmfab.agent.accounting.job_records import FIELDS, SUMS, grid, read
+from slurmfab.agent.accounting.sacctmgr import one_line
 from slurmfab.agent.accounting.tres_amounts import amounts, gpu_types, seconds_of
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.answers import values
 
 HOUR = 3600
+NAME = "\0"
 TRES = "cpu=4,mem=8G,gres/gpu=2,gres/gpu:a100=2,node=1"
 REQUEST = {"op": "usage", "since": "-7200", "until": "", "idle_seconds": 600}
 
@@ -45,20 +47,31 @@ class Slurm(Context):
         events: rows of sacctmgr.
         steps: what sstat prints.
         error: what sacct says instead.
+        name: what is in the place of `NAME`.
     """
 
     def __init__(
-        self, rows: Sequence[str] = (), clipped: str = "", events: str = "", steps: str = "", error: str = ""
+        self,
+        rows: Sequence[str] = (),
+        clipped: str = "",
+        events: str = "",
+        steps: str = "",
+        error: str = "",
+        *,
+        name: str = "",
     ) -> None:
         super().__init__("/", dry_run=False)
         self.rows, self.clipped, self.events, self.steps, self.error = rows, clipped, events, steps, error
+        self.name = name
         self.asked: list[str] = []
 
     def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
         self.asked.append(" ".join(argv))
         if argv[0] == "sacct" and self.error:
             return subprocess.CompletedProcess(list(argv), 1, b"", self.error.encode())
-        records = self.clipped if "--truncate" in argv else "\n".join(self.rows)
+        mark = next((word.partition("=")[2] for word in argv if word.startswith("--delimiter=")), "|")
+        rows = self.clipped.splitlines() if "--truncate" in argv else self.rows
+        records = "".join(line.replace("|", mark) + mark + "\n" for line in rows).replace(NAME, self.name)
         shown = {"sacct": records, "sacctmgr": self.events, "sstat": self.steps}[argv[0]]
         return subprocess.CompletedProcess(list(argv), 0, shown.encode(), b"")
 
@@ -178,6 +191,14 @@ def test_a_row_with_other_fields_and_an_empty_window_are_refused() -> None:
         read(REQUEST, Slurm(["7|forged|row"]))
     with pytest.raises(ResourceFailed, match="is not before"):
         read({**REQUEST, "since": "2030-01-01T00:00:00"}, Slurm())
+
+
+def test_an_account_whose_name_looks_like_another_job_when_added_up_is_one_account_with_that_name() -> None:
+    since, now = window()
+    forged = "x\n" + row("8", since, since, now, HOUR, User="root") + "\n"
+    job = row("7", since, since, since + HOUR, HOUR, Account=NAME)
+    answer = asked(Slurm([job], f"7|{since}|{HOUR}", name=forged))
+    assert [key[:2] for key in sums(answer)] == [("ann", one_line(forged))]
 
 
 def test_a_long_window_has_a_point_for_each_day_also_where_the_clock_changes(monkeypatch: pytest.MonkeyPatch) -> None:
