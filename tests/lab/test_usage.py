@@ -178,6 +178,8 @@ def test_running_jobs_count_until_now_and_their_nodes_tell_of_idle_gpus(used: Us
     waiting = submit(used.lab, "bob", "--exclusive -N 2", "sleep 900")
     used.lab.until("ctl", f"sstat -anP -j {job}.batch -o JobID", f"{job}.batch")
     used.lab.until("ctl", f"sacct -nPX -j {waiting} -o State", "PENDING")
+    # What the start of a job takes is more than a hundredth of its first seconds.
+    used.lab.until("ctl", f"[ $(sacct -nPX -j {job} -o ElapsedRaw) -ge 10 ] && echo long", "long")
     told = used.usage("--idle-minutes", "0")
     running = [one["job"] for one in told["idle_gpus"] if one["running"]]
     assert running == [job]
