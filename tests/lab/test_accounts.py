@@ -342,6 +342,5 @@ def test_a_deployment_that_was_killed_midway_is_finished_by_the_next(accounts: A
         accounts.lab.until("ctl", "sacctmgr -nP show account physics format=account", "physics")
         killed.kill()
     eventually(lambda: accounts.lab.slurmfab("deploy").returncode == 0, "the host has finished what it was at")
-    accounts.on("sacctmgr -i delete user where name=bob account=physics")
     accounts.deploy("--prune")
     assert accounts.on("sacctmgr -nP show account format=account | sort | paste -sd,") == "biology,physics,root,theory"

@@ -15,6 +15,7 @@ from slurmfab import lab
 
 pytestmark = pytest.mark.lab
 
+STEP_DAEMON = "/usr/local/sbin/slurmstepd-left"
 DRAINED_BY_US = r"slurmfab: new disks \(\S+@\S+ \d{4}-\d\d-\d\dT\d\d:\d\d\)"
 
 
@@ -183,7 +184,9 @@ def test_a_node_that_has_lost_a_gpu_when_resumed_stays_out_and_is_named(cluster:
 
 
 def test_a_node_with_processes_that_do_not_end_when_resumed_stays_out_and_names_them(cluster: DeployedLab) -> None:
-    cluster.on("n3", "systemd-run --quiet --unit=left bash -c 'exec -a \"slurmstepd: [4711.0]\" sleep 600'")
+    cluster.on("n3", f"cp /usr/bin/sleep {STEP_DAEMON}")
+    left = f'exec -a "slurmstepd: [4711.0]" {STEP_DAEMON} 600'
+    cluster.on("n3", f"systemd-run --quiet --unit=left bash -c '{left}'")
     cluster.on("ctl", "scontrol update NodeName=n3 State=DRAIN Reason='Kill task failed'")
     done = cluster.slurmfab("resume", "n3")
     assert done.returncode == 1

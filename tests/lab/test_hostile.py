@@ -67,7 +67,7 @@ def siege(request: pytest.FixtureRequest, stock: Stock) -> Iterator[Siege]:
     """Everything hostile is in place."""
     with stock.copy(request.param, nodes=3) as hosts:
         users = "".join(f"  - {{name: {name}}}\n" for name in EVERYBODY)
-        hosts.inventory_path.write_text(f"{hosts.inventory_path.read_text()}users:\n{users}")
+        hosts.inventory_path.write_text(f"{hosts.inventory_path.read_text()}slurm_ssh: both\nusers:\n{users}")
         hosts.deploy()
         for node, name, title in (("n1", "ann", "hers"), ("n2", "bob", "his"), ("n2", "mallory", NAME)):
             words = f"-w {node} --mem=50 -o /dev/null --job-name={quote(title)} --wrap 'sleep 3600'"

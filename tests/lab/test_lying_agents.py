@@ -63,7 +63,7 @@ exec runuser -u slurmuser -- ssh -n -o BatchMode=yes -o ConnectTimeout=20 -o Hos
 """
 """A login by slurm's key, and one for which the host vouches, with the keys of another host and from an address."""
 
-FILES = "/etc/hosts /etc/ssh/ssh_known_hosts /etc/slurm/*.conf /var/lib/slurm/home/.ssh/authorized_keys"
+FILES = "/etc/hosts /etc/ssh/ssh_known_hosts /etc/slurm/*.conf"
 
 
 @pytest.fixture
@@ -117,6 +117,8 @@ def test_a_fifo_in_the_place_of_the_munge_key_when_deployed_then_nobody_waits_fo
 def with_network(liars: DeployedLab) -> Iterator[DeployedLab]:
     """The cluster with a second network, of which n1 says that it has ADDRESS.66, where n2 stands, beside others'."""
     text = liars.inventory_path.read_text()
+    liars.inventory_path.write_text(f"{text}slurm_ssh: both\n")
+    liars.deploy()
     places = {"ctl": f"{NETWORK}.10", "n1": f"{NETWORK}.11", "n2": f"{NETWORK}.66", "n3": f"{NETWORK}.13"}
     for host, place in places.items():
         liars.on(host, f"{ADD.format(place)}; useradd -u 4711 -m slurmuser")

@@ -107,7 +107,8 @@ def test_the_slurm_user_of_the_backup_logs_in_everywhere_as_the_primarys_does(ru
     ssh = "runuser -u slurm -- ssh -o BatchMode=yes -o StrictHostKeyChecking=yes"
     for host in ("ctl", "n2", "n3"):
         assert running.lab.on("n1", f"{ssh} {host} hostname") == host
-        assert running.lab.on(host, f"{ssh} n1 hostname") == "n1"
+    assert running.lab.on("ctl", f"{ssh} n1 hostname") == "n1"
+    assert "Permission denied" in running.lab.on("n2", f"{ssh} n1 hostname 2>&1", check=False)
 
 
 def test_a_takeover_and_back_lose_no_job_and_no_number(running: RunningCluster) -> None:

@@ -160,7 +160,7 @@ def as_an_earlier_slurmfab(lab: DeployedLab) -> None:
     del values["spool"]
     lock.write_text(json.dumps(values))
     for node in ("n1", "n2", "n3"):
-        lab.on(node, "chown slurm: /var/lib/slurm /var/log/slurm; rm -r /var/log/slurmd /var/spool/slurmd "
+        lab.on(node, "chown slurm: /var/lib/slurm /var/log/slurm; rm -rf /var/log/slurmd /var/spool/slurmd "
                      "/etc/logrotate.d/slurmfab-slurmd")  # fmt: skip
 
 

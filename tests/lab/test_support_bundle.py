@@ -287,7 +287,9 @@ def write_log(site: Site, host: str, lines: tuple[str, ...], daemon: str = "slur
     """Have lines in a log, as a daemon writes them."""
     text = "".join(f"[2026-11-24T04:00:00.000] {line}\n" for line in lines)
     coded = base64.b64encode(text.encode()).decode()
-    site.lab.on(host, f"echo {coded} | base64 -d >> /var/log/slurm/{daemon}.log")
+    site.lab.on(
+        host, f"echo {coded} | base64 -d >> /var/log/{'slurmd' if daemon == 'slurmd' else 'slurm'}/{daemon}.log"
+    )
 
 
 def test_a_host_that_is_down_is_named_in_the_bundle_and_by_the_exit_code(site: Site) -> None:
