@@ -19,7 +19,7 @@ from slurmfab.checks.display import Display
 from slurmfab.checks.hosts import Shells, open_shells
 from slurmfab.checks.kept import CheckRun
 from slurmfab.checks.results import Result, Verdict
-from slurmfab.engine import session
+from slurmfab.engine import missing_lock, session
 from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.inventory import loading
 from slurmfab.inventory.loading import Inventory
@@ -207,8 +207,7 @@ def verify(
     """
     from slurmfab.checks.plugin import Checks  # pytest is slow to import
 
-    if not known.lock.ids:
-        raise InputError(f"{known.path} has never been deployed, so there is nothing to check: {FAB} deploy.")
+    missing_lock.require_deployed(known)
     begin = time.monotonic()
     asked = tuple(dict.fromkeys((known.cluster.controller, *hosts)))
     with opener(known, asked) as shells:

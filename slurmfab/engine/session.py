@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from slurmfab import atomic_file
-from slurmfab.engine import file_writing, record
+from slurmfab.engine import file_writing, missing_lock, record
 from slurmfab.engine.package_source import HostRepositories, PackageSource
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Report, failures
@@ -143,8 +143,9 @@ def start(
         hooks: functions of the command; when left out, the lock is saved and no survey is checked.
 
     Raises:
-        InputError: a host is not in the cluster.
+        InputError: a host is not in the cluster, or the lock is missing.
     """
+    missing_lock.refuse(known)
     names = select_hosts(known.cluster, hosts, known.path)
     asker = output.asker()
     if output.ask_password and asker and not password:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypedDict
 from slurmfab.agent.core import json_objects
 from slurmfab.checks.runner import opener_with
 from slurmfab.checks.shell import SshShell
-from slurmfab.engine import session
+from slurmfab.engine import missing_lock, session
 from slurmfab.errors import HostError, HostFailed, InputError
 from slurmfab.hostlist import expand, fold
 from slurmfab.inventory import loading
@@ -204,8 +204,7 @@ def loaded(cluster: str) -> Inventory:
             f"{known.path} has no gpu_checks, so nobody knows what is wanted. Add the key, as in "
             f"`gpu_checks: {{min_busbw: {{a100: 120}}}}`, then: {FAB} deploy."
         )
-    if not known.lock.ids:
-        raise InputError(f"{known.path} has never been deployed, so there is nothing to check: {FAB} deploy.")
+    missing_lock.require_deployed(known)
     return known
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from slurmfab import atomic_file
+from slurmfab.engine import missing_lock
 from slurmfab.errors import InputError
 from slurmfab.inventory import loading
 from slurmfab.inventory.loading import Inventory
@@ -67,9 +68,8 @@ def files(known: Inventory) -> dict[str, str]:
     cluster = known.cluster
     if cluster.monitoring is None:
         raise InputError(f"{known.path} has no monitoring. Add monitoring: true to it, then: {FAB} deploy.")
+    missing_lock.require_deployed(known)
     plan_input = PlanInput(cluster, known.lock, {})
-    if not plan_input.members:
-        raise InputError(f"{known.path} has never been deployed, so nothing can be watched. First: {FAB} deploy.")
     name = f"slurmfab-{cluster.name}"
     return {
         f"{name}.scrape.yml": scrapes(known, cluster.monitoring),

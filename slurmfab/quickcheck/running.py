@@ -17,7 +17,7 @@ from slurmfab.checks.plugin import explained
 from slurmfab.checks.results import FAILED, NOT_RUN, PASSED, Outcome
 from slurmfab.checks.shell import Shell
 from slurmfab.checks.wanted import with_logs
-from slurmfab.engine import session
+from slurmfab.engine import missing_lock, session
 from slurmfab.errors import HostError, InputError, SlurmfabError
 from slurmfab.hostlist import fold
 from slurmfab.inventory import loading
@@ -229,8 +229,7 @@ def nodes_of(known: Inventory, hosts: str) -> tuple[str, ...]:
     others = tuple(name for name in names if name not in nodes)
     if hosts and others:
         raise InputError(f"--hosts {fold(others)}: no jobs run there; name compute nodes.")
-    if not known.lock.ids:
-        raise InputError(f"{known.path} has never been deployed, so there is nothing to test. Run {FAB} deploy.")
+    missing_lock.require_deployed(known)
     return nodes
 
 

@@ -65,7 +65,7 @@ GROUPS: tuple[help.Group, ...] = (
     ("Updates and upgrades", (update.update, upgrade.upgrade)),
     ("Logins of your own", (ssh.ssh, ssh.ssh_config)),
     ("People and accounts", (people.add_user, people.remove_user, accounts.accounts_export, usage.usage)),
-    ("History and undo", (history.history, rollback.rollback)),
+    ("History and undo", (history.history, rollback.rollback, history.restore_lock)),
     ("Asking for help", (doctor.doctor, support.support_bundle)),
     ("Backups", (backup.backup, backup.restore)),
     (

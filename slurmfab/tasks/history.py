@@ -1,4 +1,4 @@
-"""Tasks that look back: history."""
+"""Tasks that look back: history, restore-lock."""
 
 from __future__ import annotations
 
@@ -25,3 +25,18 @@ def history(common: Common, *, run: str = "") -> int:
     from slurmfab.history import listing
 
     return listing.show(common.cluster, run, common.json)
+
+
+@command(common=("cluster",))
+def restore_lock(common: Common) -> int:
+    """Put back a lock that was lost, from the newest record.
+
+    For a lock that was deleted, as by `git clean`; one that is there stays. No host is asked. Exit codes: 0 put back,
+    2 there is a lock, or no record has one.
+
+    Examples:
+        fab restore-lock
+    """
+    from slurmfab.engine import missing_lock
+
+    return missing_lock.put_back(common.cluster)

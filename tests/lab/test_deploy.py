@@ -8,6 +8,8 @@ import time
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, report
 
+from slurmfab.inventory.loading import lock_path
+
 pytestmark = pytest.mark.lab
 
 SNAPSHOT = (
@@ -36,6 +38,23 @@ def test_a_job_on_all_nodes_after_a_deployment_runs_on_each(deployed_lab: Deploy
         "n2",
         "n3",
     ]
+
+
+def test_a_lock_that_is_lost_then_is_told_by_every_command_and_put_back_as_it_was(deployed_lab: DeployedLab) -> None:
+    lock = lock_path(deployed_lab.inventory_path)
+    before = lock.read_bytes()
+    lock.unlink()
+    try:
+        for command in ("plan", "deploy", "check-cluster", "status"):
+            told = deployed_lab.slurmfab(command)
+            assert (told.returncode, "restore-lock" in told.stderr) == (2, True), told.stderr
+            assert "accept" not in told.stderr
+        done = deployed_lab.slurmfab("restore-lock")
+        assert done.returncode == 0, done.stderr
+        assert lock.read_bytes() == before
+        assert deployed_lab.slurmfab("plan").returncode == 0
+    finally:
+        lock.write_bytes(before)
 
 
 def test_users_after_a_deployment_have_the_same_numbers_everywhere(deployed_lab: DeployedLab) -> None:
