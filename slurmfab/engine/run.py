@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING
 from slurmfab.engine.package_source import HostRepositories, PackageSource
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Report, Step
-from slurmfab.errors import DeployFailed, HostError, InputError, SlurmfabError
+from slurmfab.errors import DeployFailed, HostError, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.exit_codes import DONE
 from slurmfab.impact.approvals import NOTHING, Approvals
 from slurmfab.impact.forecast import Forecast
+from slurmfab.inventory import shared_files
 from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.lock import Lock
 from slurmfab.ssh.fan_out import PendingAnswers
 from slurmfab.ssh.transport import Transport
 
 if TYPE_CHECKING:
     from slurmfab.facts import HostFacts
     from slurmfab.impact.job_tally import JobTally
-    from slurmfab.inventory.lock import Lock
     from slurmfab.inventory.shared_files import FilesRead
 
 
@@ -322,5 +323,14 @@ class Run:
         Raises:
             DeployFailed: the controller is excluded, and nothing may start without it.
         """
-        if self.controller in self._failed_hosts:
-            raise DeployFailed(f"{self.controller} is the controller, so nothing else was started.")
+        error = self._failed_hosts.get(self.controller)
+        if error is None:
+            return
+        told = f"{self.controller} is the controller, so nothing else was started."
+        if isinstance(error, HostKeyUnknown) and self.inventory.lock == Lock():
+            path = shared_files.lock_path(self.inventory.path)
+            told += (
+                f" There is no {path}. If this cluster has been deployed before, do not accept keys: its lock has the "
+                "right ones. Take it from git, from the machine on which the cluster was deployed, or from a backup."
+            )
+        raise DeployFailed(told)

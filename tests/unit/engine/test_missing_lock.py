@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import THREE_HOSTS, cluster, facts_of, prepared
+from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
 from slurmfab.engine import missing_lock, session
 from slurmfab.engine.run import RunOptions
 from slurmfab.engine.session import Output
-from slurmfab.errors import InputError
+from slurmfab.errors import DeployFailed, HostKeyUnknown, InputError
 from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
 from slurmfab.plan.plan_input import pin
@@ -95,3 +95,14 @@ def test_a_lock_that_is_there_then_stays_whatever_it_has(tmp_path: Path) -> None
     with pytest.raises(InputError, match="is there; nothing was changed"):
         missing_lock.put_back(str(path))
     assert (tmp_path / "cluster.lock.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize(("lock", "told"), [(locks.Lock(), True), (LOCK, False)], ids=["without-a-lock", "with-one"])
+def test_a_controller_with_an_unknown_key_then_is_not_to_be_accepted_if_only_the_lock_is_missing(
+    lock: locks.Lock, told: bool
+) -> None:
+    run = run_over(FakeHosts(facts_of(cluster())), cluster(), lock=lock)
+    run.exclude("c1", HostKeyUnknown("c1", "ssh-ed25519", "AAAA", "SHA256:x"))
+    with pytest.raises(DeployFailed, match="c1 is the controller") as ended:
+        run.require_controller()
+    assert ("do not accept keys: its lock has the right ones." in str(ended.value)) == told
