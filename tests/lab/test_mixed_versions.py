@@ -81,6 +81,7 @@ def test_a_controller_of_a_newer_release_with_older_nodes_is_legal(cluster: Depl
     cluster.deploy()
     assert cluster.on("ctl", RUNS.format(job)) == "RUNNING"
     cluster.on("ctl", f"scancel {job}")
+    cluster.until("ctl", "sinfo -h -p main -o '%D %t'", "2 idle")
 
     checked = cluster.slurmfab("check-cluster")
     assert checked.returncode == 0, checked.stdout
