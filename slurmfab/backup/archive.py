@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
+
+from pydantic import AfterValidator
 
 from slurmfab import archive
 from slurmfab.agent.backup.archive import (
@@ -21,12 +23,15 @@ from slurmfab.agent.backup.archive import (
     UNFINISHED,
     unpacked_most,
 )
+from slurmfab.agent.backup.encryption import SUFFIX as ENCRYPTED
 from slurmfab.agent.backup.restored_state import members
 from slurmfab.answers import Count, Phrase, Text
 from slurmfab.archive import MAX_WHOLE_SIZE, Contents, Kind, Manifest, Part, format_size
 from slurmfab.errors import InputError
 from slurmfab.inventory import loading
+from slurmfab.inventory.age_recipients import check_recipient
 from slurmfab.signatures import Seal
+from slurmfab.ssh.known_hosts import fingerprint
 
 PART_TITLES = {
     CLUSTER_FILE: "cluster file",
@@ -63,9 +68,20 @@ class BackupManifest(Manifest):
     next_job_id: Count
     jobs: tuple[Count, ...] | None
     left_out: Mapping[Phrase, Text]
+    encrypted_to: tuple[Annotated[str, AfterValidator(check_recipient)], ...] = ()
 
 
-KIND = Kind("backup", BackupManifest, "take another backup", PART_TITLES.__contains__, MOST_BYTES.__getitem__)
+def is_part(name: str) -> bool:
+    """Whether a backup may hold a part of this name, encrypted or not."""
+    return name.removesuffix(ENCRYPTED) in PART_TITLES
+
+
+def most_bytes(name: str) -> int:
+    """The size of the largest part of a name."""
+    return MOST_BYTES[name.removesuffix(ENCRYPTED)]
+
+
+KIND = Kind("backup", BackupManifest, "take another backup", is_part, most_bytes)
 
 OWNER_ONLY = 0o700
 
@@ -86,6 +102,7 @@ class Backup:
         parts: by name.
         left_out: reasons why parts are missing, by name of the part.
         seal: its manifest with its signature.
+        encrypted_to: public keys of age that the parts are encrypted to; empty if they can be read.
     """
 
     path: Path
@@ -99,6 +116,7 @@ class Backup:
     parts: Mapping[str, Part] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     seal: Seal = field(default_factory=Seal, repr=False)
+    encrypted_to: tuple[str, ...] = ()
 
     def read(self, name: str) -> bytes:
         """A small part as a whole.
@@ -149,14 +167,17 @@ def backup_from(contents: Contents[BackupManifest], file: BinaryIO) -> Backup:
         file: the archive, open for reading.
 
     Raises:
+        InputError: some parts are encrypted, and others are not.
         ResourceFailed: a compressed tar in it holds something that is not restored, such as a symbolic link.
     """
+    manifest = contents.manifest
+    if {name.endswith(ENCRYPTED) for name in contents.parts} - {bool(manifest.encrypted_to)}:
+        raise KIND.damaged(contents.path, "only a part of it is encrypted")
     for name in (FILES, DATABASE_FILES, STATE):
         if name in contents.parts:
             file.seek(contents.parts[name].offset)
             for _ in members(file, unpacked_most(contents.parts[name].size)):
                 pass
-    manifest = contents.manifest
     return Backup(
         contents.path,
         contents.digest,
@@ -166,10 +187,17 @@ def backup_from(contents: Contents[BackupManifest], file: BinaryIO) -> Backup:
         by=manifest.by,
         next_job_id=manifest.next_job_id,
         jobs=None if manifest.jobs is None else frozenset(manifest.jobs),
-        parts=contents.parts,
+        parts={name.removesuffix(ENCRYPTED): part for name, part in contents.parts.items()},
         left_out=manifest.left_out,
         seal=contents.seal,
+        encrypted_to=manifest.encrypted_to,
     )
+
+
+def short(recipient: str) -> str:
+    """A public key of age in a few words: an SSH key by its fingerprint, as ssh-add(1) lists it."""
+    kind, _, key = recipient.partition(" ")
+    return f"{kind} {fingerprint(key)}" if key else recipient
 
 
 def joined(backup: Backup, other: Backup) -> Backup:
@@ -206,6 +234,7 @@ def description(backup: Backup) -> str:
         f"{backup.path}: {backup.cluster}, {backup.made}, by {backup.by}, {format_size(backup.path.stat().st_size)}",
         f"  Slurm {backup.slurm}; {jobs}",
         f"  in it: {', '.join(names)}",
+        *([f"  encrypted to {', '.join(map(short, backup.encrypted_to))}"] if backup.encrypted_to else []),
         *(f"  not in it: {PART_TITLES.get(name, name)}: {reason}" for name, reason in backup.left_out.items()),
     ))  # fmt: skip
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from slurmfab.agent.backup import archive as parts
 from slurmfab.agent.backup.archive import stamp
-from slurmfab.backup import archive, new_keys, refusals, trust
+from slurmfab.backup import archive, decryption, new_keys, refusals, trust
 from slurmfab.backup.archive import Backup
 from slurmfab.backup.refusals import PresentState
 from slurmfab.backup.restore_phases import RestorePhases
@@ -45,6 +46,7 @@ class RestoreOptions:
         database: path of another archive with the accounting database; empty for the backup's own.
         trust_archive: whether to trust archives that no trusted key has signed.
         signed_by: path of a file with public keys whose archives are trusted; empty for none.
+        identity: path of a file with the private key that decrypts the archives; empty for none.
     """
 
     accept_new_keys: bool = False
@@ -53,6 +55,7 @@ class RestoreOptions:
     database: str = ""
     trust_archive: bool = False
     signed_by: str = ""
+    identity: str = ""
 
 
 def restore(cluster: str, file: str, options: RestoreOptions, output: Output) -> int:
@@ -68,13 +71,36 @@ def restore(cluster: str, file: str, options: RestoreOptions, output: Output) ->
         The exit code.
 
     Raises:
-        InputError: the archive is damaged, not trusted, or a backup of another cluster; nothing was changed.
+        InputError: the archive is damaged, not trusted, encrypted to other keys, or a backup of another cluster;
+            nothing was changed.
         SlurmfabError: the restoration is refused, or the controller failed.
     """
-    backups = [archive.verified(Path(one)) for one in (file, options.database) if one]
-    backup = archive.joined(*backups) if options.database else backups[0]
-    known = inventory_for(backup, loading.named_path(cluster))
-    trust.require(backups, known, options.signed_by, trust=options.trust_archive)
+    given = [archive.verified(Path(one)) for one in (file, options.database) if one]
+    path = loading.named_path(cluster)
+    trust.require_before_decryption(given, path, options.signed_by, trust=options.trust_archive)
+    with ExitStack() as stack:
+        backups = [decryption.decrypted(one, options.identity, stack) for one in given]
+        backup = archive.joined(*backups) if options.database else backups[0]
+        known = inventory_for(backup, path)
+        trust.require(backups, known, options.signed_by, trust=options.trust_archive)
+        return restore_to(known, backup, options, output)
+
+
+def restore_to(known: Inventory, backup: Backup, options: RestoreOptions, output: Output) -> int:
+    """Restore a cluster from a backup that is trusted and can be read.
+
+    Args:
+        known: the cluster.
+        backup: the backup.
+        options: the options of the command.
+        output: where to print.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SlurmfabError: the restoration is refused, or the controller failed.
+    """
     output.progress().line(archive.description(backup))
     may_be_new = tuple(dict.fromkeys((*known.cluster.controllers, *known.cluster.database_hosts)))
     trusted = new_keys.accept_changed(known, may_be_new, output, accept=options.accept_new_keys)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from slurmfab import archive as archives
 from slurmfab import signatures
 from slurmfab.agent.backup import archive as parts
+from slurmfab.agent.backup import encryption
 from slurmfab.agent.backup.archive import Archive
+from slurmfab.agent.core.resource import ResourceFailed
 from slurmfab.agent.database.slurmdbd_conf import PATH as SLURMDBD_CONF
 from slurmfab.backup import archive, trust
 from slurmfab.backup.archive import PART_TITLES, Backup
@@ -91,7 +94,7 @@ def new_archive(run: Run, to: str) -> Archive:
         to: a directory, or the path of the archive; empty for the directory beside the cluster file.
 
     Raises:
-        InputError: it cannot be written there, or exists already.
+        InputError: it cannot be written there, or exists already; or age is missing, and backups are to be encrypted.
     """
     name = f"{run.inventory.cluster.name}-{parts.stamp(run.started.timestamp())}"
     path = Path(to)
@@ -104,20 +107,50 @@ def new_archive(run: Run, to: str) -> Archive:
         place = path.parent if is_file else path
         place.mkdir(mode=archive.OWNER_ONLY, parents=True, exist_ok=True)
         parts.sweep(str(place))
-        return Archive(str(place), path.name, "") if is_file else Archive(str(place), name)
+        wanted = run.inventory.cluster.backup
+        recipients = wanted.encrypt_to if wanted else ()
+        require_age(recipients)
+        named, suffix = (path.name, "") if is_file else (name, parts.SUFFIX)
+        return Archive(str(place), named, suffix, recipients)
     except OSError as error:
         raise InputError(f"{path}: no backup can be written there: {error.strerror}.") from error
 
 
-def save(run: Run, archive_file: Archive) -> Path:
+def require_age(recipients: Sequence[str]) -> None:
+    """Refuse a backup that cannot be encrypted here.
+
+    Raises:
+        InputError: there are recipients, and no age.
+    """
+    if recipients and not shutil.which(encryption.PROGRAM):
+        raise InputError(
+            "backup.encrypt_to in the cluster file needs the program age on this machine (Debian: age). No backup was "
+            "made."
+        )
+
+
+def save(run: Run, archive_file: Archive, dump: BinaryIO | None = None) -> Path:
     """Fetch all parts, one after the other, and finish the archive.
+
+    Args:
+        run: the run.
+        archive_file: the archive.
+        dump: gets the part with the accounting database as well, not encrypted.
 
     Returns:
         The path of the archive.
 
     Raises:
-        SlurmfabError: nothing is deployed yet, or a part cannot be fetched.
+        SlurmfabError: nothing is deployed yet, or a part cannot be fetched or encrypted.
     """
+    try:
+        return save_parts(run, archive_file, dump)
+    except ResourceFailed as error:
+        raise SlurmfabError(f"The backup cannot be encrypted: {error}. No file of it is left.") from error
+
+
+def save_parts(run: Run, archive_file: Archive, dump: BinaryIO | None) -> Path:
+    """As `save`; it raises `ResourceFailed` if age fails."""
     cluster = run.inventory.cluster
     asked = tuple(dict.fromkeys((run.controller, *cluster.database_hosts)))
     facts = gather(run, asked, may_prepare=False)
@@ -131,7 +164,7 @@ def save(run: Run, archive_file: Archive) -> Path:
     archive_file.add(parts.KEY, base64.b64decode(controller.munge_key))
     fetch(run, archive_file, run.controller, parts.FILES, {"part": "files", "directory": SLURM_DIRECTORY})
     job_ids = fetch(run, archive_file, run.controller, parts.STATE, {"part": "state", "directory": state})
-    left_out = save_database(run, archive_file, cluster)
+    left_out = save_database(run, archive_file, cluster, dump)
     sign = signatures.signer(archive.KIND.name, run.progress.line)
     return Path(archive_file.finish(manifest(run, controller, job_ids, left_out), sign))
 
@@ -169,13 +202,14 @@ def add_own_files(run: Run, archive_file: Archive) -> None:
         archive_file.add(parts.LOCK, path.read_bytes())
 
 
-def save_database(run: Run, archive_file: Archive, cluster: Cluster) -> dict[str, str]:
+def save_database(run: Run, archive_file: Archive, cluster: Cluster, dump: BinaryIO | None) -> dict[str, str]:
     """Add the accounting database, and /etc/slurm of the slurmdbd host, if the cluster has them.
 
     Args:
         run: the run.
         archive_file: the archive.
         cluster: the cluster.
+        dump: gets a copy of the database of this cluster's own server.
 
     Returns:
         Reasons why parts are missing, by name of the part.
@@ -190,7 +224,7 @@ def save_database(run: Run, archive_file: Archive, cluster: Cluster) -> dict[str
         fetch(run, archive_file, host, parts.DATABASE_FILES, {"part": "files", "directory": SLURM_DIRECTORY})
     request = {"part": "database", "name": cluster.database.name}
     if not cluster.database.external:
-        fetch(run, archive_file, host, parts.DATABASE, request)
+        fetch(run, archive_file, host, parts.DATABASE, request, copy=dump)
         return {}
     try:
         fetch(run, archive_file, host, parts.DATABASE, {**request, "settings": SLURMDBD_CONF})
@@ -200,7 +234,9 @@ def save_database(run: Run, archive_file: Archive, cluster: Cluster) -> dict[str
     return {}
 
 
-def fetch(run: Run, archive_file: Archive, host: str, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+def fetch(
+    run: Run, archive_file: Archive, host: str, name: str, request: Mapping[str, Any], *, copy: BinaryIO | None = None
+) -> dict[str, Any]:
     """Fetch a part from a host and add it to the archive, piece by piece.
 
     Args:
@@ -209,6 +245,7 @@ def fetch(run: Run, archive_file: Archive, host: str, name: str, request: Mappin
         host: the host.
         name: name of the part.
         request: which part the agent reads, and from where.
+        copy: gets the same bytes.
 
     Returns:
         What the agent reports about the part: `next_job_id` and `jobs` for slurmctld's state, otherwise nothing.
@@ -221,7 +258,10 @@ def fetch(run: Run, archive_file: Archive, host: str, name: str, request: Mappin
 
     def on_line(line: Line) -> None:
         if "piece" in line:
-            archive_file.write(piece_of(host, line))
+            piece = piece_of(host, line)
+            archive_file.write(piece)
+            if copy:
+                copy.write(piece)
 
     try:
         lines = run.transport.call(host, {"op": "save", **request}, on_line)
@@ -235,11 +275,16 @@ def fetch(run: Run, archive_file: Archive, host: str, name: str, request: Mappin
 
 def summary(backup: Backup) -> str:
     """The text that the command ends with."""
-    return "\n".join((
-        archive.description(backup),
+    of_encrypted = ("  Only the private key of one of these reads it: keep it off the cluster, and try it.",)
+    of_plain = (
         "  It is not encrypted, and holds secrets (the munge key, job scripts, users and their jobs): only its owner",
         "  may read it. Protect copies in the same way.",
-        f"To restore the cluster from it: {FAB} restore {backup.path}",
+    )
+    identity = " --identity FILE" if backup.encrypted_to else ""
+    return "\n".join((
+        archive.description(backup),
+        *(of_encrypted if backup.encrypted_to else of_plain),
+        f"To restore the cluster from it: {FAB} restore {backup.path}{identity}",
     ))  # fmt: skip
 
 

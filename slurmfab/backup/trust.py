@@ -19,6 +19,10 @@ from slurmfab.inventory.root_keys import root_keys
 from slurmfab.terminal import in_one_line, is_terminal, write
 
 YES = "yes"
+OTHER_WAYS = (
+    "If you have the public key of its maker: --signed-by FILE. If you are sure that nobody has changed the archive: "
+    "--trust-archive."
+)
 MOST_FILES = 50
 """How many files of /etc/slurm are named; all of them mean the same."""
 
@@ -39,6 +43,35 @@ def trusted_keys(path: Path, signed_by: str = "") -> tuple[str, ...]:
     """
     given = signatures.keys_in(Path(signed_by)) if signed_by else ()
     return (*signatures.own_keys(), *locks.load(loading.lock_path(path)).signers, *given)
+
+
+def require_before_decryption(backups: Sequence[Backup], path: Path, signed_by: str, *, trust: bool) -> None:
+    """Refuse encrypted backups that no trusted key has signed, unless somebody can be asked or trusts them anyway.
+
+    The signature is that of the encrypted parts. So an archive that anybody has made with the public keys is not even
+    decrypted; what it brings is not known before, and is shown by `require`.
+
+    Args:
+        backups: the backups.
+        path: of the cluster file.
+        signed_by: a file with public keys that are trusted; empty for none.
+        trust: whether the user trusts the backups by an option.
+
+    Raises:
+        InputError: one is not trusted, and nobody can be asked.
+    """
+    if trust or can_ask() or not any(one.encrypted_to for one in backups):
+        return
+    keys = trusted_keys(path, signed_by)
+    for one in backups:
+        reason = signatures.distrust(one.seal, KIND.name, keys)
+        if one.encrypted_to and reason:
+            raise InputError(f"{one.path}: {reason}. It was not decrypted, and nothing was changed. {OTHER_WAYS}")
+
+
+def can_ask() -> bool:
+    """Whether somebody sits at a terminal."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trust: bool) -> None:
@@ -63,11 +96,8 @@ def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trus
     if trust:
         write(f"{text}\nTrusted by --trust-archive.", sys.stderr)
         return
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
-        raise InputError(
-            f"{text}\nNothing was changed. If you have the public key of its maker: --signed-by FILE. If you are sure "
-            "that nobody has changed the archive: --trust-archive."
-        )
+    if not can_ask():
+        raise InputError(f"{text}\nNothing was changed. {OTHER_WAYS}")
     write(text, sys.stderr)
     if input("Restore it all the same? Type yes: ").strip().lower() != YES:
         raise SlurmfabError("Nothing was changed.")

@@ -35,6 +35,7 @@ from slurmfab.plan.preflight.hosts import wrong_system
 from slurmfab.program_name import FAB
 from slurmfab.slurm.platform import DEBIAN, wanted
 from slurmfab.slurm.software import (
+    AGE,
     ALL_OF_MPI,
     APPTAINER,
     CERTIFICATES,
@@ -126,6 +127,7 @@ def names_for(cluster: Cluster, codename: str = "") -> tuple[str, ...]:
     names |= {NODE_EXPORTER} if cluster.monitoring else set()
     names |= {PROMETHEUS} if cluster.monitoring and cluster.monitoring.prometheus else set()
     names |= {MAILER, CERTIFICATES} if cluster.mail else set()
+    names |= {AGE} if cluster.backup and cluster.backup.encrypt_to else set()
     names |= {cluster.modules.system} if cluster.modules else set()
     names |= set(ALL_OF_MPI) if cluster.mpi else set()
     names |= set(PODMAN) if cluster.has_podman else set()

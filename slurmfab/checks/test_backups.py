@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.agent.backup.encryption import SUFFIX as ENCRYPTED
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
@@ -12,13 +13,17 @@ from slurmfab.paths import BACKUP_SETTINGS, BACKUP_UNIT
 READ_BACKUP_STATE = (
     "date +%s; systemctl show --property=Result --value slurmfab-backup.service; "
     "systemctl show --property=ActiveState --value slurmfab-backup.timer; stat --format=%Z -- {settings} || echo 0; "
-    "find {directory} -maxdepth 1 -name '{name}-*.tar' -printf '%T@\\n' | sort -n | tail -n 1"
+    "find {directory} -maxdepth 1 -name '{name}-*.tar' -printf '%T@ %p\\n' | sort -n | tail -n 1"
 )
-"""Prints the clock, the result of the last backup, the timer's state, and the times of its setup and newest backup."""
+"""Prints the clock, the result of the last backup, the timer's state, and the times of its setup and newest backup,
+with the path of that."""
+
+READABLE_BY_ALL = {"manifest.json"}
+"""What is not encrypted in an encrypted backup of a host."""
 
 
 def test_backups_are_made(saver: CheckedHost, cluster: Cluster) -> None:
-    """automatic backups succeed, and the newest is recent"""
+    """automatic backups succeed, and the newest is recent, and encrypted if that is wanted"""
     host = saver
     backup = cluster.backup
     assert backup is not None, "otherwise there are no hosts for this check"
@@ -28,7 +33,8 @@ def test_backups_are_made(saver: CheckedHost, cluster: Cluster) -> None:
     assert result == "success", (
         f"the last backup failed ({result}). See: journalctl --unit={BACKUP_UNIT}; then: systemctl start {BACKUP_UNIT}"
     )
-    age = float(clock) - float(newest[0] if newest else since)
+    made, _, path = newest[0].partition(" ") if newest else (since, "", "")
+    age = float(clock) - float(made)
     hours = f"{age / 3600:.0f} h"
     if not newest and age < backup.oldest:
         pytest.skip("no backup is due yet.")
@@ -36,3 +42,7 @@ def test_backups_are_made(saver: CheckedHost, cluster: Cluster) -> None:
         f"the newest backup in {backup.directory} is {hours} old; one is due {backup.when}. "
         f"See: systemctl list-timers {BACKUP_UNIT}.timer; journalctl --unit={BACKUP_UNIT}"
     )
+    if backup.encrypt_to and float(made) > float(since):
+        names = set(host.ask("tar --list --file %s", path).split())
+        plain = sorted(name for name in names - READABLE_BY_ALL if not name.endswith(ENCRYPTED))
+        assert not plain, f"{path}: {', '.join(plain)} in it are not encrypted. Repair: {deploy(host.name)}"

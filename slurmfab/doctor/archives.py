@@ -1,22 +1,25 @@
-"""Signatures of backups and bundles: whether this machine can sign and verify, and which archives here are trusted."""
+"""Backups and bundles on this machine: whether they can be signed, verified and decrypted, and which are trusted."""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from slurmfab import archive, signatures
+from slurmfab.agent.backup import encryption
 from slurmfab.archive import Kind, Manifest, OneManifest
 from slurmfab.backup import archive as backups
 from slurmfab.backup.trust import trusted_keys
 from slurmfab.doctor.finding import Finding, ok, warning
-from slurmfab.errors import InputError
+from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.inventory.loading import Inventory
 from slurmfab.program_name import FAB
 from slurmfab.signatures import NAMESPACES, NoSignature, Seal
 
 TRIAL = b"a trial of fab doctor"
+SSH_KEYS = Path("~/.ssh")
 MOST_NAMED = 3
 MOST_BYTES = 1 << 40
 BUNDLE = Kind("bundle", Manifest, f"make it again: {FAB} bundle", lambda _: True, lambda _: MOST_BYTES)
@@ -82,6 +85,48 @@ def doubt(one: Path, kind: Kind[OneManifest], path: Path, pinned: str | None = N
     if pinned is not None:
         return "" if hashlib.sha256(seal.data).hexdigest() == pinned else "its digest is not the one in the lock"
     return signatures.distrust(seal, kind.name, trusted_keys(path))
+
+
+def encrypted(path: Path, known: Inventory | None) -> Iterator[Finding]:
+    """Yield whether age is here where backups are encrypted, and whether an SSH key of this user decrypts them.
+
+    Args:
+        path: of the cluster file.
+        known: the cluster; `None` where there is none.
+    """
+    wanted = known.cluster.backup.encrypt_to if known and known.cluster.backup else ()
+    keys = [keys for one in backups.all_in(backups.directory(path)) if (keys := recipients_of(one))]
+    if not keys and not wanted:
+        return
+    if not shutil.which(encryption.PROGRAM):
+        text = "there is no program age, without which no encrypted backup is made or restored here."
+        yield warning("encryption", text, "Debian: apt install age")
+        return
+    own = {key for file in SSH_KEYS.expanduser().glob("*.pub") for key in readable(file)}
+    foreign = [one for one in keys if not own & {*one}]
+    whom = ", ".join(dict.fromkeys(backups.short(key) for one in foreign or keys or [wanted] for key in one))
+    if foreign:
+        text = f"{len(foreign)} of {len(keys)} backups are encrypted to {whom}; no SSH key in {SSH_KEYS} decrypts these"
+        yield ok("encryption", f"{text}, so {FAB} restore needs --identity with the file of the private key")
+    else:
+        yield ok("encryption", f"backups are encrypted to {whom}")
+
+
+def readable(file: Path) -> tuple[str, ...]:
+    """The public keys in a file; none if it is no such file."""
+    try:
+        return signatures.keys_in(file)
+    except InputError:
+        return ()
+
+
+def recipients_of(one: Path) -> tuple[str, ...]:
+    """The public keys that a backup is encrypted to; none for one that is damaged, which `kept` says."""
+    try:
+        seal = archive.seal_of(one, backups.KIND)
+        return archive.manifest_from(seal.data, one, backups.KIND).encrypted_to
+    except (SlurmfabError, OSError):
+        return ()
 
 
 def judged(subject: str, count: int, doubts: list[str], repair: str) -> Finding:

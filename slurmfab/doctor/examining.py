@@ -85,6 +85,7 @@ def of_this_machine(path: Path, known: Inventory | None) -> Iterator[Finding]:
     yield from guarded("SSH keys", lambda: keys(known))
     yield from guarded("signing key", archives.signing_key)
     yield from guarded("archives", lambda: archives.kept(path, known))
+    yield from guarded("encryption", lambda: archives.encrypted(path, known))
     yield from guarded("clock", software.clock)
     yield from guarded("disk", lambda: software.disk(path.parent))
     yield from guarded("language", lambda: software.terminal(sys.stdout, os.environ))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from slurmfab.inventory.age_recipients import check_recipient
 from slurmfab.inventory.values import Model, Schedule, check_directory, period, systemd_calendar
 
 _HOUR = 3600
@@ -19,6 +20,7 @@ class Backup(Model):
         directory: directory on these hosts, preferably on the disk of another machine.
         when: `hourly`, `daily`, `weekly`, a time of the day, or of a day of the week.
         keep: number of backups to keep; older ones are deleted.
+        encrypt_to: public keys, of which each decrypts the backups; empty for backups that are not encrypted.
     """
 
     directory: Annotated[
@@ -28,6 +30,10 @@ class Backup(Model):
     ]
     when: Annotated[Schedule, Field(description="hourly, daily, weekly, 03:30 or Sun 03:30.")] = "daily"
     keep: Annotated[int, Field(ge=1, le=_MOST_KEPT, description="Number of backups to keep.")] = 14
+    encrypt_to: Annotated[
+        tuple[Annotated[str, AfterValidator(check_recipient)], ...],
+        Field(description="Public keys (of age, or SSH) to which backups are encrypted, those of fab backup included."),
+    ] = ()
 
     @property
     def calendar(self) -> str:

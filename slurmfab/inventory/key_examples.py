@@ -118,7 +118,11 @@ users:
   - {name: bob, accounts: [physics], quota: false}
 unix_users: true
 licenses: {matlab: 10, comsol: 2}
-backup: {directory: /backup/slurm, when: "03:30", keep: 30}
+backup:
+  directory: /backup/slurm
+  when: "03:30"
+  keep: 30
+  encrypt_to: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]
 mounts:
   - path: /software
     source: nas.example.org:/export/software

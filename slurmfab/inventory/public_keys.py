@@ -47,9 +47,13 @@ def damage(kind: str, key: str) -> str:
         data = base64.b64decode(key, validate=True)
     except (ValueError, binascii.Error):
         return f"the text after {kind} is not base64; is a part of the key missing?"
-    # The key names its own type (RFC 4253, section 6.6).
-    name = kind.encode()
-    if data[: _LENGTH + len(name)] != len(name).to_bytes(_LENGTH, "big") + name or len(data) <= _LENGTH + len(name):
+    # The key names its own type (RFC 4253, section 6.6), and each of its fields says its length (RFC 4251, section 5).
+    fields, at = list[bytes](), 0
+    while at < len(data):
+        start = at + _LENGTH
+        at = start + int.from_bytes(data[at:start], "big")
+        fields.append(data[start:at])
+    if fields[:1] != [kind.encode()] or len(fields) < 2 or at != len(data):  # noqa: PLR2004 - the type, and the key
         return f"the text after {kind} is not a key of this type; is a part of it missing?"
     return ""
 

@@ -10,6 +10,9 @@ MAILER = "msmtp"
 CERTIFICATES = "ca-certificates"
 """The certificates by which a relay with TLS is known."""
 
+AGE = "age"
+"""The program that encrypts backups."""
+
 LMOD, ENVIRONMENT_MODULES = "lmod", "environment-modules"
 MODULE_SYSTEMS = (LMOD, ENVIRONMENT_MODULES)
 """The two packages with the command `module`, which conflict with each other."""
@@ -92,6 +95,7 @@ ASKED = (
     QUOTA,
     MAILER,
     CERTIFICATES,
+    AGE,
     *MODULE_SYSTEMS,
     *ALL_OF_MPI,
 )

@@ -19,8 +19,8 @@ def backup(common: Common, *, to: str = "", list: bool = False) -> int:
 
     The archive holds the accounting database, slurmctld's state, /etc/slurm, the munge key, the cluster file and the
     lock. Jobs, slurmctld and slurmdbd keep running. The archive is written on this machine, readable by its owner only
-    (0600), and signed with your signing key; an interrupted backup leaves no archive. It is not encrypted. Exit codes:
-    0 done, 1 failed, or --list finds an incomplete archive, 2 wrong input.
+    (0600), and signed with your signing key; an interrupted backup leaves no archive. With backup.encrypt_to in the
+    cluster file it is encrypted. Exit codes: 0 done, 1 failed, or --list finds an incomplete archive, 2 wrong input.
 
     Examples:
         fab backup
@@ -42,6 +42,7 @@ def backup(common: Common, *, to: str = "", list: bool = False) -> int:
         "database": "another archive, from which the accounting database is taken",
         "overwrite": "discard the jobs that were submitted after the backup",
         "abandon_jobs": "let Slurm end running jobs that are not in the backup",
+        "identity": "file with the private key of age, or SSH private key, that decrypts the archive",
         "signed_by": "file with SSH public keys whose archives are trusted, such as a colleague's",
         "trust_archive": "trust an archive that no trusted key has signed; it can make its maker root on all hosts",
     },
@@ -55,6 +56,7 @@ def restore(
     overwrite: bool = False,
     abandon_jobs: bool = False,
     signed_by: str = "",
+    identity: str = "",
     trust_archive: bool = False,
 ) -> int:
     """Bring a cluster back from an archive of fab backup.
@@ -68,10 +70,11 @@ def restore(
     Examples:
         fab restore configs/cluster.backups/titanic-20261121T143200Z.tar
         fab restore titanic-20261121T143200Z.tar --accept-new-host-keys
+        fab restore titanic-20261121T143200Z.tar --identity ~/.ssh/id_ed25519
     """
     from slurmfab.backup import restoring
 
     options = restoring.RestoreOptions(
-        accept_new_host_keys, overwrite, abandon_jobs, database, trust_archive, signed_by
+        accept_new_host_keys, overwrite, abandon_jobs, database, trust_archive, signed_by, identity
     )
     return restoring.restore(common.cluster, file, options, common.output)

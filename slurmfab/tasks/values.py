@@ -112,6 +112,7 @@ IN_TASK: Mapping[tuple[str, str], Takes] = {
     ("remove-user", "name"): Takes(takes.USERS),
     ("replace-node", "host"): Takes(takes.NODES),
     ("restore", "database"): FILE,
+    ("restore", "identity"): FILE,
     ("restore", "signed_by"): FILE,
     ("resume", "hosts"): Takes(takes.OUT_OF_SERVICE, many=True),
     ("status", "user"): Takes(takes.USERS),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
-from slurmfab.agent.backup.archive import DATABASE
+from slurmfab.agent.backup.archive import DATABASE, PIECE
 from slurmfab.agent.backup.staged_parts import staged
 from slurmfab.agent.upgrade.proved_dump import ProvedDump
-from slurmfab.archive import format_size
+from slurmfab.archive import Part, format_size
 from slurmfab.backup import archive, restoring, saving
 from slurmfab.backup.archive import Backup
 from slurmfab.engine.requests import apply_step
@@ -30,16 +34,35 @@ def proved_backup(run: Run) -> Path:
     """
     before = rows(run)
     archive_file = saving.new_archive(run, "")
-    try:
-        path = saving.save(run, archive_file)
-    except OSError as error:
-        raise SlurmfabError(f"The backup cannot be written: {error.strerror}. Nothing was changed.") from error
-    finally:
-        archive_file.abandon()
-    backup = archive.verified(path)
-    size = format_size(path.stat().st_size)
-    run.progress.line(f"Backup: {path} ({size}), read back as a whole; {proof(run, backup, before)}.")
+    with tempfile.TemporaryFile() as dump:
+        try:
+            path = saving.save(run, archive_file, dump if archive_file.recipients else None)
+        except OSError as error:
+            raise SlurmfabError(f"The backup cannot be written: {error.strerror}. Nothing was changed.") from error
+        finally:
+            archive_file.abandon()
+        backup = archive.verified(path)
+        proved = proof(run, with_plain_dump(backup, dump), before)
+    run.progress.line(f"Backup: {path} ({format_size(path.stat().st_size)}), read back as a whole; {proved}.")
     return path
+
+
+def with_plain_dump(backup: Backup, dump: BinaryIO) -> Backup:
+    """A backup whose dump can be read: nobody here may be able to decrypt the one that is in it.
+
+    Args:
+        backup: the backup.
+        dump: the file without a name that got the dump on its way into the archive.
+    """
+    if not backup.encrypted_to or DATABASE not in backup.parts:
+        return backup
+    size = dump.tell()
+    dump.seek(0)
+    sha256 = hashlib.sha256()
+    for piece in iter(lambda: dump.read(PIECE), b""):
+        sha256.update(piece)
+    part = Part(size, sha256.hexdigest(), 0, Path(f"/dev/fd/{dump.fileno()}"))
+    return replace(backup, parts={**backup.parts, DATABASE: part})
 
 
 def rows(run: Run) -> dict[str, int]:

@@ -6,6 +6,7 @@ import base64
 import gzip
 import io
 import json
+import shutil
 import stat
 import subprocess
 import tarfile
@@ -422,4 +423,89 @@ def test_backups_by_a_timer_when_it_is_run_then_they_are_private_and_whole_and_t
         story.on("ctl", "systemctl list-unit-files --no-legend 'slurmfab-backup.*'; ls /usr/local/lib/slurmfab") == ""
     )
     assert len(story.hosts.on("ctl", "ls /srv/saved").split()) == 2
+    assert "nothing changed" in words_of(story.elsewhere("deploy"))
+
+
+def identity(place: Path, name: str) -> tuple[str, str]:
+    """The path of a private key of age, and its public key."""
+    path = place / name
+    subprocess.run(["age-keygen", "-o", str(path)], check=True, capture_output=True)
+    words = ["age-keygen", "-y", str(path)]
+    return str(path), subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def exchanged(good: Path, place: Path) -> Path:
+    """An encrypted backup like this one, with its signature, whose dump somebody else has encrypted to the same key."""
+    backup = archive.verified(good)
+    made = Archive(str(place), "exchanged", recipients=backup.encrypted_to)
+    made.add(DATABASE, b"\\! touch /tmp/pwned\n")
+    made.recipients = ()
+    for name, part in backup.parts.items():
+        if name != DATABASE:
+            made.add(f"{name}.age", part.read())
+    made.recipients = backup.encrypted_to
+    about = json.loads(backup.seal.data)
+    kept = {key: about[key] for key in about if key not in ("format", "parts", "encrypted_to")}
+    return Path(made.finish(kept, lambda _: backup.seal.signature))
+
+
+IN_THE_CLEAR = "grep -laE 'job_state|CREATE TABLE|ClusterName|PROTOCOL_VERSION' /srv/saved/* /srv/saved/.[!.]*"
+"""Names of files among the backups that hold what backups hold, not encrypted."""
+AGE = "dpkg-query -W -f '${db:Status-Status}' age 2>/dev/null"
+
+
+@pytest.mark.skipif(shutil.which("age") is None, reason="there is no age on this machine")
+def test_an_encrypted_backup_when_the_controller_is_lost_then_its_identity_alone_brings_the_cluster_back(
+    story: Story, tmp_path: Path
+) -> None:
+    text = story.cluster_file.read_text()
+    own, public = identity(tmp_path, "own")
+    foreign, _ = identity(tmp_path, "foreign")
+    wanted = f"backup: {{directory: /srv/encrypted, when: '03:30', keep: 1, encrypt_to: [{public}]}}\n"
+    story.cluster_file.write_text(text + wanted)
+    deployed = story.elsewhere("deploy")
+    assert deployed.returncode == 0, words_of(deployed)
+    assert "nothing changed" in words_of(story.elsewhere("deploy"))
+    story.hosts.on("ctl", "systemctl start slurmfab-backup")
+    assert story.on("ctl", IN_THE_CLEAR.replace("saved", "encrypted")) == ""
+    checked = story.elsewhere("check-cluster", "--only", "backups", "--json", "-")
+    assert (checked.returncode, json.loads(checked.stdout)["passed"] > 0) == (0, True), words_of(checked)
+    of_timer = tmp_path / story.hosts.on("ctl", "ls /srv/encrypted")
+    of_timer.write_bytes(base64.b64decode(story.hosts.on("ctl", f"base64 /srv/encrypted/{of_timer.name}")))
+    assert archive.verified(of_timer).encrypted_to == (public,)
+
+    done = story.elsewhere("backup")
+    assert done.returncode == 0, words_of(done)
+    assert f"encrypted to {public}" in done.stdout
+    saved = archive.all_in(archive.directory(story.cluster_file))[-1]
+    key = story.hosts.on("ctl", "base64 -w0 /etc/munge/munge.key")
+    assert base64.b64decode(key) not in saved.read_bytes()
+    before = story.hosts.on("ctl", RECORD.format(",".join(story.done)))
+
+    lab.reinstall_host(story.hosts.lab, "ctl")
+    restore = ("restore", str(saved), "--accept-new-host-keys")
+    evil = exchanged(saved, tmp_path)
+    for words, reason in (
+        (restore, "is encrypted to " + public),
+        ((*restore, "--identity", foreign), "holds the private key of none of these"),
+        (("restore", str(evil), "--identity", own), "does not fit its content"),
+        (("restore", str(evil), "--identity", own), "It was not decrypted, and nothing was changed."),
+        (("restore", str(of_timer), "--identity", own), "it is not signed. It was not decrypted"),
+    ):
+        refused = story.elsewhere(*words)
+        assert (refused.returncode, reason in words_of(refused)) == (2, True), words_of(refused)
+    assert story.on("ctl", "ls /var/lib/slurm /etc/slurm") == ""
+
+    restored = story.elsewhere(*restore, "--identity", own)
+    assert restored.returncode == 0, words_of(restored)
+    assert story.hosts.on("ctl", "cat /var/lib/slurm/slurmctld/clustername") == story.mark
+    assert story.hosts.on("ctl", RECORD.format(",".join(story.done))) == before
+    assert story.hosts.on("ctl", "base64 -w0 /etc/munge/munge.key") == key
+    following = story.submit("runuser -u slurm -- sbatch --parsable -o /dev/null --wrap true")
+    story.hosts.until("ctl", RECORD.format(following), f"{following}|COMPLETED")
+
+    assert story.on("ctl", AGE) == "installed"
+    story.cluster_file.write_text(text)
+    assert story.elsewhere("deploy").returncode == 0
+    assert story.on("ctl", AGE) != "installed"
     assert "nothing changed" in words_of(story.elsewhere("deploy"))

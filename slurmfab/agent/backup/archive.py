@@ -3,6 +3,10 @@
 The deployer writes such files, and so does a host whose timer makes backups. The length of a part is known only after
 it was read, so its header is written last. Only the owner can read the file at any time, and the file gets its name
 only when it is complete.
+
+With recipients, each part is encrypted to them by age(1), and the manifest and its signature are not. The manifest has
+the digests of the encrypted parts, and the signature is made after the encryption: so who made an archive, and whether
+it is whole, is known to everybody who has it, before anything is decrypted.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ import json
 import os
 import tarfile
 import time
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
+from slurmfab.agent.backup import encryption
+from slurmfab.agent.backup.encryption import AgeProcess
 from slurmfab.agent.core.replace import sync
 
 FORMAT = 1
@@ -37,6 +43,7 @@ UNFINISHED = ".new-"
 """Prefix of the names of files that are not complete."""
 
 BLOCK = tarfile.BLOCKSIZE
+PIECE = 1 << 20
 
 MOST_HEADER_BYTES = 64 * 1024
 """Size of the largest extended header of a tar that is read; names and owners fit in."""
@@ -89,29 +96,43 @@ class Archive:
         directory: where the file is created; only its owner may have access to it.
         name: the file's name without its suffix.
         suffix: the end of the file's name.
+        recipients: public keys that its parts are encrypted to; empty for no encryption.
     """
 
-    def __init__(self, directory: str, name: str, suffix: str = SUFFIX) -> None:
+    def __init__(self, directory: str, name: str, suffix: str = SUFFIX, recipients: Sequence[str] = ()) -> None:
         self.directory = directory
+        self.recipients = tuple(recipients)
         self.name = name
         self.suffix = suffix
         self.parts: Dict[str, Dict[str, Any]] = {}
         self.new = os.path.join(directory, "%s%s.%s" % (UNFINISHED, name, os.urandom(4).hex()))
         descriptor = os.open(self.new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        self.file = os.fdopen(descriptor, "wb")
+        self.file = os.fdopen(descriptor, "w+b")
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.header = 0
         self.begun = time.time()
         self.digest = hashlib.sha256()
+        self.age: Optional[AgeProcess] = None
 
-    def begin(self) -> None:
-        """Begin a part."""
+    def begin(self, command: Sequence[str] = ()) -> None:
+        """Begin a part.
+
+        Args:
+            command: of age, through which the part goes; by default the encryption to the recipients, if there are any.
+        """
         self.header = self.file.tell()
         self.file.write(bytes(BLOCK))
         self.digest = hashlib.sha256()
+        through = command or encryption.encrypting(self.recipients)
+        if through:
+            self.file.flush()
+            self.age = AgeProcess(through, self.file.fileno())
 
     def write(self, data: bytes) -> None:
         """Append bytes to the present part."""
+        if self.age:
+            self.age.write(data)
+            return
         self.digest.update(data)
         self.file.write(data)
 
@@ -122,6 +143,13 @@ class Archive:
             name: of the part.
             about: what the manifest says about it besides size and digest.
         """
+        if self.age:
+            self.age.end()
+            self.age = None
+            self.file.seek(self.header + BLOCK)
+            for piece in iter(lambda: self.file.read(PIECE), b""):
+                self.digest.update(piece)
+        name += encryption.SUFFIX if self.recipients else ""
         end = self.file.tell()
         size = end - self.header - BLOCK
         self.file.write(bytes(-size % BLOCK))
@@ -133,6 +161,7 @@ class Archive:
 
     def drop(self) -> None:
         """Discard the present part."""
+        self.stop()
         self.file.seek(self.header)
         self.file.truncate()
 
@@ -158,7 +187,9 @@ class Archive:
         Returns:
             The file's path.
         """
-        manifest = {"format": FORMAT, **about, "parts": dict(self.parts)}
+        encrypted = {"encrypted_to": list(self.recipients)} if self.recipients else {}
+        manifest = {"format": FORMAT, **about, **encrypted, "parts": dict(self.parts)}
+        self.recipients = ()
         content = json.dumps(manifest, indent=1).encode("ascii")
         self.add(MANIFEST, content)
         signature = sign(content) if sign else b""
@@ -182,9 +213,16 @@ class Archive:
 
     def abandon(self) -> None:
         """Remove the file, unless it was finished."""
+        self.stop()
         self.file.close()
         if os.path.lexists(self.new):
             os.unlink(self.new)
+
+    def stop(self) -> None:
+        """End the program that the present part goes through, if there is one."""
+        if self.age:
+            self.age.stop()
+            self.age = None
 
 
 def take_name(new: str, path: str) -> None:

@@ -29,7 +29,8 @@ def main(settings: str) -> int:
         settings: path of a JSON file: `cluster`, `directory`, `keep` (number of backups), `files` (a directory to
             save),
             and, where this host has them: `state` (StateSaveLocation), `key` (path of the munge key), `database` (its
-            name), `login` (path of the slurmdbd.conf with the login for an external database).
+            name), `login` (path of the slurmdbd.conf with the login for an external database), `encrypt_to` (public
+            keys of age).
 
     Returns:
         The exit code: 0, or 1 after a failure.
@@ -59,7 +60,9 @@ def make_backup(wanted: Mapping[str, Any], context: Context) -> str:
     refuse_others(directory)
     parts.sweep(directory)
     now = time.time()
-    archive = parts.Archive(directory, "%s-%s" % (prefix(wanted), parts.stamp(now)))
+    archive = parts.Archive(
+        directory, "%s-%s" % (prefix(wanted), parts.stamp(now)), recipients=wanted.get("encrypt_to", ())
+    )
     try:
         about: Dict[str, Any] = {"next_job_id": 0, "jobs": None}
         if wanted.get("key"):

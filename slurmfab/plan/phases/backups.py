@@ -24,13 +24,15 @@ from slurmfab.plan.directories import backup_directory
 from slurmfab.plan.phases import programs
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.render import fill
+from slurmfab.slurm.software import AGE
 
 UNITS = tuple(f"{UNIT_FILES}/{BACKUP_UNIT}.{kind}" for kind in ("service", "timer"))
 
 MODULES = tuple(
     f"agent.{name}"
     for name in (
-        "backup.archive", "backup.database", "backup.pieces", "backup.state", "backup.timed_backup", "client.commands",
+        "backup.archive", "backup.database", "backup.encryption", "backup.pieces", "backup.state",
+        "backup.timed_backup", "client.commands",
         "core.account", "core.differences", "core.failure_reasons", "core.language", "core.reading", "core.record",
         "core.replace", "core.resource", "core.safe_paths", "database.slurmdbd_settings",
     )
@@ -56,6 +58,12 @@ def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
         *(File(path, fill(path.rpartition("/")[2], context)) for path in UNITS),
         Timer(BACKUP_UNIT),
     )
+
+
+def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
+    """What encrypts backups, where the cluster file wants that."""
+    backup = plan_input.cluster.backup
+    return (AGE,) if backup and backup.encrypt_to and host in plan_input.cluster.backup_hosts else ()
 
 
 def gone(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
@@ -88,6 +96,7 @@ def settings(plan_input: PlanInput, backup: Backup, host: str) -> str:
         "cluster": cluster.name,
         "directory": backup.directory,
         "keep": backup.keep,
+        **({"encrypt_to": list(backup.encrypt_to)} if backup.encrypt_to else {}),
         "files": SLURM_DIRECTORY,
         **({"state": cluster.state_directory, "key": MUNGE_KEY} if host == cluster.controller else {}),
         **({"database": database.name} if database else {}),

@@ -8,6 +8,7 @@ from slurmfab.agent.packages.former_packages import FormerPackages
 from slurmfab.agent.packages.packages import Packages
 from slurmfab.inventory.site_packages import Wanted
 from slurmfab.plan.phases import (
+    backups,
     containers,
     exports,
     logins,
@@ -78,7 +79,7 @@ def wanted(plan_input: PlanInput, host: str) -> set[str]:
     names |= {platform.bus} if "compute" in plan_input.cluster.roles(host) and lacks_bus(plan_input, host) else set()
     names |= {
         name
-        for part in (mail, modules, mpi, containers, registry, monitoring)
+        for part in (backups, mail, modules, mpi, containers, registry, monitoring)
         for name in part.packages(plan_input, host)
     }
     return names | {one.name for one in own(plan_input, host)}
