@@ -10,7 +10,11 @@ from pathlib import Path
 from slurmfab.agent.core import replace
 from slurmfab.errors import InputError
 
-NEW_FILE_MODE = 0o644
+OWNER_ONLY = 0o600
+"""The mode of a new file: most hold what hosts, checks or Slurm say of users, jobs and files."""
+
+READABLE_BY_ALL = 0o644
+"""The mode of a new file that colleagues or other programs read."""
 
 
 def require_writable(path: Path, option: str) -> None:
@@ -38,14 +42,15 @@ def require_writable(path: Path, option: str) -> None:
         raise InputError(f"{option} {path}: {why}. Nothing was done; give another file name.") from error
 
 
-def write(path: Path, text: str, mode: int | None = None) -> None:
+def write(path: Path, text: str, mode: int | None = None, new: int = OWNER_ONLY) -> None:
     """Write a file of the deployer in one step, unless it has this content already.
 
     Args:
         path: the file; a symbolic link stays, and the file that it points to is replaced. Missing folders are made.
         text: the whole content; line ends are written as they are. Surrogates, which Python has in place of bytes that
             are no UTF-8, are written out.
-        mode: permission bits; `None` keeps those of an existing file, and gives a new one 0644.
+        mode: permission bits; `None` keeps those of an existing file.
+        new: permission bits of a new file, if `mode` is `None`.
 
     Raises:
         InputError: the file cannot be written; the old content is still in place.
@@ -57,10 +62,23 @@ def write(path: Path, text: str, mode: int | None = None) -> None:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         if mode is None:
-            mode = target.stat().st_mode & 0o777 if target.exists() else NEW_FILE_MODE
+            mode = target.stat().st_mode & 0o777 if target.exists() else new
         replace.exchange(str(target), content, mode=mode)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}. What was there is unchanged.") from error
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file for its owner alone, which another program then writes; a file that is there stays.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(OWNER_ONLY)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def write_private(path: Path, text: str, shared: Path) -> None:

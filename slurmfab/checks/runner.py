@@ -242,6 +242,8 @@ def run_pytest(checks: Checks, junit: Path | None) -> None:
     import pytest  # slow to import
 
     files = [str(CHECKS / f"test_{group}.py") for group in ORDER]
+    if junit:
+        atomic_file.make_private(junit)
     options = [*OPTIONS, *(["--junitxml", str(junit)] if junit else [])]
     for name in USERS_OPTIONS:
         os.environ.pop(name, None)

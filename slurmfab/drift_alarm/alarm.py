@@ -102,7 +102,11 @@ class Alarm:
             SlurmfabError: the file was not written, or the mail not taken; the next run tries again.
         """
         if self.settings.textfile:
-            atomic_file.write(Path(self.settings.textfile), exposition(findings, time.time(), seconds))
+            atomic_file.write(
+                Path(self.settings.textfile),
+                exposition(findings, time.time(), seconds),
+                new=atomic_file.READABLE_BY_ALL,
+            )
         if not self.settings.mail:
             return False
         before = memory.load(self.known.path)

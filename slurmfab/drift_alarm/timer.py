@@ -44,7 +44,7 @@ def install(cluster: str) -> int:
     )
     verify(texts, manager)
     for file, text in texts.items():
-        atomic_file.write(manager.directory / file, text)
+        atomic_file.write(manager.directory / file, text, new=atomic_file.READABLE_BY_ALL)
     try:
         systemctl(manager, "daemon-reload")
         systemctl(manager, "enable", "--now", f"{name}.timer")

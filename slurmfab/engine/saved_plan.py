@@ -40,9 +40,6 @@ MOST_BYTES = 256 << 20
 MOST_NAMES = 10_000_000
 """The most names of hosts in all differences of a plan."""
 
-FILE_MODE = 0o600
-"""Permissions of the file: its differences show configuration files that only root may read on the hosts."""
-
 
 class PlanOutdated(SlurmfabError):
     """A deployment would do something else than the saved plan shows."""
@@ -229,7 +226,8 @@ def save(plan: SavedPlan, path: Path) -> None:
     values = asdict(plan)
     for difference in values["differences"]:
         difference["outcomes"] = [without_empty(outcome) for outcome in difference["outcomes"]]
-    atomic_file.write(path, json.dumps(values, indent=1) + "\n", mode=FILE_MODE)
+    # Its differences show configuration files that only root may read on the hosts.
+    atomic_file.write(path, json.dumps(values, indent=1) + "\n", mode=atomic_file.OWNER_ONLY)
 
 
 def without_empty(values: Any) -> Any:

@@ -20,9 +20,6 @@ from slurmfab.inventory import loading
 from slurmfab.inventory.loading import Inventory
 from slurmfab.terminal import write
 
-MODE = 0o600
-"""Permissions of a page: it names users, addresses and reasons, so its owner decides who sees it."""
-
 
 def report(cluster: str, file: str, output: session.Output, *, with_checks: bool) -> int:
     """Write a page about a cluster.
@@ -88,9 +85,9 @@ def save(sources: Sources, path: Path) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    atomic_file.write(path, page(sources), MODE)
+    atomic_file.write(path, page(sources), atomic_file.OWNER_ONLY)
     try:
-        path.chmod(MODE)  # a page with the same content is not written again
+        path.chmod(atomic_file.OWNER_ONLY)  # a page with the same content is not written again
     except OSError as error:
         raise InputError(f"{path}: its permissions cannot be set: {error.strerror}.") from error
 

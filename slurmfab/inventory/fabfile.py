@@ -32,7 +32,7 @@ def provide(cluster_file: Path) -> str:
     if any((directory / name).exists() for name in ("fabfile.py", "fabfile")):
         return ""
     try:
-        atomic_file.write(path, TEXT)
+        atomic_file.write(path, TEXT, new=atomic_file.READABLE_BY_ALL)
     except InputError:
         return f"{path} cannot be written, so `fab` does not work in that directory; `slurmfab` does."
     return f"Wrote {path}: `fab` works in that directory now."

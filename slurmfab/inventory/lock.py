@@ -211,7 +211,7 @@ def save(lock: Lock, path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    atomic_file.write(path, text_of(lock), mode=0o644)
+    atomic_file.write(path, text_of(lock), mode=atomic_file.READABLE_BY_ALL)
 
 
 def text_of(lock: Lock) -> str:

@@ -72,7 +72,7 @@ def write_or_show(cluster: str, slurm: str, output: str) -> int:
     """
     made = text(wanted_version(loading.named_path(cluster), slurm))
     if output:
-        atomic_file.write(Path(output), made)
+        atomic_file.write(Path(output), made, new=atomic_file.READABLE_BY_ALL)
         write(f"Wrote {output}. First line of a cluster file: {MODELINE}{output}", sys.stdout)
     else:
         sys.stdout.write(made)
@@ -114,7 +114,7 @@ def provide(path: Path, lock: Lock) -> None:
     """
     place = schema_path(path)
     if not place.exists() or OURS in beginning(place):
-        atomic_file.write(place, text(version_of(lock)))
+        atomic_file.write(place, text(version_of(lock)), new=atomic_file.READABLE_BY_ALL)
 
 
 def renew(path: Path, lock: Lock) -> None:

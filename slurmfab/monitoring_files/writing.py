@@ -44,7 +44,7 @@ def write_files(cluster: str, output: str) -> int:
     folder = Path(output)
     texts = files(known)
     for name, text in texts.items():
-        atomic_file.write(folder / name, text)
+        atomic_file.write(folder / name, text, new=atomic_file.READABLE_BY_ALL)
     place = folder.absolute()
     write(
         f"Wrote {', '.join(texts)} to {folder}. In prometheus.yml (Prometheus 2.43 and later):\n"

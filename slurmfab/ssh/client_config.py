@@ -119,7 +119,7 @@ def show(known: Inventory) -> str:
     path, pinned = known_hosts_path(known.path).absolute(), pinned_keys(known)
     text = known_hosts_text(pinned)
     if not path.exists() or path.read_text() != text:
-        atomic_file.write(path, text)
+        atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
     head = f"# The hosts of the cluster {known.cluster.name}, by `{FAB} ssh-config`; for `ssh -F` or `Include`.\n\n"
     return head + config_text(to_hosts(known.cluster), pinned, path)
 

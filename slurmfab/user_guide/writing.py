@@ -36,7 +36,7 @@ def write_files(cluster: str, output: str) -> int:
     folder = Path(output or f"{known.cluster.name}-users")
     texts = files(known.cluster, known.lock)
     for name, text in texts.items():
-        atomic_file.write(folder / name, text, mode=0o644)
+        atomic_file.write(folder / name, text, mode=atomic_file.READABLE_BY_ALL)
     lines = [f"Written: {', '.join(texts)} in {folder}."]
     if not any(host.hardware for host in known.lock.hosts.values()):
         lines.append("Without CPUs and memory of the nodes, which a deployment finds out.")

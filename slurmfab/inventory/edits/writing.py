@@ -127,7 +127,7 @@ def write(path: Path, text: str) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    atomic_file.write(path, text)
+    atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
 
 
 def _ssh_part(ssh: Ssh) -> str:

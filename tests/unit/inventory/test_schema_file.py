@@ -61,7 +61,7 @@ def test_a_schema_of_somebody_else_stays(tmp_path: Path) -> None:
 def test_a_schema_that_cannot_be_renewed_stops_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema_file.provide(tmp_path / "cluster.yaml", Lock())
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise InputError("read-only")
 
     monkeypatch.setattr(schema_file.atomic_file, "write", refuse)

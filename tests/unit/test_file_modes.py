@@ -1,0 +1,126 @@
+"""Who may read the files that slurmfab writes on the deployer."""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from made_pages import sources
+from saved_archives import archive as saved_backup
+
+from slurmfab import atomic_file
+from slurmfab.backup import archive as backups
+from slurmfab.engine.session import Output
+from slurmfab.html_report import writing as pages
+from slurmfab.support_bundle import archive as support
+from slurmfab.usage import showing
+
+PACKAGE = Path(atomic_file.__file__).parent
+OWN, ALL = "owner", "all"
+
+WRITTEN = {
+    "acceptance.judging": [OWN],  # --logs: what jobs printed
+    "acceptance.running": [OWN],  # --junit: the same, in short
+    "checks.kept": [OWN],  # results of checks, beside the cluster file; its group, too, if it may change that
+    "drift_alarm.alarm": [ALL],  # numbers for the node exporter
+    "drift_alarm.memory": [OWN],  # what differed at the last look
+    "drift_alarm.timer": [ALL],  # units of systemd
+    "engine.record": [OWN],  # what runs changed
+    "engine.saved_plan": [OWN],  # what a run would change
+    "engine.session": [OWN],  # --json
+    "html_report.writing": [OWN],  # users, addresses, reasons
+    "inventory.edits.writing": [ALL],  # the cluster file, which is for colleagues and version control
+    "inventory.fabfile": [ALL],  # two lines
+    "inventory.lock": [ALL],  # as the cluster file
+    "inventory.schema_file": [ALL, ALL],  # what keys there are
+    "monitoring_files.writing": [ALL],  # rules and dashboards, for Prometheus and Grafana
+    "ssh.client_config": [ALL],  # public host keys
+    "usage.showing": [OWN],  # --csv: who used how much
+    "user_guide.writing": [ALL],  # pages for users
+}
+"""Every call that writes a file, by module, and who may read a new file of it."""
+
+WRITERS = ("write", "write_private")
+MODES = {"atomic_file.OWNER_ONLY": OWN, "atomic_file.READABLE_BY_ALL": ALL}
+
+
+def calls(path: Path) -> Iterator[str]:
+    """Who may read what a module writes, by its calls of `atomic_file`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"atomic_file.{name}" for name in WRITERS}:
+            given = [MODES[ast.unparse(one.value)] for one in node.keywords if one.arg in ("mode", "new")]
+            given += [MODES[text] for text in map(ast.unparse, node.args) if text in MODES]
+            yield given[0] if given else OWN
+
+
+def test_every_file_that_is_written_is_in_the_table_with_its_readers() -> None:
+    found = {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): sorted(readers)
+        for path in PACKAGE.rglob("*.py")
+        if (readers := list(calls(path)))
+    }
+    assert found == WRITTEN
+
+
+def of_json(path: Path) -> None:
+    Output(json=str(path)).write_json({"version": 1, "runs": []})
+
+
+def of_csv(path: Path) -> None:
+    showing.write_csv(str(path), "user,hours\n")
+
+
+def of_junit(path: Path) -> None:
+    atomic_file.make_private(path)
+    path.write_text("<testsuites/>")
+
+
+def of_page(path: Path) -> None:
+    pages.save(sources(), path)
+
+
+def of_support_bundle(path: Path) -> None:
+    support.write(path, "x", {"README.txt": "x"}, 0)
+
+
+def of_backup(path: Path) -> None:
+    saved_backup(path.parent).rename(path)
+
+
+PRIVATE = (of_json, of_csv, of_junit, of_page, of_support_bundle, of_backup)
+
+
+@pytest.fixture
+def loose() -> Iterator[None]:
+    """A user whose files everybody may read and change unless a program takes care."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("make", PRIVATE)
+@pytest.mark.usefixtures("loose")
+def test_a_file_that_holds_what_hosts_say_when_it_is_new_then_is_its_owners_alone(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "file"
+    make(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("make", [of_json, of_csv, of_junit])
+def test_a_file_that_somebody_has_made_readable_then_stays_so(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "file"
+    path.write_text("earlier")
+    path.chmod(0o644)
+    make(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert path.read_text() != "earlier"
+
+
+def test_the_directory_of_backups_is_its_owners_alone(tmp_path: Path) -> None:
+    assert stat.S_IMODE(backups.make_directory(tmp_path / "cluster.yaml").stat().st_mode) == 0o700
