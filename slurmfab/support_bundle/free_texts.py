@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from slurmfab.agent.logs.secret_detectors import Place
 from slurmfab.inventory import yaml_tokens
-from slurmfab.support_bundle.detectors import Place
 
 LEFT_OUT = "(text)"
 """Stands for a text that somebody wrote."""

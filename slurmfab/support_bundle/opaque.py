@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from operator import ne
 from urllib.parse import unquote
 
-from slurmfab.support_bundle.detectors import Place
+from slurmfab.agent.logs.secret_detectors import Place
 
 SHORTEST, LONG = 20, 40
 """Characters of the shortest run that counts as opaque, and of one that needs no digits for that."""

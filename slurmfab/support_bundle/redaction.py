@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import quote
 
-from slurmfab.support_bundle import command_lines, detectors, opaque
+from slurmfab.agent.logs import command_lines
+from slurmfab.agent.logs import secret_detectors as detectors
+from slurmfab.support_bundle import opaque
 from slurmfab.support_bundle.joined_text import JoinedText
 
 HIDDEN = "(not-shown)"

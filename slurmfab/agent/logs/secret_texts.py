@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import re
+from slurmfab.agent.logs import command_lines, secret_detectors
 
 HIDDEN = "(hidden)"
-SHAPES = (
-    (re.compile(r"MUNGE:[A-Za-z0-9+/=]+:?"), "MUNGE:" + HIDDEN),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"), HIDDEN),
-    (
-        re.compile(
-            r"(?i)(?<![\w-])([\w-]*(?:passw(?:or)?d|storagepass|secret|token|jwt|api_?key|credential_?key|private_?key)[\w-]*"
-            r"[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&]+)"
-        ),
-        r"\1" + HIDDEN,
-    ),
-    (re.compile(r"(?i)(\bauthorization:?\s*(?:bearer|basic)?\s+)\S+"), r"\1" + HIDDEN),
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/:@]+:)[^\s/@]+@"), r"\1" + HIDDEN + "@"),
-    (re.compile(r"(?i)(identified\s+(?:with\s+\S+\s+)?(?:by|as)\s+)(\"[^\"]*\"|'[^']*'|\S+)"), r"\1" + HIDDEN),
-)
-"""What secrets look like: munge credentials, JSON web tokens, `password=...`, passwords in URLs and in SQL."""
+DETECTORS = (
+    secret_detectors.tokens, secret_detectors.shapes, secret_detectors.settings, secret_detectors.after_words,
+    command_lines.secrets,
+)  # fmt: skip
+"""What knows secrets in a line without knowing them before; support bundles are looked through by the same."""
 
 
 def without_secrets(text: str) -> str:
     """A line with `(hidden)` in the place of what looks like a secret."""
-    for shape, instead in SHAPES:
-        text = shape.sub(instead, text)
-    return text
+    parts, end = [], 0
+    for first, last in sorted(place for detector in DETECTORS for place in detector(text) if place[0] < place[1]):
+        if first >= end:
+            parts += [text[end:first], HIDDEN]
+        end = max(end, last)
+    return "".join((*parts, text[end:])) if parts else text

@@ -18,12 +18,19 @@ from slurmfab.answers import checked_object, values
 
 BEGIN = 1_790_000_000
 SECRETS = {
-    "auth_munge: MUNGE:AwQFAAB+/abc==: from 10.0.0.1": "MUNGE:(hidden)",
+    "auth_munge: MUNGE:AwQFAAB+/abc==: from 10.0.0.1": "auth_munge: (hidden) from 10.0.0.1",
     "StoragePass=rosebud, StorageUser=slurm": "StoragePass=(hidden)",
     "mysql://slurm:rosebud@db/": "slurm:(hidden)@",
     "token eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.rosebud": "token (hidden)",
-    'MAIL_PASSWORD: "rosebud and more"': "MAIL_PASSWORD: (hidden)",
+    'MAIL_PASSWORD: "rosebud and more"': 'MAIL_PASSWORD: "(hidden)"',
     "create user slurm identified by 'rosebud'": "identified by (hidden)",
+    "slurm_jwt=rosebud": "slurm_jwt=(hidden)",
+    "api_key = rosebud": "api_key = (hidden)",
+    "credential_key: rosebud": "credential_key: (hidden)",
+    "Authorization: Bearer rosebud12": "Authorization: Bearer (hidden)",
+    "prolog: mariadb -u slurm -prosebud slurm_acct_db": "-u slurm -p(hidden) slurm_acct_db",
+    "pushed with ghp_rosebudrosebudrosebudrosebud00": "pushed with (hidden)",
+    "https://hooks.slack.com/services/T0/B0/rosebudrosebudrosebud": "hooks.slack.com/services/(hidden)",
 }
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from slurmfab.support_bundle.detectors import Place
+from slurmfab.agent.logs.secret_detectors import Place
 
 
 class Options(NamedTuple):

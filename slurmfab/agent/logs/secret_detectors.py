@@ -1,6 +1,7 @@
 """What secrets look like: prefixes of tokens, settings, headers, URLs, keys. The kept list; a new form is a line here.
 
-Each detector yields the places of what has to be hidden. None takes longer than its text is long, whatever the text.
+Each detector yields the places of what has to be hidden: hosts take it out of the lines of their logs, and the deployer
+out of support bundles. None takes longer than its text is long, whatever the text.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ TOKENS: dict[str, tuple[str, ...]] = {
 _TOKENS = {prefix: rest for rest, prefixes in TOKENS.items() for prefix in prefixes}
 
 PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("MUNGE:", re.compile(r"MUNGE:[A-Za-z0-9+/=]{16,}:?")),
+    ("MUNGE:", re.compile(r"MUNGE:[A-Za-z0-9+/=]{8,}:?")),
     ("eyJ", re.compile(r"(?<![A-Za-z0-9_])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*){0,3}")),
     ("$", re.compile(r"\$(?:2[abxy]?|y|gy|7|1|5|6|md5|sha1|apr1|argon2\w{1,2}|scrypt)\$[./A-Za-z0-9$=,+-]{16,}")),
     ("{", re.compile(r"(?i)\{(?:S?SHA(?:256|384|512)?|S?MD5|CRYPT|PBKDF2[\w-]{0,10})\}[./A-Za-z0-9$=,+]{8,}")),
@@ -83,11 +84,11 @@ PRIVATE_KEY = re.compile(
 )
 
 _KEY = (
-    r"(?i)(?:pass|passwd|password|passphrase|passcode|pwd|secret|token|credentials?|community|cookie"
-    r"|(?:api|access|secret|private|auth|encryption|account|signing|license)[_-]?key)"
+    r"(?i)(?:pass|passwd|password|passphrase|passcode|pwd|secret|token|credentials?|community|cookie|jwt"
+    r"|(?:api|access|secret|private|auth|encryption|account|signing|license|credential)[_-]?key)"
     r"\\?[\"']?[ \t]{0,8}"
 )
-KEY_WORDS = ("pass", "pwd", "secret", "token", "credential", "community", "cookie", "key")
+KEY_WORDS = ("pass", "pwd", "secret", "token", "credential", "community", "cookie", "jwt", "key")
 """Each key has one of these words in it."""
 
 _QUOTED = r"\\?\"[^\"\n]*\"?|\\?'[^'\n]*'?"
