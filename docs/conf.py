@@ -31,7 +31,7 @@ html_title = f"slurmfab {release}"
 extensions = ["myst_parser", "sphinx_copybutton"]
 root_doc = INDEX = "docs/index"
 include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md"]
-exclude_patterns = [".*", "build", "dist", "slurmfab", "templates", "tests", "benchmarks", "configs"]
+exclude_patterns = [".*", "build", "dist", "slurmfab", "tests", "benchmarks", "configs"]
 # unlisted_pages() complains of the former, with what to do; blocks of a console hold files with apostrophes, too.
 suppress_warnings = ["toc.not_included", "misc.highlighting_failure"]
 

@@ -15,7 +15,7 @@ from reference.markdown import WRITTEN, table
 from slurmfab.slurm.platform import PLATFORMS
 
 PACKAGE = Path(slurmfab.__file__).parent
-TEMPLATES = PACKAGE.parent / "templates"
+TEMPLATES = PACKAGE / "templates"
 HOME = "slurm/platform.py"
 """The module that knows platforms."""
 

@@ -14,11 +14,8 @@ from markupsafe import Markup
 
 __all__ = ["Markup", "fill", "joined", "policy", "source"]
 
-_PACKAGE = Path(__file__).parent
-_TEMPLATES = tuple(
-    place / "templates" / pages for place in (_PACKAGE, _PACKAGE.parent) for pages in ("report", "guide")
-)
-"""In a wheel, and in the source tree. No two pages have files of the same name."""
+_TEMPLATES = tuple(Path(__file__).parent / "templates" / pages for pages in ("report", "guide"))
+"""No two pages have files of the same name."""
 
 
 def fill(template: str, /, **values: Any) -> Markup:

@@ -25,8 +25,7 @@ from slurmfab.slurm.power_saving import PowerSaving
 from slurmfab.slurm.preemption import Preemption, partition_settings, preemption
 from slurmfab.slurm.versions import SlurmVersion, tells_figures
 
-_TEMPLATES = (Path(__file__).parents[1] / "templates", Path(__file__).parents[2] / "templates")
-"""The directories of the templates in an installed package, and in a checkout."""
+_TEMPLATES = Path(__file__).parents[1] / "templates"
 
 OWN_PARTITION = {
     "PartitionName": PARTITION,

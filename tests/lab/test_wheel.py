@@ -25,7 +25,7 @@ from slurmfab.lab import LabSpec
 pytestmark = pytest.mark.lab
 
 TOP = Path(__file__).parents[2]
-SOURCES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "slurmfab", "templates", "man", "configs")
+SOURCES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "slurmfab", "man", "configs")
 SPEC = LabSpec(name="hwheel", suite=NEWEST, nodes=1)
 
 
@@ -112,7 +112,6 @@ def in_share(path: str) -> str:
 def test_the_wheel_when_looked_into_then_holds_all_files_of_the_package_manual_pages_and_examples(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     there = {str(path.relative_to(TOP)) for path in (TOP / "slurmfab").rglob("*") if path.is_file()}
-    there |= {f"slurmfab/{path.relative_to(TOP)}" for path in (TOP / "templates").rglob("*") if path.is_file()}
     there |= {in_share(f"man/man{path.suffix[1:]}/{path.name}") for path in (TOP / "man").iterdir()}
     there |= {in_share(f"doc/slurmfab/examples/{path.name}") for path in (TOP / "configs").glob("example-*.yaml")}
     assert sorted(name for name in there - names if "__pycache__" not in name) == []

@@ -6,7 +6,10 @@ import configparser
 import re
 from pathlib import Path
 
+from setuptools import find_packages
+
 TOP = Path(__file__).parents[2]
+TEMPLATES = TOP / "slurmfab/templates"
 
 
 def setup_cfg() -> configparser.ConfigParser:
@@ -15,22 +18,28 @@ def setup_cfg() -> configparser.ConfigParser:
     return parser
 
 
-def test_every_package_is_listed() -> None:
-    listed = set(setup_cfg()["options"]["packages"].split())
+def test_every_package_is_found() -> None:
+    include = setup_cfg()["options.packages.find"]["include"].split()
     there = {".".join(path.parent.relative_to(TOP).parts) for path in (TOP / "slurmfab").rglob("*.py")}
-    assert listed == there | {"slurmfab.templates"}
+    assert sorted(find_packages(str(TOP), include=include)) == sorted(there)
 
 
-def test_the_templates_are_package_data() -> None:
-    assert setup_cfg()["options"]["package_dir"].strip() == "slurmfab.templates = templates"
-    assert setup_cfg()["options.package_data"]["slurmfab.templates"] == "*.j2, report/*, guide/*"
-    assert {path.suffix for path in (TOP / "templates").iterdir() if path.is_file()} == {".j2"}
+def test_every_other_file_is_package_data() -> None:
+    data = setup_cfg()["options.package_data"]
+    found = {
+        path
+        for package, patterns in data.items()
+        for pattern in patterns.split(", ")
+        for path in TOP.joinpath(*package.split(".")).glob(pattern)
+    }
+    there = {path for path in (TOP / "slurmfab").rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
+    assert found == there
     for pages in ("report", "guide"):
-        assert {path.suffix for path in (TOP / "templates" / pages).iterdir()} <= {".j2", ".css", ".js"}
+        assert {path.suffix for path in (TEMPLATES / pages).iterdir()} <= {".j2", ".css", ".js"}
 
 
 def test_every_template_says_where_it_goes_and_who_watches_it() -> None:
-    for path in (TOP / "templates").glob("*.j2"):
+    for path in TEMPLATES.glob("*.j2"):
         first = path.read_text().splitlines()[0]
         assert re.match(
             r"{#- /(etc|usr/local/lib/slurmfab)/\S+ on (every (host|controller|compute node)|the database's host)",
