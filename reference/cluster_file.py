@@ -82,7 +82,7 @@ def lines() -> Iterator[str]:
         "",
         WRITTEN,
         "[The cluster file](../cluster-file.md) explains the keys, and has the rules for the whole file; an",
-        "[editor](../editors.md) shows what is here. Keys in snake_case are slurmfab's, keys in CamelCase are Slurm's,",
+        "[editor](../init.md#editors) shows what is here. Keys in snake_case are slurmfab's, keys in CamelCase are Slurm's,",
         f"here those of Slurm {OLDEST} to {NEWEST}.",
         "",
         "## At the top",
