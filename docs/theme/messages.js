@@ -1,7 +1,7 @@
 // A message pasted into the search as it was printed, with names and numbers: the rows of tables that explain it.
-const SHOWN = 5, ENOUGH = 0.6;
+const SHOWN = 5, ENOUGH = 0.6, A_MESSAGE = 6;
 
-const wordsOf = (text) => new Set(text.toLowerCase().match(/[a-z]{2,}/g));
+const wordsOf = (text) => new Set(text.toLowerCase().match(/[a-z]{2,}/g) || []);
 
 const spans = MESSAGE_ROWS.flatMap((row) => row.messages.map((text) => ({ row, text, words: wordsOf(text) })));
 const rarity = (word) => Math.log(1 + spans.length / spans.filter((one) => one.words.has(word)).length);
@@ -23,10 +23,15 @@ const rowsAbout = (text) => {
 };
 
 document.addEventListener("DOMContentLoaded", () => {
-  const rows = rowsAbout(new URLSearchParams(location.search).get("q") || "");
-  if (!rows.length) return;
+  const text = new URLSearchParams(location.search).get("q") || "", rows = rowsAbout(text);
+  if (!rows.length && wordsOf(text).size < A_MESSAGE) return;
   const list = document.createElement("ul");
   list.id = "messages";
+  if (!rows.length) {
+    const link = list.appendChild(document.createElement("li")).appendChild(document.createElement("a"));
+    link.href = "docs/troubleshooting.html";
+    link.textContent = "None. The message says itself what to try; Troubleshooting says what else tells the cause.";
+  }
   for (const row of rows) {
     const item = list.appendChild(document.createElement("li"));
     const link = item.appendChild(document.createElement("a"));

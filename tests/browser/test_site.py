@@ -200,6 +200,12 @@ def test_search_when_a_message_is_pasted_as_it_was_printed_then_the_first_row_ex
     assert "#" in str(first.get_attribute("href"))
 
 
+def test_search_when_no_row_is_about_a_message_then_leads_to_troubleshooting(browser: Chrome, site: Path) -> None:
+    browser.get((site / "search.html").as_uri() + "?q=purple elephants juggle seven rusty umbrellas quietly")
+    (link,) = browser.find_elements(By.CSS_SELECTOR, "#messages a")
+    assert str(link.get_attribute("href")).endswith("/docs/troubleshooting.html")
+
+
 def test_search_when_given_each_message_of_troubleshooting_then_finds_its_row(browser: Chrome, site: Path) -> None:
     browser.get((site / "search.html").as_uri() + "?q=nothing")
     lost = browser.execute_script(
