@@ -28,7 +28,7 @@ LOCK_PINS = build/uv/bin/uv pip compile --quiet --upgrade --universal --python-v
 INSTALL = @missing="$(strip $(call MISSING,$(1)))"; [ -z "$$missing" ] || { \
   echo "Installing with apt: $$missing"; $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq $(2) $$missing >/dev/null; }
 
-.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down tried test test-fast test-all test-smd test-breakages unit lint format docs supported reference bench clean
+.PHONY: help setup constraints lab-packages test-packages tool-packages demo demo-down wheel tried test test-fast test-all test-smd test-breakages unit lint format docs supported reference bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ constraints:  ## pin anew what slurmfab installs, with hashes: the newest versio
 	sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml > build/build-requires.in
 	$(LOCK_PINS) setup.cfg build/build-requires.in --output-file constraints.txt
 	$(LOCK_PINS) setup.cfg build/build-requires.in --extra dev --constraint constraints.txt --output-file constraints-dev.txt
+
+wheel: setup  ## a release in dist/: the wheel, which pipx or pip installs without this tree, and the pins of what it needs
+	rm -rf build/lib dist
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	cp constraints.txt dist/
+	@ls dist/*.whl
 
 lab-packages:  ## the Debian packages that the lab needs, if any is missing
 	$(call INSTALL,$(LAB_PACKAGES))

@@ -5,6 +5,7 @@ The source directory is the repository, so links between files mean the same in 
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from html import escape
@@ -54,11 +55,13 @@ copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div.highlight-bash pre, div.highlight-yaml pre"
 
 TOP = Path(__file__).parents[1]
-HEADING = re.compile(r"^## (.+)$", re.M)
+HEADING = re.compile(r"^##+ (.+)$", re.M)
 LISTED = re.compile(r"^- \[[^\]]+\]\(([^)#]+)\.md\)", re.M)
 COMMAND = re.compile(
-    r"(?:#.*|(?:sudo |[A-Z_]+=\S+ )*(?:fab|slurmfab|apt|git|make|pip|python3|ssh|srun|sbatch|s[a-z]+) .*)?$"
+    r"(?:#.*|(?:sudo |[A-Z_]+=\S+ )*(?:fab|slurmfab|apt|git|make|pipx?|python3|ssh|srun|sbatch|s[a-z]+) .*)?$"
 )
+MESSAGES = "message|reason, or error|.* says|deploy"
+"""Headings of columns with messages, as code."""
 log = logging.getLogger(__name__)
 
 
@@ -66,8 +69,9 @@ def navigation(text: str) -> str:
     """The lists of links of docs/index.md as Sphinx wants them: one table of contents for each heading."""
     parts = HEADING.split(text)
     tables = [
-        "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", "", *LISTED.findall(part), "```", ""])
+        "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""])
         for caption, part in zip(parts[1::2], parts[2::2], strict=True)
+        if (pages := LISTED.findall(part))
     ]
     return "\n".join([text, *tables])
 
@@ -136,6 +140,32 @@ def link_files(app: Sphinx, document: nodes.document) -> None:
             link.replace_self(nodes.reference("", "", text, internal=True, refuri=posixpath.relpath(page, here or ".")))
 
 
+def message_rows(app: Sphinx) -> Iterator[dict[str, Any]]:
+    """Yield the rows of tables that explain messages, for the search by a message as it was printed."""
+    for page in sorted(app.env.found_docs):
+        for table in app.env.get_doctree(page).findall(nodes.table):
+            head, *rows = table.findall(nodes.row)
+            columns = [place for place, cell in enumerate(head) if re.fullmatch(MESSAGES, cell.astext())]
+            section = table.parent["ids"][0] if isinstance(table.parent, nodes.section) else ""
+            for row in rows if columns else ():
+                spans = [one.astext() for place in columns for one in row[place].findall(nodes.literal)]
+                if found := [one for one in spans if " " in one]:
+                    yield {"page": f"{page}.html#{section}", "messages": found, "cells": [one.astext() for one in row]}
+
+
+def write_messages(app: Sphinx, _failed: object) -> None:
+    """Write what the search page searches for messages."""
+    rows = json.dumps(list(message_rows(app)), ensure_ascii=False)
+    (Path(app.outdir) / "_static/message-rows.js").write_text(f"const MESSAGE_ROWS = {rows};\n")
+
+
+def search_messages(app: Sphinx, page: str, *_rest: object) -> None:
+    """Have the search page load what it needs for that."""
+    if page == "search":
+        app.add_js_file("message-rows.js")
+        app.add_js_file("messages.js")
+
+
 def setup(app: Sphinx) -> None:
     """Connect what this file adds."""
     app.connect("source-read", read_source)
@@ -143,3 +173,5 @@ def setup(app: Sphinx) -> None:
     app.connect("html-collect-pages", file_pages)
     app.connect("doctree-read", colour_blocks)
     app.connect("env-check-consistency", unlisted_pages)
+    app.connect("html-page-context", search_messages)
+    app.connect("build-finished", write_messages)

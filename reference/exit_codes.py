@@ -42,8 +42,8 @@ def lines() -> Iterator[str]:
         "## Errors",
         "",
         "What ends a task early is one of these errors; an error below another one is a kind of it. An error of one",
-        "host excludes that host, and the others go on: the code is 3, or 1 if it is the controller.",
-        "Their texts are in [Messages](messages.md).",
+        "host excludes that host, and the others go on: the code is 3, or 1 if it is the controller. The message says",
+        "the cause and what to try; [Troubleshooting](../troubleshooting.md) has more about many of them.",
         "",
         *table(("error", "exit code", "meaning"), errors(SlurmfabError, 0)),
     )

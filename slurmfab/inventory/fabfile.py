@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from slurmfab import atomic_file
@@ -35,4 +36,6 @@ def provide(cluster_file: Path) -> str:
         atomic_file.write(path, TEXT, new=atomic_file.READABLE_BY_ALL)
     except InputError:
         return f"{path} cannot be written, so `fab` does not work in that directory; `slurmfab` does."
+    if shutil.which("slurmfab") and not shutil.which("fab"):
+        return f"Wrote {path}, for those who have `fab`; here, as after pipx install, it is `slurmfab`."
     return f"Wrote {path}: `fab` works in that directory now."

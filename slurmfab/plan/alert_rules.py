@@ -13,7 +13,7 @@ from slurmfab.inventory.values import period
 
 CRITICAL, WARNING = "critical", "warning"
 
-PAGE = "docs/alerts.md"
+PAGE = "docs/monitoring.md"
 """The page with a section for each alert."""
 
 ON_CLUSTER, ON_HOST = "{{ $labels.cluster }}", "{{ $labels.instance }} of {{ $labels.cluster }}"

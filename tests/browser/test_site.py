@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from selenium.webdriver import Chrome
@@ -22,16 +23,20 @@ BUILD = ROOT / "build"
 BUILT = BUILD / "site.built"
 """Touched by `make docs` when it has built the site."""
 
-PHONE, WIDE = (390, 844), (1440, 900)
+PHONE, LAPTOP, WIDE = (390, 844), (1280, 800), (1440, 900)
 PAGES = (
     "docs/index",
     "docs/in-pictures",
     "docs/guides/gpu-lab",
     "docs/cluster-file",
+    "docs/troubleshooting",
     "docs/security",
     "configs/example-gpu",
 )
 """Pages with pictures, long tables, wide code, and files."""
+
+INDEX = (ROOT / "docs/index.md").read_text()
+GUIDES = sorted(path.stem for path in (ROOT / "docs/guides").glob("*.md"))
 
 SECONDS = 60.0
 """How long a busy machine may take to build the site anew, or to search."""
@@ -113,9 +118,59 @@ def test_site_when_opened_at_the_top_then_its_navigation_has_all_pages_in_their_
     WebDriverWait(browser, SECONDS).until(lambda one: one.execute_script(arrived))
     links = "return [...document.querySelectorAll('.sidebar-tree a')].map(one => one.href)"
     shown = [link.removeprefix(f"{site.as_uri()}/") for link in browser.execute_script(links)]
-    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\.md\)", (ROOT / "docs/index.md").read_text(), re.M)
-    assert shown == [f"docs/{page}.html".replace("docs/../", "") for page in listed]
+    assert shown == listed_in(INDEX)
     assert all((site / page).exists() for page in shown)
+
+
+def listed_in(text: str) -> list[str]:
+    """The pages of the site that lists in Markdown of docs/ name."""
+    pages = re.findall(r"^- \[[^\]]+\]\(([^)]+)\.md\)", text, re.M)
+    return [f"docs/{page}.html".replace("docs/../", "") for page in pages]
+
+
+def test_first_page_when_opened_then_shows_four_doors_of_few_pages_each_and_folds_the_rest(
+    browser: Chrome, site: Path
+) -> None:
+    show(browser, LAPTOP, "light")
+    browser.get((site / "docs/index.html").as_uri())
+    links = "return [...document.querySelectorAll('article li > p > a, article li > a')]"
+    seen = browser.execute_script(f"{links}.filter(one => one.checkVisibility()).map(one => one.href)")
+    doors = re.split("^## ", INDEX.partition("\n## More")[0], flags=re.M)[1:]
+    assert [link.removeprefix(f"{site.as_uri()}/") for link in seen] == listed_in("\n".join(doors))
+    assert [len(listed_in(door)) <= 5 for door in doors] == [True] * 4
+    assert browser.execute_script("return document.querySelectorAll('.sidebar-tree details[open]').length") == 0
+
+
+def test_navigation_when_a_page_is_open_then_shows_the_pages_of_its_group_alone(browser: Chrome, site: Path) -> None:
+    browser.get((site / "docs/gpus.html").as_uri())
+    visible = "return [...document.querySelectorAll('.sidebar-tree a')].filter(one => one.checkVisibility())"
+    shown = [
+        link.removeprefix(f"{site.as_uri()}/") for link in browser.execute_script(f"{visible}.map(one => one.href)")
+    ]
+    group = next(part for part in re.split("^##+ ", INDEX, flags=re.M) if "(gpus.md)" in part)
+    assert [link.partition("#")[0] or "docs/gpus.html" for link in shown] == listed_in(group)
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/tutorial", "docs/quickstart", "docs/index", "README", *(f"docs/guides/{name}" for name in GUIDES)]
+)
+def test_commands_when_shown_on_a_laptop_then_none_is_cut_off(browser: Chrome, site: Path, page: str) -> None:
+    show(browser, LAPTOP, "light")
+    browser.get((site / f"{page}.html").as_uri())
+    cut = "return [...document.querySelectorAll('.highlight-bash pre, .highlight-console pre')].filter(one => {\
+      for (const output of one.querySelectorAll('.go')) output.remove();\
+      return one.scrollWidth > one.clientWidth }).map(one => one.textContent)"
+    assert browser.execute_script(cut) == []
+
+
+def test_tables_when_shown_on_a_laptop_then_no_column_is_out_of_sight(browser: Chrome, site: Path) -> None:
+    show(browser, LAPTOP, "light")
+    for page in ("docs/troubleshooting", "docs/checks", "docs/proofs", "docs/gpus", "docs/monitoring"):
+        browser.get((site / f"{page}.html").as_uri())
+        wide = (
+            "return [...document.querySelectorAll('.table-wrapper')].filter(one => one.scrollWidth > one.clientWidth)"
+        )
+        assert browser.execute_script(f"{wide}.map(one => one.textContent.slice(0, 200))") == [], page
 
 
 def test_search_when_the_site_has_no_server_then_finds_the_page_about_drain(browser: Chrome, site: Path) -> None:
@@ -124,3 +179,40 @@ def test_search_when_the_site_has_no_server_then_finds_the_page_about_drain(brow
         lambda one: one.find_elements(By.CSS_SELECTOR, "#search-results li a[href*='docs/nodes.html']")
     )
     assert links[0].text
+
+
+@pytest.mark.parametrize(
+    ("printed", "explained"),
+    [
+        ("n7: user slurm has UID 119 there, but the cluster uses 64030.", "user slurm has UID 994 there, but the"),
+        ("gpu12: its SSH host key (ed25519 SHA256:k3) differs from the pinned one (…)", "its SSH host key ("),
+        ("another run is changing this cluster: bob@desk since 09:31:02", "another run is changing this cluster:"),
+        ("cn04: its hostname is node4, but slurm.conf knows it as cn04. Repair: …", "its hostname is other, but"),
+        ("g2: changed file: its munge key differs from mn1's.\n  repair: fab deploy", "a node has another munge key"),
+    ],
+)  # fmt: skip
+def test_search_when_a_message_is_pasted_as_it_was_printed_then_the_first_row_explains_it(
+    browser: Chrome, site: Path, printed: str, explained: str
+) -> None:
+    browser.get((site / "search.html").as_uri() + f"?q={quote(printed)}")
+    first = WebDriverWait(browser, SECONDS).until(lambda one: one.find_element(By.CSS_SELECTOR, "#messages li a"))
+    assert first.text.startswith(explained)
+    assert "#" in str(first.get_attribute("href"))
+
+
+def test_search_when_no_row_is_about_a_message_then_leads_to_troubleshooting(browser: Chrome, site: Path) -> None:
+    browser.get((site / "search.html").as_uri() + "?q=purple elephants juggle seven rusty umbrellas quietly")
+    (link,) = browser.find_elements(By.CSS_SELECTOR, "#messages a")
+    assert str(link.get_attribute("href")).endswith("/docs/troubleshooting.html")
+
+
+def test_search_when_given_each_message_of_troubleshooting_then_finds_its_row(browser: Chrome, site: Path) -> None:
+    browser.get((site / "search.html").as_uri() + "?q=nothing")
+    lost = browser.execute_script(
+        "return MESSAGE_ROWS.filter(one => one.page.startsWith('docs/troubleshooting'))\
+          .flatMap(row => row.messages.map(text => [row, text])).filter(([row, text]) =>\
+            wordsOf(text).size >= 3 && !rowsAbout(`n9: ${text}; and more words behind it`).includes(row))\
+          .map(([, text]) => text)"
+    )
+    assert lost == []
+    assert browser.find_elements(By.ID, "messages") == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 from json_shapes import mistakes
 from jsonschema import Draft202012Validator
@@ -11,7 +9,6 @@ from jsonschema import Draft202012Validator
 from reference import PAGES, PLACE
 from reference.json_outputs import ALL, OUTPUTS, Output, schema_of, tasks_without_schema
 from reference.markdown import anchor, plain
-from reference.messages import messages, template
 from slurmfab.tasks.description import all_tasks
 
 
@@ -66,23 +63,3 @@ def test_texts_for_terminals_mean_nothing_else_in_markdown(text: str, markdown: 
 
 def test_a_heading_is_linked_as_github_does() -> None:
     assert anchor("Lab: hosts on this machine, to try") == "lab-hosts-on-this-machine-to-try"
-
-
-@pytest.mark.parametrize(
-    ("expression", "text"),
-    [
-        ('f"{path} cannot be read: {error.strerror}."', "{path} cannot be read: {reason}."),
-        ('"%s is not in %s" % (name, ", ".join(self.known))', "{name} is not in {known}"),
-        ('f"{fold(hosts)}: run {FAB} deploy, at most {MOST}"', "{hosts}: run fab deploy, at most 7"),
-        ('"one " + two', "one {two}"),
-        ("f\"{len(jobs)} job{'s' if len(jobs) > 1 else ''}\"", "{jobs} job{jobs}"),
-    ],
-)
-def test_a_message_when_it_is_read_from_the_code_then_names_what_differs(expression: str, text: str) -> None:
-    assert template(ast.parse(expression, mode="eval").body, {"MOST": 7}) == text
-
-
-def test_messages_have_their_first_sentence_and_what_to_try() -> None:
-    found = {one.text: one for one in messages("nodes")}
-    add = found["{host}: not in {known.path} (known: {nodes})."]
-    assert (add.more, add.error) == ("To add a new host: fab add-node.", "InputError")

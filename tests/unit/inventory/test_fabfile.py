@@ -32,6 +32,16 @@ def test_a_new_clusters_directory_gets_two_lines_by_which_fab_finds_the_tasks(tm
         assert (fab.returncode, "check-cluster" in fab.stdout) == (0, True), fab.stderr
 
 
+def test_fabfile_when_only_slurmfab_is_on_the_path_then_the_line_promises_no_fab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin/slurmfab"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert provide(tmp_path / "configs/cluster.yaml").endswith("here, as after pipx install, it is `slurmfab`.")
+
+
 @pytest.mark.parametrize("name", ["fabfile.py", "fabfile/__init__.py"])
 def test_a_fabfile_that_is_there_stays(tmp_path: Path, name: str) -> None:
     path = tmp_path / name

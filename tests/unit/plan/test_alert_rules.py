@@ -12,17 +12,17 @@ from support import THREE_HOSTS, cluster
 from slurmfab.plan.alert_rules import alert_rules, rules
 
 ALL = "drift: {when: hourly}\nbackup: {directory: /srv/backups}\ngpu_checks: {min_busbw: 10}\n"
-PAGE = Path(__file__).parents[3] / "docs" / "alerts.md"
+PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
 
 
 def test_rules_when_the_file_asks_for_all_then_each_is_in_the_documentation_with_severity_and_summary() -> None:
     (group,) = yaml.safe_load(alert_rules(cluster(THREE_HOSTS + ALL)))["groups"]
-    headings = re.findall(r"^## (\w+)$", PAGE.read_text(), re.MULTILINE)
+    headings = re.findall(r"^### (\w+)$", PAGE.read_text().partition("\n## Alerts\n")[2], re.MULTILINE)
     assert [rule["alert"] for rule in group["rules"]] == headings
     for rule in group["rules"]:
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert "{{ $labels.cluster }}" in rule["annotations"]["summary"]
-        assert rule["annotations"]["runbook"].endswith(f"docs/alerts.md#{rule['alert'].lower()}")
+        assert rule["annotations"]["runbook"].endswith(f"docs/monitoring.md#{rule['alert'].lower()}")
 
 
 @pytest.mark.parametrize("word", ["Drift", "Backup", "Gpu"])

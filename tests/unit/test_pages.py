@@ -1,0 +1,42 @@
+"""The commands that pages show are there, with the options that they are shown with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slurmfab.tasks.description import all_tasks
+
+TOP = Path(__file__).parents[2]
+PAGES = sorted([TOP / "README.md", *TOP.glob("docs/**/*.md")])
+FLAGS = {
+    task.name: {flag for option in task.options for flag in option.flags}
+    | {f"--{word.name.lower()}" for word in task.words}
+    for task in all_tasks()
+}
+OF_ALL = {"--help", "--verbose", "-v"}
+COMMAND = re.compile(
+    r"(?:^ {4,}|^\$ |`)(?:fab|slurmfab) (?!cannot |did )([a-z][a-z-]+)((?: (?!#|&&|\|)[^\s`;|]+)*)", re.M
+)
+"""A command in a block or in code, up to a comment, a pipe or the next command; some messages begin like one."""
+
+
+def commands(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the tasks that a page shows, with their long options."""
+    for task, words in COMMAND.findall(page.read_text().replace("\\\n", " ")):
+        yield task, re.findall(r"(?<= )--[a-z][a-z-]+", words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(TOP)))
+def test_command_when_a_page_shows_it_then_it_is_a_task_and_has_its_options(page: Path) -> None:
+    wrong = [
+        (task, flags) for task, flags in commands(page) if task not in FLAGS or not set(flags) <= FLAGS[task] | OF_ALL
+    ]
+    assert wrong == []
+
+
+def test_commands_when_counted_then_the_readme_has_many() -> None:
+    assert len(list(commands(TOP / "README.md"))) > 10
