@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from slurmfab.agent.core.resource import WOULD_CHANGE
 from slurmfab.engine.package_source import HostRepositories, PackageSource
 from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Report, Step
+from slurmfab.engine.report import Report, Step, resource_keys
 from slurmfab.errors import DeployFailed, HostError, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.exit_codes import DONE
 from slurmfab.impact.approvals import NOTHING, Approvals
@@ -176,6 +177,7 @@ class Run:
         self._inventory = inventory
         self._hosts = hosts
         self._steps: list[Step] = []
+        self._differed: set[tuple[str, str, str]] = set()
         self._failed_hosts: dict[str, HostError] = {}
         self._other_hardware: tuple[str, ...] = ()
         self._job_impact = JobImpact()
@@ -238,7 +240,12 @@ class Run:
             forecast=impact.forecast,
             error_code=self._error_code,
             not_met=self.options.not_met,
+            differed=frozenset(self._differed),
         )
+
+    def note_survey(self, steps: Iterable[Step]) -> None:
+        """Note which resources a survey found to differ, for the number of changes at the end."""
+        self._differed |= resource_keys(steps, WOULD_CHANGE)
 
     def record_steps(self, *steps: Step) -> None:
         """Add what was done, just when it has ended; called from several threads."""
