@@ -16,7 +16,7 @@ from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.root_keys import root_keys
-from slurmfab.terminal import in_one_line, is_terminal, write
+from slurmfab.terminal import can_ask, in_one_line, write
 
 YES = "yes"
 MOST_FILES = 50
@@ -63,7 +63,7 @@ def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trus
     if trust:
         write(f"{text}\nTrusted by --trust-archive.", sys.stderr)
         return
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+    if not can_ask():
         raise InputError(
             f"{text}\nNothing was changed. If you have the public key of its maker: --signed-by FILE. If you are sure "
             "that nobody has changed the archive: --trust-archive."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.ssh.fan_out import PendingAnswers
 from slurmfab.ssh.transport import Transport
+from slurmfab.terminal import agrees, can_ask, write
 
 if TYPE_CHECKING:
     from slurmfab.facts import HostFacts
@@ -42,6 +44,7 @@ class RunOptions:
         installs_python: whether a host without python3 gets it; otherwise such a host is excluded.
         wakes: whether nodes that Slurm has powered down are woken, so that they take part.
         not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
+        asks: whether the user is asked, on a terminal, before what cannot be undone.
     """
 
     command: str
@@ -51,6 +54,7 @@ class RunOptions:
     installs_python: bool = True
     wakes: bool = False
     not_met: Mapping[str, str] = field(default_factory=dict)
+    asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -262,6 +266,24 @@ class Run:
         """Go on without a host, and tell the user."""
         self._failed_hosts[host] = error if isinstance(error, HostError) else HostError(host, str(error))
         self.progress.host_lost(host, self._failed_hosts[host])
+
+    def confirm(self, consequences: str, question: str) -> None:
+        """Ask whether to go on, if the command asks and a user is there to answer.
+
+        Args:
+            consequences: what will happen, for the user's decision; empty for nothing to add.
+            question: ends with a question mark.
+
+        Raises:
+            SlurmfabError: the user did not say yes.
+        """
+        if not (self.options.asks and can_ask()):
+            return
+        self.progress.end()
+        if consequences:
+            write(consequences, sys.stderr)
+        if not agrees(f"{question} [y/N] "):
+            raise SlurmfabError("Nothing more was changed." if self._steps else "Nothing was changed.")
 
     def end_early(self, error: SlurmfabError) -> None:
         """Note the error that ends the run, which decides its exit code."""
