@@ -6,11 +6,8 @@ import pytest
 
 from slurmfab.completion import takes
 from slurmfab.completion.takes import Takes, from_plain, plain
-from slurmfab.tasks import GROUPS
+from slurmfab.tasks import TASKS
 from slurmfab.tasks.completion import entry, table
-from slurmfab.tasks.help import name_of
-
-TASKS = {name_of(task): task for _, tasks in GROUPS for task in tasks}
 
 
 @pytest.mark.parametrize("task", TASKS)
