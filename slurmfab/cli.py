@@ -25,6 +25,9 @@ def main() -> None:
 
     interrupts.end_quietly()
     if not is_answered(arguments):
+        from slurmfab.tasks import first_line
+
+        first_line.show(arguments)
         from slurmfab import program
 
         program.run()

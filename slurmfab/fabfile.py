@@ -8,6 +8,7 @@ from slurmfab import interrupts
 
 interrupts.end_quietly()
 
+from slurmfab.tasks import first_line  # noqa: E402 - what is loaded can be interrupted
 from slurmfab.tasks.invoke_tasks import check_words, namespace  # noqa: E402 - what is loaded can be interrupted
 from slurmfab.terminal import guard_output  # noqa: E402
 
@@ -24,6 +25,7 @@ def check_command_line() -> None:
     if fabric is not None and hasattr(fabric.program, "core"):
         guard_output()
         check_words(sys.argv[1:], fabric.program.initial_context)
+        first_line.show(sys.argv[1:])
 
 
 check_command_line()

@@ -47,17 +47,26 @@ class Reader:
         now: the task whose options are read; `None` in front of the first one.
         missing: the words that may come next.
         is_right_behind: whether there was no option yet behind the task's name.
+        given: the values of the first task, by the names of its parameters.
     """
 
     core: Mapping[str, CoreFlag]
     now: Command | None = None
     missing: list[Parameter] = field(default_factory=list)
     is_right_behind: bool = True
+    given: dict[str, str] = field(default_factory=dict)
+    first: Command | None = None
 
     def enter(self, task: Command) -> None:
         """Begin with a task."""
         self.require_words()
         self.now, self.missing, self.is_right_behind = task, list(task.words), True
+        self.first = self.first or task
+
+    def note(self, parameter: Parameter | None, value: str) -> None:
+        """Note a value of the first task."""
+        if parameter and self.now is self.first:
+            self.given[parameter.name] = value
 
     def read(self, arguments: Iterator[str]) -> str:
         """Look at all words; those behind `--` are not ours.
@@ -77,7 +86,7 @@ class Reader:
                     return task_help(self.now)
                 self.read_flag(word, arguments)
             elif self.missing and (self.missing[0].is_required or self.is_right_behind):
-                self.missing.pop(0)
+                self.note(self.missing.pop(0), word)
             elif word in TASKS:
                 self.enter(TASKS[word])
             else:
@@ -97,7 +106,7 @@ class Reader:
 
     def read_flag(self, word: str, arguments: Iterator[str]) -> None:
         """Look at an option and step over its value."""
-        flag, has_value, _ = word.partition("=")
+        flag, has_value, value_behind = word.partition("=")
         option = self.now.flags.get(flag) if self.now else None
         core = None if option else self.core.get(flag)
         if not option and (meant(flag, self.now) or not (core or not word.startswith("--"))):
@@ -106,12 +115,14 @@ class Reader:
         self.missing = [one for one in self.missing if one is not option]
         known = option or core
         if known is None or not known.takes_value or has_value:
+            self.note(option, value_behind)
             return
         value = next(arguments, None)
         if value is None and not (core and core.optional):
             refuse(f"{flag} needs a value: {known.help}.")
         if value is not None and flag in HELP and value not in TASKS:
             refuse(self.unknown_word(value))
+        self.note(option, value or "")
 
     def unknown_word(self, word: str) -> str:
         """What to say of a word that is no task."""

@@ -60,7 +60,7 @@ def loaded_by(code: str, directory: Path) -> set[str]:
     said = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         cwd=directory,
-        env={**os.environ, "HOME": str(directory), "XDG_CACHE_HOME": "", "SLURMFAB_CLUSTER": ""},
+        env={**os.environ, "HOME": str(directory), "XDG_CACHE_HOME": "", "SLURMFAB_CLUSTER": "", "TERM": "xterm"},
         capture_output=True,
         text=True,
         timeout=60,
@@ -93,6 +93,31 @@ def test_a_command_line_when_it_carries_nothing_out_then_loads_neither_invoke_no
     loaded = loaded_by(calling("slurmfab", *words), tmp_path)
     assert "slurmfab.tasks.deploy" in loaded
     assert loaded.isdisjoint(NOT_WITHOUT_A_TASK)
+
+
+@pytest.mark.parametrize("words", [["deploy"], ["plan", "--hosts", "n1"], ["check-cluster"]], ids=" ".join)
+def test_the_first_line_on_a_terminal_when_it_is_shown_then_neither_invoke_nor_a_model_is_loaded(
+    tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/cluster.yaml").write_text(CLUSTER)
+    code = f"import io, sys; from slurmfab import program_name\n{TERMINAL}\n{calling('slurmfab', *words)}"
+    loaded = loaded_by(code.replace("SystemExit: pass", "Shown: pass"), tmp_path)
+    assert "slurmfab.tasks.first_line" in loaded
+    assert loaded.isdisjoint(("invoke", "fabric", "paramiko", "pydantic", "slurmfab.inventory.cluster"))
+
+
+TERMINAL = """
+class Shown(Exception): pass
+class Terminal(io.StringIO):
+    def isatty(self): return True
+    def write(self, text):
+        if text.strip():
+            assert "configs/cluster.yaml, 2 hosts" in text
+            raise Shown
+sys.stderr = Terminal()
+"""
+"""A terminal that ends the program with its first line."""
 
 
 def calling(*words: str) -> str:
