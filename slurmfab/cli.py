@@ -19,7 +19,7 @@ def main() -> None:
     if arguments[:1] == [COMPLETE]:
         from slurmfab.completion import answering
 
-        answering.write(arguments[1:], make_table)
+        answering.write(arguments[1:], make_table, words_elsewhere)
         return
     from slurmfab import interrupts
 
@@ -59,3 +59,10 @@ def make_table() -> Table:
     from slurmfab.tasks import completion
 
     return completion.table()
+
+
+def words_elsewhere(what: str) -> list[str]:
+    """Words that a shell completes, and that are in modules which take long to load."""
+    from slurmfab.tasks import values
+
+    return values.words_elsewhere(what)
