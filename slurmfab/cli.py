@@ -1,7 +1,8 @@
-"""`slurmfab`, as it starts: shells that complete a command line are answered before anything else is loaded."""
+"""`slurmfab`, as it starts: what needs no host is answered before Invoke and anything else is loaded."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,24 +14,55 @@ COMPLETE = "--complete"
 
 
 def main() -> None:
-    """Run the tasks that the command line names, or tell a shell what fits on one."""
+    """Run the tasks that the command line names, show help, or tell a shell what fits on one."""
     arguments = sys.argv[1:]
-    if arguments[:1] != [COMPLETE]:
-        from slurmfab import interrupts
+    if arguments[:1] == [COMPLETE]:
+        from slurmfab.completion import answering
 
-        interrupts.end_quietly()
+        answering.write(arguments[1:], make_table, words_elsewhere)
+        return
+    from slurmfab import interrupts
+
+    interrupts.end_quietly()
+    if not is_answered(arguments):
+        from slurmfab.tasks import first_line
+
+        first_line.show(arguments)
         from slurmfab import program
 
         program.run()
-        return
-    from slurmfab.completion import answering
 
-    answering.write(arguments[1:], make_table)
+
+def is_answered(arguments: list[str]) -> bool:
+    """Show what the command line asks for, if that is no task that is to be carried out; end where it is wrong."""
+    from slurmfab.errors import InputError
+    from slurmfab.tasks import command_line
+    from slurmfab.terminal import fit, guard_output, write
+
+    guard_output()
+    try:
+        answer = command_line.answer(arguments)
+        if answer is not None:
+            print(answer)  # noqa: T201 - the answer
+            sys.stdout.flush()
+    except InputError as error:
+        write(fit(str(error), sys.stderr), sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return answer is not None
 
 
 def make_table() -> Table:
-    """What all tasks take; some of them read the command line when they are loaded, and this one is not theirs."""
-    del sys.argv[1:]
+    """What all tasks take."""
     from slurmfab.tasks import completion
 
     return completion.table()
+
+
+def words_elsewhere(what: str) -> list[str]:
+    """Words that a shell completes, and that are in modules which take long to load."""
+    from slurmfab.tasks import values
+
+    return values.words_elsewhere(what)

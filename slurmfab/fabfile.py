@@ -8,8 +8,8 @@ from slurmfab import interrupts
 
 interrupts.end_quietly()
 
-from slurmfab.tasks import namespace  # noqa: E402 - what is loaded can be interrupted
-from slurmfab.tasks.command_line import check  # noqa: E402
+from slurmfab.tasks import first_line  # noqa: E402 - what is loaded can be interrupted
+from slurmfab.tasks.invoke_tasks import check_words, namespace  # noqa: E402 - what is loaded can be interrupted
 from slurmfab.terminal import guard_output  # noqa: E402
 
 __all__ = ["namespace"]
@@ -24,7 +24,8 @@ def check_command_line() -> None:
     fabric = sys.modules.get("fabric.main")  # loaded where `fab` is the program that runs
     if fabric is not None and hasattr(fabric.program, "core"):
         guard_output()
-        check(sys.argv[1:], fabric.program.initial_context, namespace.to_contexts(), namespace)
+        check_words(sys.argv[1:], fabric.program.initial_context)
+        first_line.show(sys.argv[1:])
 
 
 check_command_line()

@@ -15,16 +15,12 @@ from invoke.program import Program
 from slurmfab import __version__
 from slurmfab.errors import InputError
 from slurmfab.program_name import FAB
-from slurmfab.tasks import GROUPS, namespace
-from slurmfab.tasks.command_line import check
-from slurmfab.tasks.help import overview, task_help
+from slurmfab.tasks.invoke_tasks import check_words, namespace
 from slurmfab.terminal import guard_output
 
 CORE_HOSTS = ("-H", "--hosts")
 INVOKES_COMPLETION = "--print-completion-script"
 """Invoke's option for scripts that know no values; it prints ours."""
-
-CORE_OPTIONS = "Options in front of a task: --version, --list."
 
 
 class SlurmfabConfig(Config):
@@ -34,7 +30,7 @@ class SlurmfabConfig(Config):
 
 
 class SlurmfabProgram(Program):
-    """Invoke's program, with our help, and our exit code for a command line that cannot be understood.
+    """Invoke's program, with our exit code for a command line that cannot be understood.
 
     Not Fabric's, whose own `--hosts` would call a task once for each host.
     """
@@ -45,27 +41,15 @@ class SlurmfabProgram(Program):
             super().parse_core(argv)
 
     def _make_parser(self) -> Parser:
-        """What reads the tasks and their options; help that is asked for is shown, and misspelt words are told."""
+        """What reads the tasks and their options; behind options of Invoke's, words are looked through only here."""
         parser = super()._make_parser()
-        check(self.argv[1:], self.initial_context, parser.contexts.values(), self.collection)
+        check_words(self.argv[1:], self.initial_context)
         return parser
 
     def parse_tasks(self) -> None:
         """Read the tasks and their options."""
         with input_errors():
             super().parse_tasks()
-
-    def print_help(self) -> None:
-        """Show the tasks; most of Invoke's own options mean nothing here."""
-        print(f"{overview(GROUPS)}\n{CORE_OPTIONS}")  # noqa: T201 - the answer
-
-    def print_task_help(self, name: str) -> None:
-        """Show the help of one task."""
-        print(task_help(self.collection[name]))  # noqa: T201 - the answer
-
-    def list_flat(self) -> None:
-        """Show the tasks in their groups."""
-        print(overview(GROUPS))  # noqa: T201 - the answer
 
 
 @contextmanager

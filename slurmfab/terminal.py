@@ -320,6 +320,23 @@ def without_status_line() -> Iterator[None]:
             status.hide(False)
 
 
+def can_ask() -> bool:
+    """Whether a user is there to answer: standard input and standard error are a terminal."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def agrees(question: str) -> bool:
+    """Whether the user answers yes; no answer is no.
+
+    Args:
+        question: text before the input, with the possible answers.
+    """
+    with without_status_line():
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
 def shorten(text: str, width: int) -> str:
     """A text of at most so many characters; one that is longer ends with … after its last word that fits.
 

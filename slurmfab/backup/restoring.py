@@ -47,6 +47,7 @@ class RestoreOptions:
         trust_archive: whether to trust archives that no trusted key has signed.
         signed_by: path of a file with public keys whose archives are trusted; empty for none.
         identity: path of a file with the private key that decrypts the archives; empty for none.
+        yes: whether to begin without a question.
     """
 
     accept_new_keys: bool = False
@@ -56,6 +57,7 @@ class RestoreOptions:
     trust_archive: bool = False
     signed_by: str = ""
     identity: str = ""
+    yes: bool = False
 
 
 def restore(cluster: str, file: str, options: RestoreOptions, output: Output) -> int:
@@ -104,7 +106,8 @@ def restore_to(known: Inventory, backup: Backup, options: RestoreOptions, output
     output.progress().line(archive.description(backup))
     may_be_new = tuple(dict.fromkeys((*known.cluster.controllers, *known.cluster.database_hosts)))
     trusted = new_keys.accept_changed(known, may_be_new, output, accept=options.accept_new_keys)
-    run = session.start(trusted, "", output, RunOptions("restore"), accept_new=options.accept_new_keys)
+    run_options = RunOptions("restore", asks=not options.yes)
+    run = session.start(trusted, "", output, run_options, accept_new=options.accept_new_keys)
     return session.perform(run, output, lambda begun: carry_out(begun, backup, options))
 
 
@@ -179,6 +182,7 @@ def restore_hosts(run: Run, backup: Backup, options: RestoreOptions, job_safety:
     plan_input, steps = converge.survey(run, may_prepare=True)
     refuse(run, plan_input, backup, options)
     job_safety.refuse(plan_input, steps)
+    run.confirm(consequences(backup), f"Restore {backup.cluster}?")
     require_claim(run)
     put_own_files(run, backup)
     phases = RestorePhases(backup, stamp(run.started.timestamp()))
@@ -192,6 +196,15 @@ def restore_hosts(run: Run, backup: Backup, options: RestoreOptions, job_safety:
     for host in run.remaining(run.hosts):
         if phases.parts_of(plan_input, host):
             request_step(run, host, backup, {"do": "clear"})
+
+
+def consequences(backup: Backup) -> str:
+    """What a restoration replaces, for the user's decision."""
+    database = ", accounting database" if parts.DATABASE in backup.parts else ""
+    return (
+        f"slurmctld's state{database} and munge key of {backup.cluster} become those of {backup.made}. What they hold "
+        "since then, such as jobs, is lost; only another backup brings it back."
+    )
 
 
 def refuse(run: Run, plan_input: PlanInput, backup: Backup, options: RestoreOptions) -> None:

@@ -16,7 +16,7 @@ from slurmfab.inventory import loading
 from slurmfab.inventory import lock as locks
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.root_keys import root_keys
-from slurmfab.terminal import in_one_line, is_terminal, write
+from slurmfab.terminal import can_ask, in_one_line, write
 
 YES = "yes"
 OTHER_WAYS = (

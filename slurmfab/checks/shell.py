@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from slurmfab.checks.exchange import Exchange
 from slurmfab.errors import (
-    BecomeRefused,
     HostError,
     LoginRefused,
     SudoPasswordNeeded,
@@ -19,7 +18,7 @@ from slurmfab.errors import (
     Unreachable,
 )
 from slurmfab.ssh.login_shells import announcement, in_sh, quoted
-from slurmfab.ssh.sudo_password import ONE_TRY
+from slurmfab.ssh.sudo_password import NEEDED, WRONG, refusal
 
 if TYPE_CHECKING:
     import paramiko
@@ -240,16 +239,14 @@ class SshShell:
         while READY not in exchange.error:
             if PROMPT in exchange.error:
                 if not self.password:
-                    raise SudoPasswordNeeded(self.host, "sudo asks for a password; give it with --ask-sudo-password.")
+                    raise SudoPasswordNeeded(self.host, NEEDED)
                 if answered:
-                    raise SudoPasswordWrong(self.host, "sudo does not accept the password.")
+                    raise SudoPasswordWrong(self.host, WRONG)
                 exchange.error = exchange.error.replace(PROMPT, b"", 1)
                 exchange.channel.sendall(self.password.encode() + b"\n")
                 answered = True
             elif not exchange.receive_error():
-                if answered and ONE_TRY.encode() in exchange.error:
-                    raise SudoPasswordWrong(self.host, "sudo does not accept the password.")
-                raise BecomeRefused(self.host, f"sudo refuses: {last_line(exchange.error) or 'without a word'}.")
+                raise refusal(self.host, exchange.error.decode(errors="replace"))
         self.used_password |= answered
         exchange.error = exchange.error.partition(READY)[2]
 

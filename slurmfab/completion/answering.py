@@ -9,37 +9,46 @@ from pathlib import Path, PurePath
 from slurmfab.completion.candidates import FILES, WORDS, Candidates, candidates
 from slurmfab.completion.command_line import split, wanted
 from slurmfab.completion.kept import kept
-from slurmfab.completion.takes import Table, from_plain, plain
+from slurmfab.completion.takes import CHOICES, ELSEWHERE, Table, Takes, from_plain, plain
 
 MOST_BYTES = 64 << 10
+
+Words = Callable[[str], list[str]]
+"""Makes the words of a kind."""
+
 BASH, ZSH, FISH = "bash", "zsh", "fish"
 SHELLS = (BASH, ZSH, FISH)
 
 
-def answer(arguments: Sequence[str], make_table: Callable[[], Table]) -> str:
+def answer(arguments: Sequence[str], make_table: Callable[[], Table], words_elsewhere: Words) -> str:
     """The lines for a shell: what they are, then the words, or the beginning of a path that it completes itself.
 
     Args:
         arguments: the shell, and what it knows of the command line: bash gives the part of the word that it will
             replace, and the line up to the cursor; the others give the words up to the cursor.
         make_table: makes the table of all tasks.
+        words_elsewhere: makes the words of a kind in `takes.ELSEWHERE`.
     """
     shell, *rest = arguments
     part, line = rest if shell == BASH else ("", "")
     program, *words = split(line) if shell == BASH else rest
-    fitting = offered(program, words, make_table)
+    fitting = offered(program, words, make_table, words_elsewhere)
     if fitting.kind != WORDS:
         shell = FISH  # the beginning of a path as it is
     lines = (format_word(shell, word, text, words, part) for word, text in fitting.words)
     return "".join(f"{one}\n" for one in (fitting.kind, *lines))
 
 
-def offered(program: str, words: Sequence[str], make_table: Callable[[], Table]) -> Candidates:
+def offered(program: str, words: Sequence[str], make_table: Callable[[], Table], words_elsewhere: Words) -> Candidates:
     """What fits; for `fab` in a directory with other tasks than ours, files."""
     if PurePath(program).name == "fab" and not has_our_fabfile(Path.cwd()):
         return Candidates(FILES, ((words[-1] if words else "", ""),))
     known = from_plain(kept("tasks", [], lambda: plain(make_table())))
-    return candidates(wanted(words, known), known)
+    place = wanted(words, known)
+    if place.takes and (what := place.takes.what) in ELSEWHERE:
+        choices = tuple(map(str, kept(what.replace(" ", "-"), [], lambda: words_elsewhere(what))))
+        place = place._replace(takes=Takes(CHOICES, place.takes.many, choices))
+    return candidates(place, known)
 
 
 def has_our_fabfile(directory: Path) -> bool:
@@ -71,8 +80,8 @@ def format_word(shell: str, word: str, text: str, words: Sequence[str], part: st
     return f"{word}\t{text}" if text else word
 
 
-def write(arguments: Sequence[str], make_table: Callable[[], Table]) -> None:
+def write(arguments: Sequence[str], make_table: Callable[[], Table], words_elsewhere: Words) -> None:
     """Write the answer; a question that is none of a script of ours gets none."""
     shell, *rest = arguments or [""]
     if shell in SHELLS and (len(rest) == 2 if shell == BASH else rest):  # noqa: PLR2004 - see `answer`
-        sys.stdout.write(answer(arguments, make_table))
+        sys.stdout.write(answer(arguments, make_table, words_elsewhere))

@@ -29,6 +29,9 @@ RUNS = "runs"
 
 LABS = "labs"
 TASKS = "tasks"
+DISRUPTIONS, CHECK_GROUPS, QUICKCHECKS = "disruptions", "check groups", "quickchecks"
+ELSEWHERE = (DISRUPTIONS, CHECK_GROUPS, QUICKCHECKS)
+"""Words that are in modules which take long to load; the table of all tasks is made without them."""
 
 
 class Takes(NamedTuple):

@@ -66,7 +66,7 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
     hosts = retry.hosts_to_retry(known, output.progress().line) if options.retry_failed else options.hosts
     if hosts is None:
         return DONE
-    run_options = RunOptions("deploy", options.approvals, wakes=options.wake)
+    run_options = RunOptions("deploy", options.approvals, wakes=options.wake, asks=not options.yes)
     run = start(known, hosts, output, run_options, accept_new=connection_options.accept_new)
     return perform(run, output, deploy_and_accept)
 

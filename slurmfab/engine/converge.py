@@ -196,6 +196,7 @@ def compare_hosts(run: Run, plan: Plan) -> list[Step]:
         else:
             steps.extend(answer)
             run.progress.host_done(host)
+    run.note_survey(steps)
     run.require_controller()
     refused_files.refuse_unparsable(run, steps)
     order = {name: number for number, name in enumerate(plan.hosts)}

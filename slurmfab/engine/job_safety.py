@@ -19,7 +19,7 @@ from slurmfab.engine.run import JobImpact, Run
 from slurmfab.errors import HostError, JobsInTheWay, Unreachable
 from slurmfab.hostlist import fold, shell_word
 from slurmfab.impact.approvals import task_that_allows
-from slurmfab.impact.disruptive_changes import disruptions, refusal
+from slurmfab.impact.disruptive_changes import disruptions, harm, refusal
 from slurmfab.impact.forecast import Forecast, labelled
 from slurmfab.impact.job_tally import NO_ANSWER, JobTally, missing, running, tally
 from slurmfab.impact.restart_requirements import Requirement
@@ -44,6 +44,10 @@ MIN_JOB_AGE = 300
 """Default of MinJobAge: seconds for which slurmctld keeps ended jobs (slurm.conf(5))."""
 
 
+RESTARTING = frozenset(Requirement) - {Requirement.NOTHING, Requirement.RECONFIGURE}
+"""What requires more than a reconfigure."""
+
+
 class JobSafety:
     """Keeps the jobs of a cluster safe during one run.
 
@@ -65,6 +69,7 @@ class JobSafety:
         self.running_before = 0
         self.counted_at: float | None = None
         self.min_job_age = MIN_JOB_AGE
+        self.agreed: set[str] = set()
 
     @property
     def impact(self) -> JobImpact:
@@ -115,6 +120,30 @@ class JobSafety:
             again = " Then run this command again." if elsewhere else ""
             done = "Nothing more was changed." if self.run.steps else "Nothing was changed."
             raise JobsInTheWay(f"{text}\n{done}{again}")
+        self.confirm()
+
+    def confirm(self) -> None:
+        """Ask before a deployment that restarts daemons under running jobs, or hurts jobs as it was allowed to.
+
+        Later surveys of the run ask only about what is new.
+
+        Raises:
+            SlurmfabError: the user did not say yes.
+        """
+        forecast = self.impact.forecast
+        count = len(running(self.slurm.jobs))
+        restarts = count > 0 and any(label.need in RESTARTING for label in forecast.labels)
+        about = {*(one.name for one in forecast.disruptions), *(["restarts"] if restarts else [])}
+        if self.run.options.command != "deploy" or about <= self.agreed:
+            return
+        jobs = f"{count} job{'s run and go' if count != 1 else ' runs and goes'} on meanwhile."
+        lines = [f"{forecast.renewal} {jobs}"] if restarts else []
+        for disruption in forecast.disruptions:
+            lines += harm(disruption)
+        if self.run.options.approvals.drain_first and any(one.drains for one in forecast.disruptions):
+            lines.append("The nodes of these jobs are drained, and the jobs waited for, before anything changes.")
+        self.run.confirm("\n".join(lines), "Deploy?")
+        self.agreed |= about
 
     def refuse_unknown_jobs(self) -> None:
         """Stop if slurmctld runs but does not list its jobs, and the changes could harm some.

@@ -80,7 +80,9 @@ def start_run(
     if lines:
         raise PlanOutdated(changed_since.format_refusal(plan, lines, is_prepared=False))
     approvals = replace(options.approvals, move_ids=plan.move_ids, prune=plan.prune)
-    run_options = RunOptions("deploy", approvals, digest_key=plan.digest_key, installs_python=False)
+    run_options = RunOptions(
+        "deploy", approvals, digest_key=plan.digest_key, installs_python=False, asks=not options.yes
+    )
     verifier = PlanVerifier(plan)
     hooks = RunHooks(save_lock=file_writing.save_lock, check_survey=verifier.check_survey)
     run = session.start(known, plan.hosts, output, run_options, hooks=hooks)

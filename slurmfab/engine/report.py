@@ -211,6 +211,7 @@ class Report:
         finds_work: whether it was a dry run that found something to do.
         error_code: exit code of the error that ended the run early; 0 where none did.
         not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
+        differed: the resources that a survey found to differ: host, phase and id.
     """
 
     command: str
@@ -228,6 +229,20 @@ class Report:
     finds_work: bool = False
     error_code: int = DONE
     not_met: Mapping[str, str] = field(default_factory=dict)
+    differed: frozenset[tuple[str, str, str]] = frozenset()
+
+    @property
+    def changes(self) -> int:
+        """The number of resources that differed and are as wanted now: what a plan of the same run counts.
+
+        More than were converged: a package brings its directories and starts its service before their turn comes.
+        """
+        changed = resource_keys(self.steps, CHANGED)
+        if self.error_code or self.is_refused:
+            return self.count(CHANGED)
+        wrong = resource_keys(self.steps, FAILED, SKIPPED, UNKNOWN)
+        settled = {key for key in self.differed if key[0] not in self.failed_hosts} - changed - wrong
+        return self.count(CHANGED) + len(settled)
 
     def count(self, status: str) -> int:
         """The number of resources with this status."""
@@ -272,6 +287,13 @@ class Report:
             "not_met": dict(self.not_met),
             "timeline": [{"at": round(at, 3), "doing": doing} for at, doing in self.timeline],
         }
+
+
+def resource_keys(steps: Iterable[Step], *statuses: str) -> frozenset[tuple[str, str, str]]:
+    """The resources of outcomes with one of these statuses: host, phase and id."""
+    return frozenset(
+        (step.host, step.phase, one.id) for step in steps for one in step.outcomes if one.status in statuses
+    )
 
 
 def step_as_json(step: Step) -> StepJson:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from slurmfab.agent.core.resource import WOULD_CHANGE
 from slurmfab.engine.package_source import HostRepositories, PackageSource
 from slurmfab.engine.progress import Progress
-from slurmfab.engine.report import Report, Step
+from slurmfab.engine.report import Report, Step, resource_keys
 from slurmfab.errors import DeployFailed, HostError, HostKeyUnknown, InputError, SlurmfabError
 from slurmfab.exit_codes import DONE
 from slurmfab.impact.approvals import NOTHING, Approvals
@@ -22,6 +24,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.ssh.fan_out import PendingAnswers
 from slurmfab.ssh.transport import Transport
+from slurmfab.terminal import agrees, can_ask, write
 
 if TYPE_CHECKING:
     from slurmfab.facts import HostFacts
@@ -41,6 +44,7 @@ class RunOptions:
         installs_python: whether a host without python3 gets it; otherwise such a host is excluded.
         wakes: whether nodes that Slurm has powered down are woken, so that they take part.
         not_met: hosts of a first contact that did not answer, as the user typed them, each with the reason.
+        asks: whether the user is asked, on a terminal, before what cannot be undone.
     """
 
     command: str
@@ -50,6 +54,7 @@ class RunOptions:
     installs_python: bool = True
     wakes: bool = False
     not_met: Mapping[str, str] = field(default_factory=dict)
+    asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,6 +181,7 @@ class Run:
         self._inventory = inventory
         self._hosts = hosts
         self._steps: list[Step] = []
+        self._differed: set[tuple[str, str, str]] = set()
         self._failed_hosts: dict[str, HostError] = {}
         self._other_hardware: tuple[str, ...] = ()
         self._job_impact = JobImpact()
@@ -238,7 +244,12 @@ class Run:
             forecast=impact.forecast,
             error_code=self._error_code,
             not_met=self.options.not_met,
+            differed=frozenset(self._differed),
         )
+
+    def note_survey(self, steps: Iterable[Step]) -> None:
+        """Note which resources a survey found to differ, for the number of changes at the end."""
+        self._differed |= resource_keys(steps, WOULD_CHANGE)
 
     def record_steps(self, *steps: Step) -> None:
         """Add what was done, just when it has ended; called from several threads."""
@@ -255,6 +266,24 @@ class Run:
         """Go on without a host, and tell the user."""
         self._failed_hosts[host] = error if isinstance(error, HostError) else HostError(host, str(error))
         self.progress.host_lost(host, self._failed_hosts[host])
+
+    def confirm(self, consequences: str, question: str) -> None:
+        """Ask whether to go on, if the command asks and a user is there to answer.
+
+        Args:
+            consequences: what will happen, for the user's decision; empty for nothing to add.
+            question: ends with a question mark.
+
+        Raises:
+            SlurmfabError: the user did not say yes.
+        """
+        if not (self.options.asks and can_ask()):
+            return
+        self.progress.end()
+        if consequences:
+            write(consequences, sys.stderr)
+        if not agrees(f"{question} [y/N] "):
+            raise SlurmfabError("Nothing more was changed." if self._steps else "Nothing was changed.")
 
     def end_early(self, error: SlurmfabError) -> None:
         """Note the error that ends the run, which decides its exit code."""

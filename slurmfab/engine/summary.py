@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from slurmfab.agent.core.resource import CHANGED, WOULD_CHANGE
+from slurmfab.agent.core.resource import WOULD_CHANGE
 from slurmfab.engine.report import NOT_DEPLOYING, UNKNOWN, Report, failures
 from slurmfab.exit_codes import DONE
 from slurmfab.hostlist import fold
@@ -23,7 +23,7 @@ WRITING = (*WITH_NEW_NODES, "remove-node")
 def summary(report: Report) -> str:
     """What is wrong, what became of the jobs, and how much was changed on how many hosts."""
     lines = [*failures(report.steps, report.failed_hosts), *(report.jobs.lines if report.jobs else ())]
-    changed = report.count(CHANGED)
+    changed = report.changes
     hosts = f"{len(report.hosts)} host{'s' if len(report.hosts) != 1 else ''}"
     changes = f"{changed} change{'s' if changed != 1 else ''}" if changed else "nothing changed"
     result = f"{changes} on {hosts}"

@@ -15,7 +15,7 @@ from slurmfab.inventory import fabfile, loading, schema_file, shared_files
 from slurmfab.inventory.edits import writing
 from slurmfab.inventory.lock import Lock
 from slurmfab.program_name import FAB
-from slurmfab.terminal import is_terminal, write
+from slurmfab.terminal import can_ask, write
 
 BEGINNING = "A few questions for a cluster file; Enter takes what is in brackets."
 NOTHING = "Nothing was written."
@@ -39,7 +39,7 @@ def init(cluster: str, given: Mapping[str, str | bool], *, yes: bool) -> int:
     path = loading.named_path(cluster)
     refuse_existing(path)
     answers = checked(given)
-    if not yes and is_terminal(sys.stdin) and is_terminal(sys.stderr):
+    if not yes and can_ask():
         try:
             answers = ask_all(answers, given)
             if not is_agreed(f"Write {path}? [Y/n] "):

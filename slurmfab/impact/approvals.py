@@ -35,7 +35,7 @@ class DeployOptions:
         plan_file: path of a saved plan, the only thing to carry out; empty for all that differs.
         retry_failed: whether only the hosts that earlier runs left out take part.
         approvals: what the user allows.
-        yes: whether a first contact on a terminal goes on without a question.
+        yes: whether to ask nothing on a terminal, before a first contact or before harm to jobs.
         wake: whether nodes that Slurm has powered down are woken.
     """
 

@@ -283,7 +283,12 @@ def format_disruption(disruption: Disruption, command: str = "") -> tuple[str, .
     """
     options = allowances(disruption)
     ways = " or ".join(f"{FAB} {command} {option}" for option in options) if command else f"add {' or '.join(options)}"
-    return (f"{disruption.what}: {disruption.reason}", *hurt_jobs(disruption.jobs), f"    To proceed anyway: {ways}.")
+    return (*harm(disruption), f"    To proceed anyway: {ways}.")
+
+
+def harm(disruption: Disruption) -> tuple[str, ...]:
+    """A disruption in lines: change and reason, and the jobs that it hurts."""
+    return (f"{disruption.what}: {disruption.reason}", *hurt_jobs(disruption.jobs))
 
 
 def allowances(disruption: Disruption) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from slurmfab import hostlist
 from slurmfab.errors import HostlistError
 from slurmfab.inventory.yaml_nodes import INSIDE_ITSELF, NULLS, TAG, TRUTHS, compose
+from slurmfab.program_name import FAB
 
 Place = tuple[str | int, ...]
 
@@ -30,6 +31,9 @@ _WITH_SETTINGS: Mapping[str, tuple[str, ...]] = {
 _DEEPEST = 10
 MOST_COMPLAINTS = 200
 """The most mistakes that are reported at once; one wrong hostlist can be 65,536 of them."""
+
+EMPTY = f" Remove it; then `{FAB} init` writes one after a few questions."
+"""What to do about an empty cluster file."""
 
 _TAGS = frozenset(TAG + name for name in ("str", "int", "float", "bool", "null", "seq", "map", "timestamp"))
 
@@ -75,7 +79,7 @@ def read(text: str, where: str) -> Document:
         ClusterFileError: the text is not YAML, or not a mapping.
     """
     document = Document({})
-    document.shape.update(_mapping(compose(text, where), (), document))
+    document.shape.update(_mapping(compose(text, where, EMPTY), (), document))
     return document
 
 

@@ -82,12 +82,13 @@ class _Open:
     before: int
 
 
-def compose(text: str, where: str) -> MappingNode:
+def compose(text: str, where: str, advice: str = "") -> MappingNode:
     """Parse the YAML of a file to nodes with their places in the text.
 
     Args:
         text: the file's text; places do not count a byte order mark.
         where: the file's name, for complaints.
+        advice: what to do about an empty file, with a space in front.
 
     Raises:
         ClusterFileError: the text is not YAML, or not a mapping.
@@ -106,7 +107,7 @@ def compose(text: str, where: str) -> MappingNode:
     except YAMLError as error:
         raise ClusterFileError((f"{where}:1: this is not valid YAML: {' '.join(str(error).split())}",)) from error
     if root is None or root.tag == TAG + "null":
-        raise ClusterFileError((f"{where}:1: the file is empty; docs/cluster-file.md shows what goes into it.",))
+        raise ClusterFileError((f"{where}:1: the file is empty.{advice}",))
     if not isinstance(root, MappingNode):
         line = root.start_mark.line + 1
         raise ClusterFileError((f"{where}:{line}: the file must be a mapping, with lines such as `cluster: titanic`.",))

@@ -27,7 +27,7 @@ from slurmfab.nodes.discovery import DiscoveredHost
 from slurmfab.nodes.existing_cluster import Founding
 from slurmfab.plan.preflight import other_clusters
 from slurmfab.program_name import FAB
-from slurmfab.terminal import columns, is_terminal, without_status_line, write
+from slurmfab.terminal import agrees, can_ask, columns, write
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def deploy(cluster: str, options: DeployOptions, connection_options: ConnectionO
     """
     commands.refuse_wrong_options(options)
     path = loading.named_path(cluster)
-    asks = not options.yes and is_terminal(sys.stdin) and is_terminal(sys.stderr)
+    asks = not options.yes and can_ask()
     met = introduce(path, options, connection_options, output, agrees_to_python if asks else install_python)
     if asks:
         write(summary_text(met, options, sys.stderr), sys.stderr)
@@ -237,18 +237,6 @@ def agrees_to_python(bare: Sequence[str]) -> bool:
     if not agrees(f"{fold(bare)}: no python3. Install it there, to find out what these hosts are? [y/N] "):
         raise SlurmfabError("Nothing was written or changed.")
     return True
-
-
-def agrees(question: str) -> bool:
-    """Whether the user answers yes; no answer is no.
-
-    Args:
-        question: text before the input, with the possible answers.
-    """
-    with without_status_line():
-        sys.stderr.write(question)
-        sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def wrote(path: Path, known: Inventory) -> str:

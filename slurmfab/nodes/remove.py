@@ -6,6 +6,7 @@ The files are written last. So an interrupted run can be repeated; it skips the 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ from slurmfab.program_name import FAB
 from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.session import answer_value
 from slurmfab.status import snapshot
+from slurmfab.status.snapshot import Job
 
 DRAIN_REASON = "it leaves the cluster"
 LEAST_SECONDS = 1.0
@@ -48,12 +50,14 @@ class RemoveNodeOptions:
         now: whether to cancel jobs instead.
         purge: whether to remove Slurm's packages too.
         empty_partition: whether a partition may have no nodes afterwards.
+        yes: whether to begin without a question.
     """
 
     minutes: int | None = None
     now: bool = False
     purge: bool = False
     empty_partition: bool = False
+    yes: bool = False
 
 
 def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Output) -> int:
@@ -76,7 +80,7 @@ def remove_node(cluster: str, hosts: str, options: RemoveNodeOptions, output: Ou
     leaving = expand(hosts)
     refuse(known, leaving, empty_partition=options.empty_partition)
     text = node_removal.without_nodes(loading.read_text(known.path), leaving)
-    run = session.start(known, "", output, RunOptions("remove-node"), hooks=hooks(known, leaving))
+    run = session.start(known, "", output, RunOptions("remove-node", asks=not options.yes), hooks=hooks(known, leaving))
     return session.perform(run, output, lambda begun: carry_out(begun, leaving, text, options))
 
 
@@ -222,6 +226,7 @@ def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> No
     seen = snapshot.ask_up(run.transport, run.controller, job_waiting.NODES_AND_JOBS)
     known = tuple(node for node in leaving if node in seen.by_name)
     jobs = job_waiting.jobs_on(seen, known)
+    run.confirm(consequences(leaving, options, jobs, pending), f"Remove {fold(leaving)} from the cluster?")
     if known:
         change(run, "drain", run.controller, NodeDrain(known, DRAIN_REASON, stamp()))
     if options.now and (jobs or pending):
@@ -235,6 +240,27 @@ def vacate(run: Run, leaving: tuple[str, ...], options: RemoveNodeOptions) -> No
         limit = 0.0 if options.minutes is None else max(options.minutes * 60.0, LEAST_SECONDS)
         job_waiting.wait_until_empty(run, known, limit)
     refuse_busy(run, leaving)
+
+
+def consequences(
+    leaving: tuple[str, ...], options: RemoveNodeOptions, jobs: Sequence[Job], pending: Sequence[str]
+) -> str:
+    """What a removal does, for the user's decision.
+
+    Args:
+        leaving: the nodes that are removed.
+        options: the options of the command.
+        jobs: the jobs that run there.
+        pending: the ids of pending jobs that ask for the nodes.
+    """
+    names = fold(leaving)
+    there = job_waiting.format_jobs(jobs)
+    if options.now and (jobs or pending):
+        ends = f"{' and '.join(filter(None, (there, ', '.join(pending))))} will be cancelled."
+    else:
+        ends = f"The end of {there} is waited for." if jobs else "No job runs there."
+    packages = "Slurm's packages and the keys" if options.purge else "the munge key and SSH keys"
+    return f"{names}: drained, then stopped and removed from all files; {packages} are removed there. {ends}"
 
 
 def pending_for(run: Run, leaving: tuple[str, ...], *, may_cancel: bool) -> tuple[str, ...]:

@@ -48,12 +48,14 @@ class ReplaceNodeOptions:
         accept_key: whether to trust its new SSH host key.
         accept_hardware: whether its hardware may differ from the lock.
         approvals: the disruptive changes that the user allows.
+        yes: whether to begin without a question.
     """
 
     address: str = ""
     accept_key: bool = False
     accept_hardware: bool = False
     approvals: Approvals = NOTHING
+    yes: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ def replace_node(cluster: str, host: str, options: ReplaceNodeOptions, output: O
     machine = inspect(moved, host, accept_key=options.accept_key, asker=output.asker())
     refuse_unsuited(moved, host, machine, options.approvals.allowed)
     renewed = replace(moved, lock=locks.with_host(known.lock, host, host_lock(moved, host, machine, options)))
-    run = session.start(renewed, "", output, RunOptions("replace-node", options.approvals), password=machine.password)
+    run_options = RunOptions("replace-node", options.approvals, asks=not options.yes)
+    run = session.start(renewed, "", output, run_options, password=machine.password)
     return session.perform(run, output, lambda begun: carry_out(begun, host, text))
 
 
@@ -248,6 +251,11 @@ def carry_out(run: Run, host: str, text: str) -> None:
     older_copy.refuse_early(run)
     change(run, "slurmctld", run.controller, Service("slurmctld"))
     refuse_jobs(run, host)
+    run.confirm(
+        f"The machine that answers at {run.inventory.cluster.addresses.get(host) or host} becomes {host}: it gets the "
+        "cluster's users, keys, packages and files, and the lock forgets SSH host key and hardware of the one before.",
+        f"Replace {host}?",
+    )
     change(run, "drain", run.controller, NewNodeDrain((host,), DRAIN_REASON, stamp(), takes_over=True))
     add.prepare_and_write(run, (host,), text)
     commands.deploy_and_accept(run)

@@ -17,6 +17,7 @@ import paramiko
 from slurmfab.errors import HostError, HostKeyUnknown, InputError, LoginRefused, Unreachable
 from slurmfab.ssh.host_keys import PinnedKey, known_host, refused_types
 from slurmfab.ssh.route import Route
+from slurmfab.terminal import harmless
 
 CONNECT_SECONDS = 10
 """Time limit for a TCP connection; a host that is switched off does not answer at all."""
@@ -33,6 +34,12 @@ same moment: paramiko keeps one reason for all channels of a connection."""
 
 NO_KEY = "No authentication methods available"
 """Part of paramiko's message if there is no key to offer."""
+
+HUNG_UP = "transport shut down or saw EOF"
+"""Part of paramiko's message if sshd ends the connection during a login."""
+
+MOST_SAID = 200
+"""The most characters of sshd's message that are shown."""
 
 SSH_PORT = 22
 
@@ -93,11 +100,19 @@ def connect(route: Route, policy: PinnedKey, gateway: fabric.Connection | None =
         raise
     except Exception as error:
         is_undecided = is_late.is_set() or AUTHENTICATION in str(error)
-        raise (undecided(route) if is_undecided else explained(error, route)) from error
+        raise (undecided(route) if is_undecided else explained(error, route, banner(connection))) from error
     finally:
         limit.cancel()
     connection.transport.set_keepalive(KEEPALIVE_SECONDS)
     return connection
+
+
+def banner(connection: fabric.Connection) -> str:
+    """What sshd sent for the user to read during the login, such as the text of /etc/nologin; empty for nothing."""
+    transport = connection.client.get_transport()
+    # Not `get_banner`, which has nothing to tell once the connection has ended.
+    sent = getattr(transport.auth_handler, "banner", None) if transport else None
+    return (sent or b"").decode(errors="replace")
 
 
 def give_up(connection: fabric.Connection, is_late: threading.Event) -> None:
@@ -205,8 +220,14 @@ def undecided(route: Route) -> Unreachable:
     )
 
 
-def refused_login(error: Exception, route: Route) -> LoginRefused:
-    """The error for a refused login: no key, only keys with a passphrase, or keys that the host does not accept."""
+def refused_login(error: Exception, route: Route, message: str = "") -> LoginRefused:
+    """The error for a refused login: no key, only keys with a passphrase, or keys that the host does not accept.
+
+    Args:
+        error: paramiko's error.
+        route: the route to the host.
+        message: what sshd sent for the user to read; empty for nothing.
+    """
     where = f"{route.address} port {route.port}"
     port = "" if route.port == SSH_PORT else f"-p {route.port} "
     install = f"ssh-copy-id {port}{route.user}@{route.address}"
@@ -223,20 +244,51 @@ def refused_login(error: Exception, route: Route) -> LoginRefused:
             route.host,
             f"the SSH keys for the login at {where} have a passphrase. Add them to an SSH agent: ssh-add.",
         )
+    return LoginRefused(route.host, refused_keys(error, route, message, install))
+
+
+def refused_keys(error: Exception, route: Route, message: str, install: str) -> str:
+    """Why a login with keys was refused, as far as sshd lets a client know, and what to try.
+
+    Args:
+        error: paramiko's error.
+        route: the route to the host.
+        message: what sshd sent for the user to read.
+        install: the command that puts a key on the host.
+    """
     others = ", ".join(route.keys) or "the default keys in ~/.ssh"
     offered = f"the key {route.key}" if route.key else f"the keys of the SSH agent and {others}"
-    return LoginRefused(
-        route.host,
-        f"{where} refused the login of {route.user} with {offered}. Add the public key to authorized_keys there "
-        f"({install}), or name another user or key (--user and --key at first contact, ssh in the cluster file).",
+    what = f"{route.address} port {route.port} refused the login of {route.user} with {offered}"
+    another = "name another user or key (--user and --key at first contact, ssh in the cluster file)"
+    words = harmless(" ".join(message.split()))[:MOST_SAID].rstrip(".")
+    said = f" It said: {words}." if words else ""
+    log = "sshd's log there says why (journalctl -u ssh)"
+    if isinstance(error, paramiko.BadAuthenticationType):
+        ways = ", ".join(error.allowed_types)
+        return f"{what}: it takes no keys from this user, only {ways}. See PubkeyAuthentication in sshd_config there."
+    if HUNG_UP in str(error):
+        return (
+            f"{what} by ending the connection.{said} Either it lets nobody in or this account is closed (/etc/nologin, "
+            f"expiry), or too many keys were offered (MaxAuthTries); {log}."
+        )
+    if route.user == "root":
+        return (
+            f"{what}.{said} Either none of these keys is in root's authorized_keys there, or sshd lets root in never "
+            f"(PermitRootLogin no); to a client both look alike, and {log}. Add the key on the host's console "
+            f"({install} works only where root may log in with a password), or {another}."
+        )
+    return (
+        f"{what}.{said} Add the public key to authorized_keys there ({install}). If it is there already, sshd "
+        "refuses it or the user: a home or .ssh that others may write, a login shell that does not exist, "
+        f"AllowUsers; {log}. Or {another}."
     )
 
 
-def explained(error: Exception, route: Route) -> Unreachable:  # noqa: PLR0911 - one return for each cause
-    """The error for a failed connection: why it failed, and what to try."""
+def explained(error: Exception, route: Route, message: str = "") -> Unreachable:  # noqa: PLR0911 - one for each cause
+    """The error for a failed connection: why it failed, and what to try; arguments as for `refused_login`."""
     where = f"{route.address} port {route.port}"
     if isinstance(error, paramiko.AuthenticationException) or NO_KEY in str(error):
-        return refused_login(error, route)
+        return refused_login(error, route, message)
     if isinstance(error, socket.gaierror):
         return Unreachable(
             route.host,

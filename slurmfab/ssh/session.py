@@ -26,7 +26,7 @@ from slurmfab.errors import (
 from slurmfab.ssh import modules, payload
 from slurmfab.ssh.answer_bounds import AnswerBounds, parse, text_of
 from slurmfab.ssh.login_shells import quoted
-from slurmfab.ssh.sudo_password import ONE_TRY
+from slurmfab.ssh.sudo_password import NEEDED, WITHOUT_RIGHTS, WRONG, refusal
 
 GREETING = f"{payload.GREETING}\n".encode()
 """The first line of the boot code; output of a shell's start files before it is ignored."""
@@ -36,6 +36,9 @@ SUDO_PROMPT = "slurmfab asks sudo for a %password: "
 command, does not print the question, and gets no password."""
 NOT_FOUND = ("not found", "No such file")
 """Parts of the messages of sudo and of shells about a program that is not installed."""
+
+NOLOGIN = "This account is currently not available"
+"""What nologin(8) prints, in every language."""
 
 NOT_FOUND_CODE = 127
 """Exit code of shells and of env(1) for such a program, in every language."""
@@ -172,9 +175,9 @@ class Session:
             if become and SUDO_PROMPT.encode() in self.buffer:
                 self.buffer = self.buffer.replace(SUDO_PROMPT.encode(), b"", 1)
                 if not password:
-                    raise SudoPasswordNeeded(self.host, "sudo asks for a password; give it with --ask-sudo-password.")
+                    raise SudoPasswordNeeded(self.host, NEEDED)
                 if self.used_password:
-                    raise SudoPasswordWrong(self.host, "sudo does not accept the password.")
+                    raise SudoPasswordWrong(self.host, WRONG)
                 self.send(password.encode() + b"\n")
                 self.used_password = True
             if not self.receive():
@@ -307,19 +310,29 @@ class Session:
     def refusal(self) -> HostError:
         """The error for a command that ended before the agent's greeting."""
         lines = self.buffer.decode(errors="replace").strip().splitlines()
-        silence = "the login shell ended without running it; see its start files, such as .bashrc"
+        silence = (
+            "the login shell ended without running it. It is one that runs nothing, such as /bin/false, or one of its "
+            "start files, such as .bashrc, ends it"
+        )
         last = lines[-1].rstrip(".") if lines else silence
         output = "\n".join(lines)
+        if self.become and any(part in output for part in WITHOUT_RIGHTS):
+            return refusal(self.host, output)
         is_absent = self.stream.exit_code() == NOT_FOUND_CODE
         names_absent = any(hint in output for hint in NOT_FOUND)
         if (is_absent and not self.become) or ("python3" in output and names_absent):
             return PythonMissing(self.host, NO_PYTHON)
-        if self.used_password and ONE_TRY in output:
-            return SudoPasswordWrong(self.host, "sudo does not accept the password.")
+        if NOLOGIN in output:
+            return AgentFailed(
+                self.host,
+                f"this user has a login shell that runs no command ({last}), such as /usr/sbin/nologin. Give it "
+                "another there (chsh -s /bin/bash USER), or log in as another user (--user at first contact, "
+                "ssh: {user: ...} in the cluster file).",
+            )
         if is_absent or ("sudo" in output and names_absent):
             return BecomeRefused(self.host, "sudo is not installed. Install it, or log in as root.")
-        if "sudo" in output or "sudoers" in output:
-            return BecomeRefused(self.host, f"sudo refused: {last}.")
+        if "sudo" in output:
+            return refusal(self.host, output)
         return AgentFailed(self.host, f"the agent did not start: {last}.")
 
     def close(self) -> None:

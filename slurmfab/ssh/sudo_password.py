@@ -15,7 +15,40 @@ TRIES = 3
 ONE_TRY = "incorrect password attempt"
 """Part of sudo's last message where it asks only once (sudoers(5), passwd_tries)."""
 
+NEEDED = (
+    "sudo asks for a password; give it with --ask-sudo-password. sudo asks users whom it will refuse, too: "
+    "`sudo -l` on the host tells whether this one may use it."
+)
+"""What is said where sudo asks and no password is known: only after a right password sudo tells who may use it."""
+
+WRONG = "sudo does not accept the password."
+
+WITHOUT_RIGHTS = ("is not in the sudoers file", "is not allowed to execute", "may not run sudo")
+"""Parts of sudo's message about a user to whom sudoers(5) gives no right to become root."""
+
 Login = TypeVar("Login")
+
+
+def refusal(host: str, output: str) -> BecomeRefused:
+    """The error for a sudo that ended instead of running a command.
+
+    Args:
+        host: the host's name.
+        output: what it printed, in English.
+    """
+    lines = [line.strip().rstrip(".") for line in output.strip().splitlines()]
+    if ONE_TRY in output:
+        return SudoPasswordWrong(host, WRONG)
+    for line in lines:
+        part = next((part for part in WITHOUT_RIGHTS if part in line), "")
+        if part:  # behind it, the message may have the whole command
+            return BecomeRefused(
+                host,
+                f"sudo refused: {line[: line.index(part)]}{part}, so no password helps. Allow it there (usermod -aG "
+                "sudo USER, or sudoers), or log in as another user (--user at first contact, ssh: {user: ...} in the "
+                "cluster file).",
+            )
+    return BecomeRefused(host, f"sudo refused: {lines[-1] if lines else 'it said nothing'}.")
 
 
 class SudoPassword:

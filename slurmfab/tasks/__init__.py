@@ -1,7 +1,5 @@
 """The commands: a few lines each, every task of one kind in one module."""
 
-from invoke.collection import Collection
-
 from slurmfab.tasks import (
     acceptance,
     accounts,
@@ -76,7 +74,5 @@ GROUPS: tuple[help.Group, ...] = (
 )
 """All tasks, in the order in which they are shown."""
 
-namespace = Collection(*(task for _, tasks in GROUPS for task in tasks))
-"""All tasks, for `fab` and for `slurmfab` alike."""
-
-namespace.default = "help"
+TASKS = {task.name: task for _, tasks in GROUPS for task in tasks}
+"""All tasks by their names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurmfab.program_name import FAB
 from slurmfab.tasks.command import command
-from slurmfab.tasks.options import Common
+from slurmfab.tasks.options import APPROVALS, Common
 
 
 @command(
@@ -45,6 +45,7 @@ def backup(common: Common, *, to: str = "", list: bool = False) -> int:
         "identity": "file with the private key of age, or SSH private key, that decrypts the archive",
         "signed_by": "file with SSH public keys whose archives are trusted, such as a colleague's",
         "trust_archive": "trust an archive that no trusted key has signed; it can make its maker root on all hosts",
+        "yes": APPROVALS["yes"],
     },
 )
 def restore(
@@ -58,6 +59,7 @@ def restore(
     signed_by: str = "",
     identity: str = "",
     trust_archive: bool = False,
+    yes: bool = False,
 ) -> int:
     """Bring a cluster back from an archive of fab backup.
 
@@ -75,6 +77,6 @@ def restore(
     from slurmfab.backup import restoring
 
     options = restoring.RestoreOptions(
-        accept_new_host_keys, overwrite, abandon_jobs, database, trust_archive, signed_by, identity
+        accept_new_host_keys, overwrite, abandon_jobs, database, trust_archive, signed_by, identity, yes
     )
     return restoring.restore(common.cluster, file, options, common.output)

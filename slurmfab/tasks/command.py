@@ -1,4 +1,8 @@
-"""What all tasks have in common: shared options, one line for an error, and one call for all hosts."""
+"""A task as it is declared, and what all have in common: shared options, and one line for an error.
+
+Invoke is loaded only where a task is carried out (`slurmfab.tasks.invoke_tasks`): help, lists, completion and misspelt
+words need nothing but the declarations.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,10 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from invoke.context import Context
-from invoke.exceptions import Exit
-from invoke.parser.argument import Argument
-from invoke.tasks import Task
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from slurmfab import atomic_file, interrupts
 from slurmfab.errors import InputError, SlurmfabError
@@ -24,6 +23,9 @@ from slurmfab.exit_codes import INTERRUPTED, WRONG_INPUT
 from slurmfab.program_name import FAB
 from slurmfab.tasks.options import COMMON, Common
 from slurmfab.terminal import fit
+
+if TYPE_CHECKING:
+    from invoke.context import Context
 
 GARBAGE_THRESHOLD = 50_000
 """How many more objects there have to be before Python looks for garbage; loading modules makes many, and none of it.
@@ -38,29 +40,76 @@ ALL = tuple(COMMON)
 """The names of all shared options."""
 
 
-class Command(Task):  # type: ignore[type-arg]
-    """A task whose only short flag is `-v`; Invoke would otherwise give `-h` to the first option with that letter."""
+class Parameter(NamedTuple):
+    """A value that a task takes.
 
-    def __init__(self, body: Callable[..., None], *, positional: Iterable[str], **options: Any) -> None:
-        words = tuple(positional)
-        self.optional_word = next((word.strip("[]") for word in words if word.startswith("[")), "")
-        required = [word for word in words if not word.startswith("[")]
-        name = body.__name__.replace("_", "-")
-        super().__init__(body, positional=words_after(name, required, self.optional_word), **options)
+    Args:
+        name: as it is in Python, such as `drain_first`.
+        help: its text.
+        default: a bool for a switch, a list for an option that may be given several times, else a text.
+        is_word: whether it may be given without its flag, right behind the task.
+        is_required: whether the task needs it.
+    """
 
-    def arg_opts(self, name: str, default: Any, taken_names: set[str]) -> dict[str, Any]:
-        """How one of the function's parameters becomes a flag."""
-        options: dict[str, Any] = super().arg_opts(name, default, taken_names)
-        if options["positional"]:
-            options.pop("default", None)  # Invoke asks for no word where a positional parameter has a default
-        return {**options, "names": (*options["names"], "v")} if name == "verbose" else options
+    name: str
+    help: str
+    default: Any
+    is_word: bool
+    is_required: bool
 
-    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
-        """The task's flags; Invoke's own method uses up the help texts, so that they could be read only once."""
-        texts = dict(self.help)
-        arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
-        self.help = texts
-        return arguments
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """As they are typed, the long one first."""
+        long = f"--{self.name.strip('_').replace('_', '-')}"
+        return (long, "-v") if self.name == "verbose" else (long,)
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a value follows the flag."""
+        return not isinstance(self.default, bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Command:
+    """A task: its function, and what the function takes from the command line.
+
+    Args:
+        function: gets a `Common`, and the parameters by their names; returns the exit code, or nothing for 0.
+        name: as it is typed, such as `add-node`.
+        doc: its help, as text with paragraphs.
+        parameters: what it takes, its own in front of the shared ones.
+        newcomers: whether its parameter `hosts` names hosts that are no members of the cluster.
+    """
+
+    function: Callable[..., int | None]
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    newcomers: bool
+
+    @property
+    def words(self) -> tuple[Parameter, ...]:
+        """What may be given without a flag: what is required, and then what may be left out."""
+        return tuple(sorted((one for one in self.parameters if one.is_word), key=lambda one: not one.is_required))
+
+    @property
+    def flags(self) -> dict[str, Parameter]:
+        """The parameters by their flags; a word that has to be given has one, too."""
+        return {flag: one for one in self.parameters for flag in one.flags}
+
+    def __call__(self, context: Context, **given: Any) -> None:
+        """Carry it out as Invoke calls it.
+
+        Raises:
+            Exit: it failed, or was called in a way that means something else to Fabric or Invoke.
+        """
+        refuse_core_hosts(context)
+        refuse_core_dry(context)
+        own = inspect.signature(self.function).parameters
+        values = Common(**{name: given.pop(name) for name in ALL if name in given and name not in own})
+        code = run_task(checked(self.function, newcomers=self.newcomers), values, **given)
+        if code:
+            end(code)
 
 
 def command(
@@ -70,7 +119,7 @@ def command(
     positional: Iterable[str] = (),
     iterable: Iterable[str] = (),
     newcomers: bool = False,
-) -> Callable[[Callable[..., int | None]], Any]:
+) -> Callable[[Callable[..., int | None]], Command]:
     """Make a task of a function `f(common: Common, ...)` that returns an exit code, or nothing for 0.
 
     The function's other parameters become options, and the shared ones that `common` names are added to them.
@@ -83,24 +132,23 @@ def command(
         newcomers: whether the parameter `hosts` names hosts that are no members of the cluster.
 
     Returns:
-        A decorator that makes Invoke's task of the function.
+        A decorator that makes a `Command` of the function.
     """
-    shared = tuple(common)
-    texts = {**{name: COMMON[name] for name in shared}, **help}
+    texts, words, lists = {**COMMON, **help}, tuple(positional), frozenset(iterable)
+    shared = {name: getattr(Common(), name) for name in common}
 
-    def decorate(function: Callable[..., int | None]) -> Any:
-        def run(context: Context, **given: Any) -> None:
-            refuse_core_hosts(context)
-            refuse_core_dry(context)
-            values = Common(**{name: given.pop(name) for name in shared if name in given})
-            code = run_task(checked(function, newcomers=newcomers), values, **given)
-            if code:
-                raise Exit(code=code)
+    def parameter(name: str, default: Any) -> Parameter:
+        text = texts.get(name.rstrip("_"), "")
+        may_be_word, is_required = f"[{name}]" in words, name in words
+        return Parameter(name, text, [] if name in lists else default, may_be_word or is_required, is_required)
 
-        run.__name__, run.__module__ = function.__name__.rstrip("_"), function.__module__  # import_ is fab import
-        run.__doc__ = with_program_name(function.__doc__ or "")
-        run.__signature__ = with_shared_options(inspect.signature(function), shared)  # type: ignore[attr-defined]
-        return Command(run, help=texts, positional=positional, iterable=iterable, auto_shortflags=False)
+    def decorate(function: Callable[..., int | None]) -> Command:
+        _, *own = inspect.signature(function).parameters.values()
+        given = {one.name: "" if one.default is inspect.Parameter.empty else one.default for one in own}
+        name = function.__name__.rstrip("_").replace("_", "-")  # import_ is fab import
+        doc = with_program_name(inspect.cleandoc(function.__doc__ or ""))
+        parameters = tuple(parameter(*one) for one in (given | shared).items())
+        return Command(function, name, doc, parameters, newcomers)
 
     return decorate
 
@@ -127,40 +175,20 @@ def checked(function: Callable[..., int | None], *, newcomers: bool = False) -> 
     return call
 
 
-def with_shared_options(signature: inspect.Signature, shared: Iterable[str]) -> inspect.Signature:
-    """A function's signature with the shared options behind its own, as Invoke reads flags from signatures."""
-    defaults = Common()
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name)) for name in shared
-    ]
-    return signature.replace(parameters=[*signature.parameters.values(), *options])
-
-
 def with_program_name(doc: str) -> str:
     """A task's help, with the program's name as it was called in the examples, which are written for `fab`."""
     return re.sub(r"\bfab (?=[a-z])", f"{FAB} ", doc)
 
 
-def optional_word_of(task: Task[Any]) -> str:
-    """The parameter of a task that may be given as a last word; empty for none."""
-    return task.optional_word if isinstance(task, Command) else ""
+def end(code: int, message: str = "") -> NoReturn:
+    """End the program as Invoke does.
 
-
-def words_after(task_name: str, required: Sequence[str], optional: str = "") -> list[str]:
-    """The positional parameters of a task that takes one word more or not: `fab history` and `fab history last`.
-
-    Invoke has no optional positional parameters, so the parameter is positional only where enough words come right
-    after the task.
-
-    Args:
-        task_name: as on the command line.
-        required: the function's parameters for words that have to be there.
-        optional: the one for the word that may follow; empty for none.
+    Raises:
+        Exit: always.
     """
-    arguments = sys.argv[1:]
-    after = arguments[arguments.index(task_name) + 1 :] if task_name in arguments else []
-    words = list(takewhile(lambda word: not word.startswith("-"), after))
-    return [*required, optional] if optional and len(words) > len(required) else [*required]
+    from invoke.exceptions import Exit
+
+    raise Exit(message or None, code=code) from None
 
 
 def refuse_core_hosts(context: Context) -> None:
@@ -170,7 +198,7 @@ def refuse_core_hosts(context: Context) -> None:
         Exit: it was used.
     """
     if type(context).__name__ == "Connection":
-        raise Exit(f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.", code=WRONG_INPUT)
+        end(WRONG_INPUT, f"Give the hosts after the task's name: {FAB} deploy --hosts 'n1,n[2-5]'.")
 
 
 def refuse_core_dry(context: Context) -> None:
@@ -180,7 +208,7 @@ def refuse_core_dry(context: Context) -> None:
         Exit: it was used.
     """
     if context.config.run.dry:
-        raise Exit(f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.", code=WRONG_INPUT)
+        end(WRONG_INPUT, f"--dry (-R) has no effect on these tasks: {FAB} plan shows what deploy would do.")
 
 
 def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> int | None:
@@ -194,14 +222,14 @@ def run_task(function: Callable[..., int | None], *args: Any, **kwargs: Any) -> 
     try:
         return function(*args, **kwargs)
     except SlurmfabError as error:
-        raise Exit(fit(str(error), sys.stderr), code=error.exit_code) from None
+        end(error.exit_code, fit(str(error), sys.stderr))
     except KeyboardInterrupt:
         show_what_is_typed()
         say_interrupted()
         os._exit(INTERRUPTED)  # threads may still wait for hosts; their agents go when the connections close
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise Exit(code=0) from None
+        end(0)
 
 
 def load_quickly() -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-from invoke.parser.argument import Argument
-from invoke.tasks import Task
 
 import slurmfab.completion
 from slurmfab.completion.answering import SHELLS
 from slurmfab.completion.takes import Entry, Option, Table
 from slurmfab.errors import InputError
-from slurmfab.tasks.command import command, optional_word_of
-from slurmfab.tasks.help import in_one_line, name_of
+from slurmfab.tasks.command import Command, command
+from slurmfab.tasks.help import summary
 from slurmfab.tasks.options import Common
 
 SHIPPED = Path(slurmfab.completion.__file__).parent / "shipped"
@@ -36,15 +31,19 @@ def completion(_common: Common, shell: str) -> None:
         fab completion bash
         fab completion fish > ~/.config/fish/conf.d/slurmfab.fish
     """
-    if shell not in SHELLS:
-        raise InputError(f"There is no completion for {shell}; there is for {', '.join(SHELLS)}.")
-    print(script(shell), end="")  # noqa: T201 - the answer
+    print(script(shell))  # noqa: T201 - the answer
 
 
 def script(shell: str) -> str:
-    """The script for a shell, which asks this slurmfab where it finds none by itself."""
+    """The script for a shell, which asks this slurmfab where it finds none by itself.
+
+    Raises:
+        InputError: there is none for this shell.
+    """
+    if shell not in SHELLS:
+        raise InputError(f"There is no completion for {shell}; there is for {', '.join(SHELLS)}.")
     text = (SHIPPED / f"completion.{shell}").read_text(encoding="utf-8")
-    return text.replace("@PROGRAM@", shlex.quote(str(program())))
+    return text.replace("@PROGRAM@", shlex.quote(str(program()))).rstrip("\n")
 
 
 def program() -> Path:
@@ -56,29 +55,20 @@ def program() -> Path:
 
 def table() -> Table:
     """All tasks, as shells complete them."""
-    from slurmfab.tasks import GROUPS
+    from slurmfab.tasks import TASKS
 
-    return {name_of(task): entry(task) for _, tasks in GROUPS for task in tasks}
+    return {name: entry(task) for name, task in TASKS.items()}
 
 
-def entry(task: Task[Any]) -> Entry:
-    """A task, as shells complete it."""
+def entry(task: Command) -> Entry:
+    """A task, as shells complete it; a word that has to be given needs no flag."""
     from slurmfab.tasks.values import taken
 
-    name, optional, arguments = name_of(task), optional_word_of(task), task.get_arguments()
-    required = [str(one.name) for one in arguments if one.positional and one.name != optional]
-    options = {flag: option for argument in arguments for flag, option in flags(name, argument)}
-    return Entry(
-        in_one_line(task)[1],
-        tuple(taken(name, word) for word in [*required, *filter(None, [optional])]),
-        options,
-    )
-
-
-def flags(task: str, argument: Argument) -> Iterator[tuple[str, Option]]:
-    """The flags of an argument; a word that has to be given needs none."""
-    from slurmfab.tasks.values import taken
-
-    takes = taken(task, str(argument.name)) if argument.takes_value else None
-    if not argument.positional:
-        yield f"--{argument.names[0]}", Option(argument.help or "", takes, argument.kind is list)
+    options = {
+        one.flags[0]: Option(
+            one.help, taken(task.name, one.name) if one.takes_value else None, isinstance(one.default, list)
+        )
+        for one in task.parameters
+        if not one.is_required
+    }
+    return Entry(summary(task), tuple(taken(task.name, one.name) for one in task.words), options)

@@ -18,7 +18,7 @@ from slurmfab.tasks.options import APPROVALS, CONNECTION, Common
         "retry_failed": "only the hosts that earlier runs left out",
         "hosts": "hostlist; first contact: the first host becomes the controller; later: only these hosts",
         "wake": "wake nodes that Slurm has powered down, and deploy to them, too",
-        "yes": "at first contact on a terminal: do not ask before the cluster file is written",
+        "yes": "on a terminal: do not ask before a first contact, and before daemons restart under jobs or jobs suffer",
     },
 )
 def deploy(

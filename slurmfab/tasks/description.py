@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from invoke.parser.argument import Argument
-from invoke.tasks import Task
 
 from slurmfab.program_name import FAB
-from slurmfab.tasks import GROUPS
-from slurmfab.tasks.command import optional_word_of
-from slurmfab.tasks.help import name_of
+from slurmfab.tasks.command import Command, Parameter
 
 EXAMPLES = "Examples:"
 """The first line of the docstring's part with examples."""
@@ -118,58 +111,48 @@ class Description:
 
 def all_tasks() -> tuple[Description, ...]:
     """All tasks, in the order in which `fab help` shows them."""
+    from slurmfab.tasks import GROUPS  # which has the task `help`, and that needs this module
+
     return tuple(described(task, group) for group, tasks in GROUPS for task in tasks)
 
 
-def described(task: Task[Any], group: str) -> Description:
+def described(task: Command, group: str = "") -> Description:
     """A task as data.
 
     Args:
-        task: a task that `command` has made.
+        task: the task.
         group: the heading under which it is shown.
     """
-    text, _, examples = inspect.cleandoc(task.__doc__ or "").partition(f"\n{EXAMPLES}\n")
+    text, _, examples = task.doc.partition(f"\n{EXAMPLES}\n")
     summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
     codes = [match[1] for match in map(_CODES.search, paragraphs) if match]
-    optional = optional_word_of(task)
-    arguments = [one for one in task.get_arguments() if not (one.positional and str(one.name) != optional)]
     return Description(
-        name_of(task),
+        task.name,
         group,
         summary,
         tuple(filter(None, (_CODES.sub("", part) for part in paragraphs))),
-        words(task),
-        tuple(sorted((option(name_of(task), one) for one in arguments), key=lambda one: one.flags)),
+        tuple(Word(one.name.upper(), one.help, is_required=one.is_required) for one in task.words),
+        tuple(
+            sorted(
+                (option(task.name, one) for one in task.parameters if not one.is_required), key=lambda one: one.flags
+            )
+        ),
         tuple(textwrap.dedent(examples).strip().splitlines()),
         {int(match[1]): match[2] for part in codes for match in _CODE.finditer(part)},
     )
 
 
-def words(task: Task[Any]) -> tuple[Word, ...]:
-    """The values that a task gets without a flag."""
-    optional = optional_word_of(task)
-    required = (one for one in task.get_arguments() if one.positional and str(one.name) != optional)
-    more = (one for one in task.get_arguments() if str(one.name) == optional)
-    return (
-        *(Word(str(one.name).upper(), one.help or "", is_required=True) for one in required),
-        *(Word(str(one.name).upper(), one.help or "", is_required=False) for one in more),
-    )
-
-
-def option(task_name: str, argument: Argument) -> Option:
+def option(task_name: str, parameter: Parameter) -> Option:
     """A flag of a task as data."""
-    name = str(argument.attr_name or argument.name).replace("-", "_").rstrip("_")
-    text = argument.help or ""
-    default = _DEFAULT.search(text)
-    is_list = argument.kind is list
-    value = VALUES_OF_TASKS.get((task_name, name), VALUES.get(name, "TEXT")) if argument.takes_value else ""
-    own_default = argument.default if isinstance(argument.default, str) and not is_list else ""
-    long = sorted(argument.names, key=len, reverse=True)
+    name = parameter.name.rstrip("_")
+    default = _DEFAULT.search(parameter.help)
+    value = VALUES_OF_TASKS.get((task_name, name), VALUES.get(name, "TEXT")) if parameter.takes_value else ""
+    own_default = parameter.default if isinstance(parameter.default, str) else ""
     return Option(
         name,
-        tuple(f"-{one}" if len(one) == 1 else f"--{one.replace('_', '-')}" for one in long),
+        parameter.flags,
         value,
         default[1] if default else own_default,
-        _DEFAULT.sub("", text),
-        is_list,
+        _DEFAULT.sub("", parameter.help),
+        isinstance(parameter.default, list),
     )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import Any
-
-from invoke.parser.context import ParserContext
-from invoke.tasks import Task
 
 from slurmfab import terminal
 from slurmfab.errors import InputError
 from slurmfab.program_name import FAB
-from slurmfab.tasks.command import command, optional_word_of
+from slurmfab.tasks.command import Command, command
+from slurmfab.tasks.description import Option, described
 from slurmfab.tasks.options import Common
 from slurmfab.tasks.spelling import closest, did_you_mean
 
@@ -30,7 +26,7 @@ NARROWEST = 20
 GAP = 5
 """Columns around the names of tasks and options: two in front and three behind."""
 
-Group = tuple[str, tuple["Task[Any]", ...]]
+Group = tuple[str, tuple[Command, ...]]
 """A heading, and the tasks below it."""
 
 
@@ -48,42 +44,54 @@ def help(_common: Common, *, task: str = "") -> None:
         fab help
         fab help add-node
     """
-    from slurmfab.tasks import GROUPS, namespace
+    print(text(task))  # noqa: T201 - the answer
 
-    if task and task not in namespace.task_names:
-        near = did_you_mean(closest(task, namespace.task_names))
+
+def text(task: str) -> str:
+    """The help of a task; without a name, all tasks.
+
+    Raises:
+        InputError: there is no such task.
+    """
+    from slurmfab.tasks import GROUPS, TASKS
+
+    if task and task not in TASKS:
+        near = did_you_mean(closest(task, TASKS))
         raise InputError(f"There is no task {task}.{near} All tasks: {FAB} help.")
-    print(task_help(namespace[task]) if task else overview(GROUPS))  # noqa: T201 - the answer
+    return task_help(TASKS[task]) if task else overview(GROUPS)
 
 
 def overview(groups: Iterable[Group]) -> str:
     """All tasks in their groups, one line each, under a sentence about the program."""
     known = tuple(groups)
-    width = max(len(name_of(task)) for _, tasks in known for task in tasks)
-    parts = (f"{title}:\n{columns(map(in_one_line, tasks), width)}" for title, tasks in known)
+    width = max(len(task.name) for _, tasks in known for task in tasks)
+    parts = (f"{title}:\n{columns(((task.name, summary(task)) for task in tasks), width)}" for title, tasks in known)
     return "\n\n".join([SUMMARY, *parts, f"Help for one task: {FAB} help TASK, or {FAB} TASK --help."])
 
 
-def in_one_line(task: Task[Any]) -> tuple[str, str]:
-    """A task's name, and the first line of its help."""
-    return name_of(task), (task.__doc__ or "").splitlines()[0]
+def summary(task: Command) -> str:
+    """The first line of a task's help."""
+    return task.doc.partition("\n")[0]
 
 
-def task_help(task: Task[Any]) -> str:
+def task_help(task: Command) -> str:
     """The help of a task: how it is called, what it does, its options."""
-    context = ParserContext(name_of(task), args=task.get_arguments())
-    optional = optional_word_of(task)
-    names = [str(argument.name).upper() for argument in context.positional_args if argument.name != optional]
-    names += [f"[{optional.upper()}]"] if optional else []
-    options = columns((flag, text or "") for flag, text in context.help_tuples())
-    usage = " ".join(["Usage:", FAB, name_of(task), *names, *(["[OPTIONS]"] if options else [])])
-    paragraphs = (inspect.getdoc(task) or "").split("\n\n")
-    return "\n\n".join([usage, *map(paragraph, paragraphs), *([f"Options:\n{options}"] if options else [])])
+    about = described(task)
+    words = ((word.name, word.help) for word in about.words if word.is_required)
+    rows = columns([*words, *((format_flags(one), with_default(one)) for one in about.options)])
+    parts = [f"Usage: {about.usage}", *map(paragraph, task.doc.split("\n\n"))]
+    return "\n\n".join([*parts, *([f"Options:\n{rows}"] if about.options else [])])
 
 
-def name_of(task: Task[Any]) -> str:
-    """A task's name as it is typed."""
-    return task.name.replace("_", "-")
+def format_flags(option: Option) -> str:
+    """An option's flags with their value, the short one first: `-v, --verbose`, `--json=FILE`."""
+    value = f"={option.value}" if option.value else ""
+    return ", ".join(f"{flag}{value}" for flag in reversed(option.flags))
+
+
+def with_default(option: Option) -> str:
+    """What an option does, and what holds without it."""
+    return f"{option.help} (default: {option.default})" if option.default else option.help
 
 
 def paragraph(text: str) -> str:

@@ -62,6 +62,7 @@ def resume(common: Common, hosts: str, *, any: bool = False) -> int:
         "now": "cancel the jobs that run there; they are listed first",
         "purge": "uninstall the packages as well",
         "allow_empty_partition": "a partition may be left without nodes",
+        "yes": APPROVALS["yes"],
     },
 )
 def remove_node(
@@ -72,6 +73,7 @@ def remove_node(
     now: bool = False,
     purge: bool = False,
     allow_empty_partition: bool = False,
+    yes: bool = False,
 ) -> int:
     """Remove compute nodes, after their jobs have ended.
 
@@ -87,7 +89,7 @@ def remove_node(
     """
     from slurmfab.nodes import remove
 
-    options = remove.RemoveNodeOptions(number(timeout, "--timeout"), now, purge, allow_empty_partition)
+    options = remove.RemoveNodeOptions(number(timeout, "--timeout"), now, purge, allow_empty_partition, yes)
     return remove.remove_node(common.cluster, hosts, options, common.output)
 
 
@@ -99,6 +101,7 @@ def remove_node(
         "address": "its new IP address (default: the old one)",
         "accept_new_host_keys": "trust its new SSH host key; without this option the key is only shown",
         "accept_hardware": "accept hardware that differs from the lock's",
+        "yes": APPROVALS["yes"],
         "allow": APPROVALS["allow"],
     },
 )
@@ -110,6 +113,7 @@ def replace_node(
     address: str = "",
     accept_new_host_keys: bool = False,
     accept_hardware: bool = False,
+    yes: bool = False,
 ) -> int:
     """Put a reinstalled or new machine in a node's place.
 
@@ -126,7 +130,7 @@ def replace_node(
     from slurmfab.nodes import replace
 
     options = replace.ReplaceNodeOptions(
-        address, accept_new_host_keys, accept_hardware, Approvals(allowed=frozenset(allow))
+        address, accept_new_host_keys, accept_hardware, Approvals(allowed=frozenset(allow)), yes
     )
     return replace.replace_node(common.cluster, host, options, common.output)
 

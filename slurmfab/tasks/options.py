@@ -30,6 +30,7 @@ APPROVALS = {
     "drain_first": "where a change would hurt jobs: drain those nodes, wait for the jobs, change, resume the nodes",
     "allow": "allow one disruptive change, by the name shown in the refusal; repeatable",
     "move_ids": "where slurm or munge has another UID or GID: change it, and the owner of their files",
+    "yes": "on a terminal: do not ask before it begins",
     "prune": "remove accounts, users and QOS that the cluster file does not name",
 }
 

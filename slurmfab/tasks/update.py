@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.tasks.command import command, number
-from slurmfab.tasks.options import Common
+from slurmfab.tasks.options import APPROVALS, Common
 
 
 @command(
@@ -15,7 +15,7 @@ from slurmfab.tasks.options import Common
         "at_once": "how many hosts at a time, as a number or as a part of the compute nodes (default: 10%)",
         "timeout": "wait at most this many minutes for jobs to end (default: no limit)",
         "reboot_timeout": "minutes that a node may be away for its reboot (default: 20)",
-        "yes": "on a terminal: do not ask before it begins",
+        "yes": APPROVALS["yes"],
     },
 )
 def update(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurmfab.tasks.command import command
-from slurmfab.tasks.options import Common
+from slurmfab.tasks.options import APPROVALS, Common
 
 
 @command(
@@ -14,6 +14,7 @@ from slurmfab.tasks.options import Common
         "plan": "show what would be done, and change nothing",
         "at_once": "how many compute nodes at a time, as a number or as a part of them (default: 10%)",
         "drain": "wait until the last job of a node has ended, before it is upgraded",
+        "yes": APPROVALS["yes"],
     },
 )
 def upgrade(
@@ -25,6 +26,7 @@ def upgrade(
     plan: bool = False,
     at_once: str = "10%",
     drain: bool = False,
+    yes: bool = False,
 ) -> int:
     """Upgrade Slurm in its own order; jobs go on meanwhile.
 
@@ -47,5 +49,5 @@ def upgrade(
         if hosts or drain:
             raise InputError("--plan shows the whole upgrade: leave out --hosts and --drain.")
         return planning.plan(common.cluster, to, suite, common.output)
-    options = running.UpgradeOptions(to, suite, hosts, at_once, drain)
+    options = running.UpgradeOptions(to, suite, hosts, at_once, drain, yes)
     return running.upgrade(common.cluster, options, common.output)

@@ -13,8 +13,8 @@ FILE, DIRECTORY = Takes(takes.FILE), Takes(takes.DIRECTORY)
 HOSTS, NODES = Takes(takes.HOSTS, many=True), Takes(takes.NODES, many=True)
 NEW_HOSTS = Takes(takes.NEW_HOSTS, many=True)
 
-# Words that other modules know, which take longer to load than the tasks; `taken` fills them in.
-DISRUPTIONS, CHECK_GROUPS, QUICKCHECKS = Takes("disruptions"), Takes("check groups"), Takes("quickchecks")
+DISRUPTIONS = Takes(takes.DISRUPTIONS)
+CHECK_GROUPS, QUICKCHECKS = Takes(takes.CHECK_GROUPS, many=True), Takes(takes.QUICKCHECKS, many=True)
 
 
 def one_of(*choices: str) -> Takes:
@@ -134,17 +134,23 @@ def taken(task: str, parameter: str) -> Takes:
     Raises:
         KeyError: no table above says it.
     """
-    found = IN_TASK.get((task, parameter)) or EVERYWHERE[parameter]
-    if found == DISRUPTIONS:
+    return IN_TASK.get((task, parameter)) or EVERYWHERE[parameter]
+
+
+def words_elsewhere(what: str) -> list[str]:
+    """The words of a kind that other modules know.
+
+    Args:
+        what: one of `takes.ELSEWHERE`.
+    """
+    if what == takes.DISRUPTIONS:
         from slurmfab.impact.disruptive_changes import KNOWN
 
-        return one_of(*KNOWN)
-    if found == CHECK_GROUPS:
+        return list(KNOWN)
+    if what == takes.CHECK_GROUPS:
         from slurmfab.checks.runner import ORDER
 
-        return some_of(*ORDER)
-    if found == QUICKCHECKS:
-        from slurmfab.quickcheck.running import CHECKS
+        return list(ORDER)
+    from slurmfab.quickcheck.running import CHECKS
 
-        return some_of(*CHECKS)
-    return found
+    return list(CHECKS)

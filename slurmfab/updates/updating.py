@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 from slurmfab.engine import session
@@ -12,9 +11,8 @@ from slurmfab.errors import SlurmfabError, Unreachable
 from slurmfab.hostlist import fold
 from slurmfab.inventory import loading
 from slurmfab.nodes.batches import batch_size
-from slurmfab.nodes.bootstrap import agrees
 from slurmfab.status import snapshot
-from slurmfab.terminal import is_terminal, write
+from slurmfab.terminal import write
 from slurmfab.updates.asking import ask_hosts
 from slurmfab.updates.plan import UpdatePlan, plan_text
 from slurmfab.updates.rolling import Rolling, left_drained, roll
@@ -61,7 +59,7 @@ def update(cluster: str, options: UpdateOptions, output: session.Output) -> int:
         SlurmfabError: the update stopped; the message says where.
     """
     known = loading.load_named(cluster)
-    run = session.start(known, options.hosts, output, RunOptions("update"))
+    run = session.start(known, options.hosts, output, RunOptions("update", asks=not options.yes))
     nodes = [host for host in run.hosts if host in known.cluster.compute_nodes]
     size = batch_size(options.at_once, len(nodes))
     if options.plan:
@@ -89,11 +87,9 @@ def plan_and_roll(run: Run, options: UpdateOptions, rolling: Rolling, output: se
     write(plan_text(plan, verbose=output.verbose), output.stream)
     if not plan.due:
         return
-    if not options.yes and is_terminal(sys.stdin) and is_terminal(sys.stderr):
-        nodes = [host for host in plan.due if host in run.inventory.cluster.compute_nodes]
-        drained = f" Compute nodes are drained first, {rolling.at_once} at a time." if nodes else ""
-        if not agrees(f"Update {fold(plan.due)} now?{drained} [y/N] "):
-            raise SlurmfabError("Nothing was changed.")
+    nodes = [host for host in plan.due if host in run.inventory.cluster.compute_nodes]
+    drained = f"Compute nodes are drained first, {rolling.at_once} at a time." if nodes else ""
+    run.confirm(drained, f"Update {fold(plan.due)} now?")
     require_claim(run)
     roll(run, plan, rolling)
 

@@ -35,6 +35,7 @@ class UpgradeOptions:
         hosts: hostlist of the hosts that are upgraded now; empty for all.
         at_once: how many nodes at a time: a number, or a percentage.
         drain: whether nodes are empty of jobs before.
+        yes: whether to begin without a question.
     """
 
     to: str = ""
@@ -42,6 +43,7 @@ class UpgradeOptions:
     hosts: str = ""
     at_once: str = "10%"
     drain: bool = False
+    yes: bool = False
 
 
 def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
@@ -67,7 +69,7 @@ def upgrade(cluster: str, options: UpgradeOptions, output: Output) -> int:
             "Make a repository of them (slurm: {source: {uris: …}}). Nothing was changed."
         )
     chosen = session.select_hosts(known.cluster, options.hosts, known.path)
-    run = session.start(known, "", output, RunOptions("upgrade"))
+    run = session.start(known, "", output, RunOptions("upgrade", asks=not options.yes))
     finished: list[bool] = []
     code = session.perform(
         run, output, lambda begun: finished.append(carry_out(begun, wanted, options, frozenset(chosen), output))
@@ -100,6 +102,12 @@ def carry_out(run: Run, wanted: SlurmPackages, options: UpgradeOptions, chosen: 
     steps = limited(plan, chosen)
     version = f"{plan.target.series}.*" if not wanted.version or options.suite else wanted.version
     final = wanted.model_copy(update={"version": version})
+    if steps:
+        hosts = fold(dict.fromkeys(host for step in steps if step.what != "backup" for host in step.hosts))
+        run.confirm(
+            "Newer daemons convert Slurm's state and database, and older ones do not read them any more.",
+            f"Upgrade Slurm on {hosts} to {version}?",
+        )
     require_claim(run)
     write_target(run, final)
     under_way.begin(run, plan, version)

@@ -16,7 +16,7 @@ import pytest
 import slurmfab
 from slurmfab.program_name import FAB, called_as
 from slurmfab.ssh.payload import payload
-from slurmfab.tasks import namespace
+from slurmfab.tasks.invoke_tasks import namespace
 
 PACKAGE = Path(slurmfab.__file__).parent
 COMMAND = re.compile(rf"\b(?:slurm)?fab (?:{'|'.join(sorted(namespace.task_names, key=len, reverse=True))})\b(?!-)")

@@ -12,7 +12,6 @@ import pytest
 from slurmfab.tasks.command import load_quickly
 
 CLUSTER = "cluster: lab\nssh: {user: root}\ncontrollers: [c1]\nnodes: [{hosts: n1}]\n"
-# PyYAML is not among them: Invoke loads it where it is installed.
 NOT_FOR_A_LIST = (
     "shutil",
     "pydantic",
@@ -21,6 +20,18 @@ NOT_FOR_A_LIST = (
     "jinja2",
     "slurmfab.inventory.cluster",
 )
+NOT_WITHOUT_A_TASK = (
+    *NOT_FOR_A_LIST,
+    "invoke",
+    "yaml",
+    "asyncio",
+    "unittest.mock",
+    "logging",
+    "subprocess",
+    "tempfile",
+)
+"""What a command line that carries nothing out needs none of."""
+
 NOT_BEFORE_HOSTS_ARE_ASKED = (
     "jinja2",
     "slurmfab.engine.converge",
@@ -49,7 +60,7 @@ def loaded_by(code: str, directory: Path) -> set[str]:
     said = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         cwd=directory,
-        env={**os.environ, "HOME": str(directory), "XDG_CACHE_HOME": "", "SLURMFAB_CLUSTER": ""},
+        env={**os.environ, "HOME": str(directory), "XDG_CACHE_HOME": "", "SLURMFAB_CLUSTER": "", "TERM": "xterm"},
         capture_output=True,
         text=True,
         timeout=60,
@@ -58,10 +69,61 @@ def loaded_by(code: str, directory: Path) -> set[str]:
     return set(said.stdout.split())
 
 
-def test_a_list_of_tasks_when_shown_then_loads_nothing_that_only_a_cluster_needs(tmp_path: Path) -> None:
-    loaded = loaded_by("import slurmfab.program", tmp_path)
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["help"],
+        ["--help"],
+        ["--list"],
+        ["--version"],
+        ["drain", "--help"],
+        ["help", "deploy"],
+        ["completion", "bash"],
+        ["deplyo"],
+        ["deploy", "--dry-run"],
+        ["deploy", "--host", "n1"],
+        ["add-node"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_line_when_it_carries_nothing_out_then_loads_neither_invoke_nor_what_a_cluster_needs(
+    tmp_path: Path, words: list[str]
+) -> None:
+    loaded = loaded_by(calling("slurmfab", *words), tmp_path)
     assert "slurmfab.tasks.deploy" in loaded
-    assert loaded.isdisjoint(NOT_FOR_A_LIST)
+    assert loaded.isdisjoint(NOT_WITHOUT_A_TASK)
+
+
+@pytest.mark.parametrize("words", [["deploy"], ["plan", "--hosts", "n1"], ["check-cluster"]], ids=" ".join)
+def test_the_first_line_on_a_terminal_when_it_is_shown_then_neither_invoke_nor_a_model_is_loaded(
+    tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/cluster.yaml").write_text(CLUSTER)
+    code = f"import io, sys; from slurmfab import program_name\n{TERMINAL}\n{calling('slurmfab', *words)}"
+    loaded = loaded_by(code.replace("SystemExit: pass", "Shown: pass"), tmp_path)
+    assert "slurmfab.tasks.first_line" in loaded
+    assert loaded.isdisjoint(("invoke", "fabric", "paramiko", "pydantic", "slurmfab.inventory.cluster"))
+
+
+TERMINAL = """
+class Shown(Exception): pass
+class Terminal(io.StringIO):
+    def isatty(self): return True
+    def write(self, text):
+        if text.strip():
+            assert "configs/cluster.yaml, 2 hosts" in text
+            raise Shown
+sys.stderr = Terminal()
+"""
+"""A terminal that ends the program with its first line."""
+
+
+def calling(*words: str) -> str:
+    """The program's start with this command line, whatever its end."""
+    start = "from slurmfab import cli\ntry: cli.main()\nexcept SystemExit: pass"
+    return f"import sys; sys.argv = {list(words)}\n{start}"
 
 
 def test_a_deployment_when_it_asks_its_first_host_then_has_loaded_nothing_that_only_a_plan_needs(
@@ -106,9 +168,8 @@ def test_a_program_when_made_quick_then_looks_for_garbage_seldom_but_still_does(
 def test_a_shell_when_it_asks_what_fits_then_loads_neither_tasks_nor_models(tmp_path: Path) -> None:
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs/cluster.yaml").write_text(CLUSTER)
-    words = ["slurmfab", "--complete", "fish", "slurmfab", "drain", "n"]
-    ask = f"import sys; sys.argv = {words}; from slurmfab import cli; cli.main()"
-    loaded_by(ask, tmp_path)  # now tasks and names are kept
+    ask = calling("slurmfab", "--complete", "fish", "slurmfab", "drain", "n")
+    assert loaded_by(ask, tmp_path).isdisjoint(("invoke", "fabric", "pydantic"))  # now tasks and names are kept
     loaded = loaded_by(ask, tmp_path)
     assert "n1" in loaded
-    assert loaded.isdisjoint((*NOT_FOR_A_LIST, "invoke", "yaml", "inspect", "slurmfab.tasks", "slurmfab.hostlist"))
+    assert loaded.isdisjoint((*NOT_WITHOUT_A_TASK, "inspect", "slurmfab.tasks", "slurmfab.hostlist"))

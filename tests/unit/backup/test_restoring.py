@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 from saved_archives import CLUSTER_TEXT, LOCK_TEXT, PARTS, archive
+from support import FakeHosts, cluster, facts_of, plan_input, run_over
+from terminals import at_a_terminal, words_on
 
 from slurmfab.agent.backup.archive import CLUSTER_FILE, STATE
+from slurmfab.backup import restoring
 from slurmfab.backup.archive import Backup, verified
-from slurmfab.backup.restoring import inventory_for
-from slurmfab.errors import InputError
+from slurmfab.backup.restoring import RestoreOptions, inventory_for
+from slurmfab.engine.job_safety import JobSafety
+from slurmfab.errors import InputError, SlurmfabError
 
 
 @pytest.fixture
@@ -48,3 +52,27 @@ def test_a_backup_without_a_necessary_part_is_refused(tmp_path: Path, missing: s
     parts = {name: content for name, content in PARTS.items() if name != missing}
     with pytest.raises(InputError, match=words):
         inventory_for(verified(archive(tmp_path, parts)), tmp_path / "configs/cluster.yaml")
+
+
+class Claimed(Exception):
+    """The restoration has begun."""
+
+
+@pytest.mark.parametrize(("typed", "ends"), [("y\n", Claimed), ("\n", SlurmfabError)])
+def test_a_restoration_when_somebody_can_answer_then_says_what_it_replaces_and_asks_before_it_begins(
+    backup: Backup, monkeypatch: pytest.MonkeyPatch, typed: str, ends: type[Exception]
+) -> None:
+    def claim(_run: object) -> None:
+        raise Claimed
+
+    here = plan_input(cluster(), facts_of(cluster()))
+    monkeypatch.setattr(restoring.converge, "survey", lambda *_, **__: (here, []))
+    monkeypatch.setattr(restoring, "refuse", lambda *_: None)
+    monkeypatch.setattr(restoring, "require_claim", claim)
+    shown = at_a_terminal(monkeypatch, typed)
+    run = run_over(FakeHosts({}), cluster(), command="restore", asks=True)
+    with pytest.raises(ends):
+        restoring.restore_hosts(run, backup, RestoreOptions(), JobSafety(run))
+    assert f"munge key of lab become those of {backup.made}." in words_on(shown)
+    assert "such as jobs, is lost" in words_on(shown)
+    assert "Restore lab? [y/N]" in words_on(shown)

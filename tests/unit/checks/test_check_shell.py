@@ -163,7 +163,7 @@ def test_sudo_when_it_refuses_is_told_in_its_own_words() -> None:
         channel.says(error=b"admin is not in the sudoers file.\n")
         channel.ends(1)
 
-    with pytest.raises(BecomeRefused, match="sudo refuses: admin is not in the sudoers file"):
+    with pytest.raises(BecomeRefused, match="sudo refused: admin is not in the sudoers file"):
         shell_over(Channel(refuses), become=True).run("true")
 
 

@@ -11,6 +11,7 @@ import pytest
 from slurmfab.completion import answering
 from slurmfab.completion.takes import Table
 from slurmfab.tasks.completion import table
+from slurmfab.tasks.values import words_elsewhere
 
 CLUSTER = """\
 cluster: lab
@@ -46,7 +47,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def asked(*words: str, make: Callable[[], Table] = lambda: TABLE) -> list[str]:
     """The lines for fish, which has whole words, without explanations."""
-    return [line.partition("\t")[0] for line in answering.answer(["fish", "fab", *words], make).splitlines()]
+    return [
+        line.partition("\t")[0]
+        for line in answering.answer(["fish", "fab", *words], make, words_elsewhere).splitlines()
+    ]
 
 
 def record(place: Path, name: str, command: str, *hosts: str, code: int = 0) -> None:
@@ -155,7 +159,9 @@ def test_a_cluster_file_when_changed_then_is_read_again(place: Path) -> None:
 def test_fab_when_the_fabfile_is_another_projects_then_completes_files(place: Path) -> None:
     (place / "fabfile.py").write_text("from invoke import task\n")
     assert asked("dep") == ["files", "dep"]
-    assert answering.answer(["fish", "/usr/bin/slurmfab", "dep"], lambda: TABLE).startswith("words\ndeploy\t")
+    assert answering.answer(["fish", "/usr/bin/slurmfab", "dep"], lambda: TABLE, words_elsewhere).startswith(
+        "words\ndeploy\t"
+    )
 
 
 def test_the_table_when_asked_for_twice_then_is_made_once() -> None:
@@ -184,7 +190,7 @@ def test_the_cache_when_it_cannot_be_written_then_nothing_fails(place: Path) -> 
 
 def test_bash_when_it_ended_a_word_at_a_sign_then_gets_the_rest() -> None:
     def bash(part: str, line: str) -> list[str]:
-        return answering.answer(["bash", part, line], lambda: TABLE).splitlines()[1:]
+        return answering.answer(["bash", part, line], lambda: TABLE, words_elsewhere).splitlines()[1:]
 
     assert bash("n", "fab deploy --hosts=n") == ["n1", "n2", "n3"]
     assert bash("n1,n", "fab deploy --hosts n1,n") == ["n1,n2", "n1,n3"]
@@ -192,11 +198,11 @@ def test_bash_when_it_ended_a_word_at_a_sign_then_gets_the_rest() -> None:
 
 
 def test_zsh_when_words_have_a_colon_then_gets_it_escaped() -> None:
-    lines = answering.answer(["zsh", "fab", "dep"], lambda: TABLE).splitlines()
+    lines = answering.answer(["zsh", "fab", "dep"], lambda: TABLE, words_elsewhere).splitlines()
     assert lines == ["words", "deploy:Make the hosts what the cluster file says."]
 
 
 @pytest.mark.parametrize("words", [[], ["tcsh", "fab"], ["bash"], ["fish"]])
 def test_a_question_that_no_script_asks_gets_no_answer(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    answering.write(words, lambda: TABLE)
+    answering.write(words, lambda: TABLE, words_elsewhere)
     assert capsys.readouterr().out == ""

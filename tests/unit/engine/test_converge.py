@@ -27,9 +27,11 @@ from support import (
 from slurmfab.agent.core.resource import Resource
 from slurmfab.engine import actor
 from slurmfab.engine.converge import compare_hosts, deploy, dry_run
+from slurmfab.engine.plan_text import count_text
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import Run, RunHooks
+from slurmfab.engine.summary import summary
 from slurmfab.errors import ConnectionLost, DeployFailed, IdConflict, InputError
 from slurmfab.facts import Account, ClusterMark, Gpu, SlurmUse
 from slurmfab.impact.approvals import Approvals
@@ -93,6 +95,26 @@ def test_a_difference_in_a_preparing_phase_carries_out_the_later_ones_and_asks_a
         "facts",
         "compare",
     ]
+
+
+@pytest.mark.parametrize("prepares", [True, False])
+def test_a_deployment_when_one_change_makes_another_resource_right_then_counts_what_its_plan_counts(
+    prepares: bool,
+) -> None:
+    first = "packages:munge,openssh-client,slurm-client,slurmd" if prepares else "slurm-files:/etc/slurm"
+    hosts = in_place(wrong={"n1": {first, "service:slurmd"}})
+    hosts.when_changed = lambda host, changed: hosts.wrong[host].discard("service:slurmd" if changed == first else "")
+    planned = dry_run(run_over(hosts, cluster()))
+    done = deploy(run_over(hosts, cluster()))
+    assert count_text(planned).startswith("lab: 2 changes would be made on 1 host (")
+    assert summary(done).startswith("lab: 2 changes on 3 hosts, all is as wanted (")
+    assert [outcome.id for step in done.steps for outcome in step.outcomes if outcome.status == "changed"] == [first]
+
+
+def test_a_deployment_when_a_step_fails_then_does_not_count_what_it_did_not_reach() -> None:
+    wrong = {"n1": {"slurm-files:/etc/slurm", "service:slurmd"}}
+    hosts = in_place(wrong=wrong, failing={"n1": {"slurm-files:/etc/slurm"}})
+    assert deploy(run_over(hosts, cluster())).changes == 0
 
 
 def test_a_new_name_in_the_hosts_file_does_not_ask_the_hosts_again() -> None:

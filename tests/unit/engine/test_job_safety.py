@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from fake_slurm import UP, FakeSlurm, job_line
 from json_shapes import assert_fits
 from support import MUNGE_KEY, cluster, facts_of, plan_input, prepared
+from terminals import at_a_terminal, words_on
 
 from slurmfab.agent.nodes.states import our_reason
 from slurmfab.engine import job_safety
@@ -19,7 +21,7 @@ from slurmfab.engine.job_safety import MIN_JOB_AGE, JobSafety
 from slurmfab.engine.progress import Progress
 from slurmfab.engine.run import Run, RunOptions
 from slurmfab.engine.summary import summary
-from slurmfab.errors import DeployFailed, HostError, JobsInTheWay
+from slurmfab.errors import DeployFailed, HostError, JobsInTheWay, SlurmfabError
 from slurmfab.impact.approvals import NOTHING, Approvals
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
@@ -52,10 +54,10 @@ class Place:
     lock: Lock
     told: io.StringIO = dataclasses.field(default_factory=io.StringIO)
 
-    def run(self, approvals: Approvals = NOTHING, command: str = "deploy") -> Run:
+    def run(self, approvals: Approvals = NOTHING, command: str = "deploy", *, asks: bool = False) -> Run:
         """A deployment that has not begun."""
         known = Inventory(self.wanted, self.lock, Path("cluster.yaml"))
-        return Run(RunOptions(command, approvals), known, self.wanted.hosts, self.slurm, Progress(self.told))
+        return Run(RunOptions(command, approvals, asks=asks), known, self.wanted.hosts, self.slurm, Progress(self.told))
 
     @property
     def changed(self) -> list[str]:
@@ -91,6 +93,13 @@ def select_linear() -> Place:
 def harmless() -> Place:
     """Hosts of which another time to wait is wanted."""
     return place(f"{TWO_PARTITIONS}slurm_conf: {{SlurmdTimeout: 400}}\n", TWO_PARTITIONS)
+
+
+def restarting() -> Place:
+    """Hosts of which a setting is wanted that needs a restart of the daemons, while a job runs."""
+    here = place(f"{TWO_PARTITIONS}slurm_conf: {{CommunicationParameters: NoAddrCache}}\n", TWO_PARTITIONS)
+    here.slurm.jobs = [job_line(1, "n1")]
+    return here
 
 
 def after_looks(count: int, change: Callable[[], None]) -> Callable[[], None]:
@@ -530,3 +539,45 @@ def test_a_refusal_to_a_command_without_allow_names_the_command_that_has_it() ->
     run = here.run(command="add-node")
     with pytest.raises(JobsInTheWay, match=r"To proceed anyway: fab deploy .*\n.* Then run this command again"):
         deploy(run)
+
+
+@pytest.mark.parametrize(("typed", "goes_on"), [("y\n", True), ("\n", False)])
+def test_a_restart_under_jobs_when_somebody_can_answer_then_is_told_and_asked_once(
+    monkeypatch: pytest.MonkeyPatch, typed: str, goes_on: bool
+) -> None:
+    here, shown = restarting(), at_a_terminal(monkeypatch, typed)
+    with contextlib.nullcontext() if goes_on else pytest.raises(SlurmfabError, match=r"Nothing was changed\."):
+        deploy(here.run(asks=True))
+    assert bool(here.changed) == goes_on
+    assert shown.getvalue().count("Deploy? [y/N]") == 1
+    assert "1 job runs and goes on meanwhile." in words_on(shown)
+    assert "slurmctld on c1" in shown.getvalue()
+
+
+def test_harm_to_pending_jobs_when_it_is_allowed_and_somebody_can_answer_then_names_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, shown = place(ONE_PARTITION, TWO_PARTITIONS), at_a_terminal(monkeypatch, "n\n")
+    here.slurm.jobs = [job_line(1, "", partition="debug", state="PENDING")]
+    with pytest.raises(SlurmfabError, match="Nothing was changed"):
+        deploy(here.run(Approvals(allowed=frozenset({"partition-removed"})), asks=True))
+    assert "job 1 of ann, pending in debug" in shown.getvalue()
+    assert "To proceed anyway" not in shown.getvalue()
+    assert here.changed == []
+
+
+@pytest.mark.parametrize(("asks", "has_terminal"), [(False, True), (True, False)])
+def test_a_restart_under_jobs_with_yes_or_without_a_terminal_then_nobody_is_asked(
+    monkeypatch: pytest.MonkeyPatch, asks: bool, has_terminal: bool
+) -> None:
+    here, shown = restarting(), at_a_terminal(monkeypatch, "n\n", is_one=has_terminal)
+    deploy(here.run(asks=asks))
+    assert here.changed
+    assert "[y/N]" not in shown.getvalue()
+
+
+def test_a_reconfigure_under_jobs_when_somebody_can_answer_then_is_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, shown = harmless(), at_a_terminal(monkeypatch, "n\n")
+    here.slurm.jobs = [job_line(1, "n1")]
+    deploy(here.run(asks=True))
+    assert "[y/N]" not in shown.getvalue()

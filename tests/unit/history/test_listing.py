@@ -21,7 +21,7 @@ from slurmfab.engine.report import Step
 from slurmfab.errors import InputError, SlurmfabError, Unreachable
 from slurmfab.history import listing
 from slurmfab.history.listing import changes_text, result_text
-from slurmfab.tasks.command import words_after
+from slurmfab.tasks.invoke_tasks import words_after
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=timezone.utc)
 PATH = Path("lab.yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
+from terminals import at_a_terminal, words_on
 
 from slurmfab.agent.files.owned_files import OwnedFiles
 from slurmfab.engine import job_waiting
@@ -23,6 +25,7 @@ from slurmfab.inventory.lock import Lock
 from slurmfab.nodes import decommission, remove
 from slurmfab.nodes.remove import RemoveNodeOptions, refuse
 from slurmfab.plan.plan_input import pin
+from slurmfab.status.snapshot import Job
 
 IDLE = "NodeName={} State=IDLE CPUAlloc=0 CPUTot=4\n"
 
@@ -47,7 +50,7 @@ class LeavingHosts(FakeHosts):
         return super().call(host, request, *rest)
 
 
-def leaving(folder: Path) -> tuple[Run, LeavingHosts, str]:
+def leaving(folder: Path, *, asks: bool = False) -> tuple[Run, LeavingHosts, str]:
     """A run over a deployed cluster from which n2 is removed."""
     path = folder / "cluster.yaml"
     path.write_text("# Ours.\n" + THREE_HOSTS)
@@ -55,7 +58,7 @@ def leaving(folder: Path) -> tuple[Run, LeavingHosts, str]:
     locks.save(lock, loading.lock_path(path))
     hosts = LeavingHosts(facts_of(cluster(), prepared), {"n2": {resource.id for resource in decommission.stopped()}})
     run = run_over(
-        hosts, cluster(), lock=lock, path=path, hooks=remove.hooks(Inventory(cluster(), lock, path), ("n2",))
+        hosts, cluster(), lock=lock, path=path, hooks=remove.hooks(Inventory(cluster(), lock, path), ("n2",)), asks=asks
     )
     return run, hosts, node_removal.without_nodes(path.read_text(), ["n2"])
 
@@ -83,6 +86,27 @@ def test_a_node_whose_jobs_do_not_end_in_time_stays_in_both_files_and_is_not_sto
         remove.carry_out(run, ("n2",), text, RemoveNodeOptions(minutes=0))
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == before
     assert hosts.of("n2") == ["facts"]
+
+
+@pytest.mark.parametrize("typed", ["y\n", "n\n"])
+def test_a_removal_when_somebody_can_answer_then_says_what_will_happen_and_asks_before_it_drains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    run, hosts, text = leaving(tmp_path, asks=True)
+    before, shown = run.inventory.path.read_text(), at_a_terminal(monkeypatch, typed)
+    with contextlib.nullcontext() if typed == "y\n" else pytest.raises(SlurmfabError, match="Nothing was changed"):
+        remove.carry_out(run, ("n2",), text, RemoveNodeOptions(purge=True))
+    assert run.inventory.path.read_text() == (text if typed == "y\n" else before)
+    assert ("apply node-drain" in hosts.of("c1")) == (typed == "y\n")
+    assert "Slurm's packages and the keys are removed there. No job runs there." in words_on(shown)
+    assert shown.getvalue().endswith("Remove n2 from the cluster? [y/N] ") or typed == "y\n"
+
+
+def test_a_removal_with_now_when_jobs_are_there_then_says_which_are_cancelled() -> None:
+    job = Job("7", "7", "ann", ("main",), "RUNNING", "", 1, 1, 0, 5, "1:00", "n2", "x")
+    told = remove.consequences(("n2",), RemoveNodeOptions(now=True), [job], ["9"])
+    assert told.endswith("7 (ann) and 9 will be cancelled.")
+    assert remove.consequences(("n2",), RemoveNodeOptions(), [job], []).endswith("The end of 7 (ann) is waited for.")
 
 
 def test_packages_are_removed_only_with_purge_and_after_all_cluster_files() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 
 import pytest
-from support import SMALL, THREE_HOSTS, cluster, facts_of, host_facts, prepared
+from support import SMALL, THREE_HOSTS, FakeHosts, cluster, facts_of, host_facts, prepared, run_over
+from terminals import at_a_terminal, words_on
 
 from slurmfab.errors import IdConflict, InputError, SlurmfabError
 from slurmfab.facts import Gpu, Hardware
@@ -99,3 +101,22 @@ def test_a_new_address_must_be_an_ip_address() -> None:
 
 def test_a_printed_new_machine_omits_the_password() -> None:
     assert "hush" not in repr(NewMachine(host_facts("n2"), NEW_KEY, "hush"))
+
+
+@pytest.mark.parametrize(("typed", "goes_on"), [("y\n", True), ("\n", False)])
+def test_a_replacement_when_somebody_can_answer_then_is_asked_about_before_the_node_is_drained(
+    monkeypatch: pytest.MonkeyPatch, typed: str, goes_on: bool
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(replace, "refuse_jobs", lambda *_: None)
+    monkeypatch.setattr(replace.older_copy, "refuse_early", lambda *_: None)
+    monkeypatch.setattr(replace, "change", lambda _run, phase, *_: done.append(phase))
+    monkeypatch.setattr(replace.add, "prepare_and_write", lambda *_: done.append("prepared"))
+    monkeypatch.setattr(replace.commands, "deploy_and_accept", lambda *_: done.append("deployed"))
+    shown = at_a_terminal(monkeypatch, typed)
+    run = run_over(FakeHosts({}), cluster(), asks=True)
+    with contextlib.nullcontext() if goes_on else pytest.raises(SlurmfabError, match="Nothing was changed"):
+        replace.carry_out(run, "n2", THREE_HOSTS)
+    assert done == ["slurmctld", *(["drain", "prepared", "deployed"] if goes_on else [])]
+    assert "The machine that answers at 10.0.0.3 becomes n2" in words_on(shown)
+    assert "Replace n2? [y/N]" in words_on(shown)

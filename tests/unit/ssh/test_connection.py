@@ -15,6 +15,7 @@ from ssh_keys import ED25519
 from slurmfab.errors import HostKeyChanged, HostKeyUnknown, InputError, LoginRefused, Unreachable
 from slurmfab.ssh import connection
 from slurmfab.ssh.connection import (
+    HUNG_UP,
     KEEPALIVE_SECONDS,
     NO_KEY,
     UNACKNOWLEDGED_SECONDS,
@@ -107,6 +108,38 @@ def test_a_failed_connection_is_told_in_words(error: Exception, kind: type, word
 )
 def test_a_refused_login_names_what_was_offered(route: Route, offered: str) -> None:
     assert offered in explained(paramiko.AuthenticationException(), route).reason
+
+
+ROOT, ANN = Route("n1", "10.0.0.1", "root"), Route("n1", "10.0.0.1", "ann")
+CLOSED = paramiko.AuthenticationException(f"Authentication failed: {HUNG_UP}")
+
+
+@pytest.mark.parametrize(
+    ("error", "route", "words", "others"),
+    [
+        (paramiko.AuthenticationException(), ANN, "If it is there already, sshd refuses it or the user", "PermitRoot"),
+        (paramiko.AuthenticationException(), ROOT, "or sshd lets root in never (PermitRootLogin no)", "AllowUsers"),
+        (
+            paramiko.BadAuthenticationType("", ["password"]),
+            ANN,
+            "takes no keys from this user, only password",
+            "copy-id",
+        ),
+        (
+            CLOSED,
+            ANN,
+            "It said: back at 9. Either it lets nobody in or this account is closed (/etc/nologin",
+            "copy-id",
+        ),
+    ],
+)
+def test_a_refused_login_when_sshd_lets_causes_be_told_apart_then_each_has_its_own_words(
+    error: Exception, route: Route, words: str, others: str
+) -> None:
+    told = explained(error, route, "back\nat 9.\n")
+    assert type(told) is LoginRefused
+    assert words in told.reason
+    assert others not in told.reason
 
 
 def test_a_login_without_any_key_is_told_with_how_to_name_or_make_one() -> None:
@@ -209,6 +242,35 @@ class OpenServer(Server):
     def check_global_request(self, kind: str, msg: paramiko.Message) -> bool:  # noqa: ARG002
         self.requests.put(kind)
         return False
+
+
+class ClosedServer(Server):
+    """An sshd that sends a text and ends the connection at the login, as for /etc/nologin."""
+
+    transport: paramiko.Transport
+
+    def get_banner(self) -> tuple[str, str]:
+        return "down for repair\r\n", "en-US"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:  # noqa: ARG002
+        self.transport.close()
+        return paramiko.common.AUTH_FAILED
+
+
+def test_an_sshd_that_ends_the_connection_at_the_login_when_it_says_why_then_its_words_are_told(tmp_path: Path) -> None:
+    paramiko.ECDSAKey.generate().write_private_key_file(str(tmp_path / "key"))
+    sshd, host_key = ClosedServer(), paramiko.ECDSAKey.generate()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            sshd.transport = paramiko.Transport(listening.accept()[0])
+            sshd.transport.add_server_key(host_key)
+            sshd.transport.start_server(event=threading.Event(), server=sshd)
+
+        threading.Thread(target=serve, daemon=True).start()
+        route = Route("n1", "127.0.0.1", "ann", listening.getsockname()[1], key=str(tmp_path / "key"))
+        with pytest.raises(LoginRefused, match=r"by ending the connection\. It said: down for repair\. Either"):
+            connect(route, PinnedKey("n1", {host_key.get_name(): host_key.get_base64()}))
 
 
 @pytest.fixture

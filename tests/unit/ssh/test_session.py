@@ -168,6 +168,7 @@ def test_a_sudo_that_asks_when_no_password_is_known_gets_nothing() -> None:
     error = refused(PROMPT, become=True)
     assert isinstance(error, SudoPasswordNeeded)
     assert "--ask-sudo-password" in error.reason
+    assert "users whom it will refuse" in error.reason
 
 
 def test_a_password_is_given_to_a_sudo_once_and_no_more() -> None:
@@ -190,9 +191,16 @@ def test_a_sudo_that_asks_only_once_is_known_to_have_refused_the_password() -> N
         (b"sudo: python3: command not found\n", PythonMissing, "python3 is not installed"),
         (b"bash: line 1: exec: sudo: not found\n", BecomeRefused, "sudo is not installed"),
         (b"admin is not in the sudoers file.\n", BecomeRefused, "sudo refused: admin is not in the sudoers file"),
+        (b"Sorry, user ann may not run sudo on n1.\n", BecomeRefused, "ann may not run sudo, so no password helps"),
+        (b"x is not in the sudoers file.\nThis incident has been reported.\n", BecomeRefused, "no password helps"),
+        (
+            b"Sorry, user ann is not allowed to execute 'env python3 -c not found' as root.\n",
+            BecomeRefused,
+            "execute, so",
+        ),
         (b"sudo: a password is required\n", BecomeRefused, "sudo refused: sudo: a password is required"),
-        (b"This account is currently not available.\n", AgentFailed, "This account is currently not available"),
-        (b"", AgentFailed, "the login shell ended without running it"),
+        (b"This account is currently not available.\n", AgentFailed, "a login shell that runs no command"),
+        (b"", AgentFailed, "the login shell ended without running it. It is one that runs nothing, such as /bin/false"),
         (b"\xff\xfe\n", AgentFailed, "did not start"),
     ],
 )

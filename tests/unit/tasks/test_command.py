@@ -13,8 +13,8 @@ from invoke.exceptions import Exit
 from invoke.tasks import Task
 
 from slurmfab.errors import ClusterFileError, InputError, SlurmfabError
-from slurmfab.tasks import namespace
 from slurmfab.tasks.command import command, names, number, refuse_core_hosts
+from slurmfab.tasks.invoke_tasks import namespace
 from slurmfab.tasks.options import COMMON, Common
 
 TASKS: dict[str, Task] = {name.replace("_", "-"): task for name, task in namespace.tasks.items()}  # type: ignore[type-arg]
@@ -128,8 +128,8 @@ def test_shared_options_reach_a_task_as_one_object() -> None:
         """A task."""
         seen.append((common, host))
 
-    assert [argument.name for argument in task.get_arguments()] == ["host", "cluster", "json"]
-    assert {argument.help for argument in task.get_arguments()[1:]} == {COMMON["cluster"], COMMON["json"]}
+    assert [one.name for one in task.parameters] == ["host", "cluster", "json"]
+    assert {one.help for one in task.parameters[1:]} == {COMMON["cluster"], COMMON["json"]}
     task(Context(), host="n1", cluster="lab.yaml", json="-")
     assert seen == [(Common(cluster="lab.yaml", json="-"), "n1")]
     assert (seen[0][0].output.json, seen[0][0].output.verbose) == ("-", False)
@@ -140,7 +140,7 @@ def test_a_text_of_its_own_replaces_that_of_a_shared_option() -> None:
     def task(_common: Common) -> None:
         """A task."""
 
-    assert [argument.help for argument in task.get_arguments()] == ["another text"]
+    assert [one.help for one in task.parameters] == ["another text"]
 
 
 def test_hostlists_in_examples_are_quoted_for_shells_that_expand_brackets() -> None:

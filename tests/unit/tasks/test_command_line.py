@@ -7,8 +7,10 @@ from invoke.exceptions import Exit
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
 
-from slurmfab.tasks import namespace
-from slurmfab.tasks.command_line import check
+from slurmfab.errors import InputError
+from slurmfab.tasks import TASKS
+from slurmfab.tasks.command_line import answer
+from slurmfab.tasks.invoke_tasks import check_words
 from slurmfab.tasks.spelling import closest
 
 CORE = ParserContext(
@@ -21,8 +23,14 @@ CORE = ParserContext(
 )
 
 
+@pytest.mark.parametrize("line", ["help deplyo", "completion sh", "deplyo", "--help deplyo"])
+def test_a_command_line_of_slurmfab_when_it_is_misspelt_then_is_refused(line: str) -> None:
+    with pytest.raises(InputError, match="There is no"):
+        answer(line.split())
+
+
 def look_through(line: str) -> None:
-    check(line.split(), CORE, namespace.to_contexts(), namespace)
+    check_words(line.split(), CORE)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +73,24 @@ def test_a_right_command_line_is_left_to_invoke(line: str) -> None:
         ("deploy n7", "deploy takes no further word, but here is n7. Hosts are named by --hosts n7."),
         ("add-node", "add-node needs HOSTS: hostlist of the new compute nodes."),
         ("deploy --hosts", "--hosts needs a value: hostlist"),
+        ("add-node plan --like", "--like needs a value"),
+        ("drain deploy resume", "resume needs HOSTS"),
+        ("history 20261121 more", "history takes no further word, but here is more."),
+        ("history --json - 20261121", "history takes no further word, but here is 20261121."),
+        ("deploy --host n1", "deploy has no option --host. Did you mean --hosts? See:"),
+        ("deploy --dry-run", "deploy has no option --dry-run. fab plan shows what deploy would do"),
+        ("deploy --check", "fab plan shows what deploy would do"),
+        ("deploy --diff", "fab plan shows what deploy would do"),
+        ("update --check", "update has no option --check. Here it is --plan."),
+        ("rollback --check", "rollback has no option --check. Here it is --dry-run."),
+        (
+            "plan -i hosts.ini",
+            "plan has no option -i. The cluster file takes the place of an inventory: --cluster",
+        ),
+        ("deploy --inventory=x", "The cluster file takes the place of an inventory: --cluster FILE."),
+        ("check-cluster --limit n1", "check-cluster has no option --limit. Here it is --hosts."),
+        ("drain -l n1", "drain has no option -l. Here it is --hosts."),
+        ("plan --drain-frist", "plan has no option --drain-frist."),
     ],
 )
 def test_a_wrong_command_line_is_refused_with_what_was_meant(line: str, complaint: str) -> None:
@@ -86,4 +112,27 @@ def test_help_is_shown_wherever_it_is_asked_for(line: str, capsys: pytest.Captur
     ("word", "meant"), [("deplyo", "deploy"), ("rotate-key", "rotate-munge-key"), ("bakup", "backup"), ("xyz", "")]
 )
 def test_the_word_that_is_most_like_a_misspelt_one(word: str, meant: str) -> None:
-    assert closest(word, namespace.task_names) == meant
+    assert closest(word, TASKS) == meant
+
+
+@pytest.mark.parametrize("line", ["deploy", "plan --hosts n1", "--echo deploy", "--hosts n1 deploy"])
+def test_a_command_line_of_slurmfab_when_a_task_is_to_be_carried_out_then_is_left_to_invoke(line: str) -> None:
+    assert answer(line.split()) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("", "slurmfab turns bare machines"),
+        ("help", "slurmfab turns bare machines"),
+        ("--list", "slurmfab turns bare machines"),
+        ("-h", "slurmfab turns bare machines"),
+        ("help add-node", "Usage: fab add-node HOSTS"),
+        ("--help add-node", "Usage: fab add-node HOSTS"),
+        ("add-node --help", "Usage: fab add-node HOSTS"),
+        ("--version", "slurmfab "),
+        ("completion bash", "# "),
+    ],
+)
+def test_a_command_line_of_slurmfab_when_it_asks_for_help_then_is_answered(line: str, first: str) -> None:
+    assert (answer(line.split()) or "").startswith(first)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slurmfab.exit_codes import DONE, EXIT_CODES, WRONG_INPUT
-from slurmfab.tasks import namespace
 from slurmfab.tasks.description import VALUES, Description, Option, Word, all_tasks
+from slurmfab.tasks.invoke_tasks import namespace
 
 TASKS = {task.name: task for task in all_tasks()}
 

@@ -6,13 +6,9 @@ import itertools
 
 import pytest
 
-from slurmfab.tasks import GROUPS, namespace
-from slurmfab.tasks.help import columns, name_of, overview, task_help
-
-
-def test_every_task_is_in_one_group() -> None:
-    grouped = [name_of(task) for _, tasks in GROUPS for task in tasks]
-    assert sorted(grouped) == sorted(namespace.task_names)
+from slurmfab.tasks import GROUPS, TASKS
+from slurmfab.tasks.description import all_tasks
+from slurmfab.tasks.help import columns, overview, task_help
 
 
 def test_all_tasks_are_shown_under_a_sentence_about_the_program() -> None:
@@ -25,7 +21,7 @@ def test_all_tasks_are_shown_under_a_sentence_about_the_program() -> None:
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_help_fits_into_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    texts = (task_help(namespace[name]).split("\n\n") for name in namespace.task_names)
+    texts = (task_help(task).split("\n\n") for task in TASKS.values())
     paragraphs = [text for text in itertools.chain.from_iterable(texts) if not text.startswith("  Examples:")]
     assert max(len(line) for text in paragraphs for line in text.splitlines()) < width
 
@@ -38,6 +34,12 @@ def test_a_text_that_is_too_long_goes_on_below_itself(monkeypatch: pytest.Monkey
     ]
 
 
-def test_help_can_be_read_twice() -> None:
-    deploy = namespace["deploy"]
-    assert task_help(deploy) == task_help(deploy)
+def test_values_of_options_are_named_in_help_as_in_the_manual_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    for task in all_tasks():
+        shown = task_help(TASKS[task.name])
+        assert "STRING" not in shown
+        assert all(f"  {option.flags[0]}={option.value} " in shown for option in task.options if option.value)
+    assert "--timeout=MINUTES" in task_help(TASKS["drain"])
+    assert "-v, --verbose" in task_help(TASKS["drain"])
+    assert "(default: 10%)" in task_help(TASKS["upgrade"])

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support import FakeHosts, cluster, run_over
+from terminals import at_a_terminal, words_on
 
-from slurmfab.errors import InputError
+from slurmfab.engine.session import Output
+from slurmfab.errors import InputError, SlurmfabError
 from slurmfab.inventory.edits.slurm_key import with_slurm
 from slurmfab.inventory.slurm_packages import SlurmPackages
 from slurmfab.slurm.versions import SlurmVersion
-from slurmfab.upgrade import conversion_wait, under_way
+from slurmfab.upgrade import conversion_wait, running, under_way
 from slurmfab.upgrade.plan import HostVersions, Target, UpgradePlan, UpgradeStep
-from slurmfab.upgrade.running import limited
+from slurmfab.upgrade.running import UpgradeOptions, limited
 
 NEW = SlurmVersion(26, 5)
 OLD = {"slurmd": "24.11.5-4", "slurm-client": "24.11.5-4"}
@@ -128,3 +131,24 @@ def test_the_key_slurm_when_changed_then_nothing_else_is(before: str, wanted: di
 def test_the_key_slurm_when_it_is_right_already_then_the_file_stays_as_it_is() -> None:
     text = BASE + "slurm: {version: '26.05.*'}  # as it is\n"
     assert with_slurm(text, SlurmPackages(version="26.05.*")) == text
+
+
+class Claimed(Exception):
+    """The upgrade has begun."""
+
+
+@pytest.mark.parametrize(("typed", "ends"), [("y\n", Claimed), ("\n", SlurmfabError)])
+def test_an_upgrade_when_somebody_can_answer_then_asks_behind_its_plan_and_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, ends: type[Exception]
+) -> None:
+    def claim(_run: object) -> None:
+        raise Claimed
+
+    monkeypatch.setattr(running.plans, "made", lambda *_: WHOLE)
+    monkeypatch.setattr(running, "require_claim", claim)
+    shown = at_a_terminal(monkeypatch, typed)
+    run = run_over(FakeHosts({}), cluster(), command="upgrade", asks=True)
+    with pytest.raises(ends):
+        running.carry_out(run, SlurmPackages(version="26.05.*"), UpgradeOptions(), frozenset({"db", "ctl"}), Output())
+    assert "26.05" in capsys.readouterr().out
+    assert "older ones do not read them any more. Upgrade Slurm on ctl,db to 26.05.*? [y/N]" in words_on(shown)
