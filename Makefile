@@ -12,7 +12,7 @@ BROWSER_PACKAGES := chromium chromium-driver
 # Shells whose completion is tested; bash is everywhere. fish brings man-db, which sets the manual pages.
 SHELL_PACKAGES := zsh fish
 # What tests without hosts call, beside what every system has.
-TOOL_PACKAGES := e2fsprogs
+TOOL_PACKAGES := age e2fsprogs
 # Tests that deploy once to each suite that any test deploys to.
 SUPPORTED := $(wildcard $(patsubst %,tests/lab/test_%.py,deploy other_suites slurm_packages smd))
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)

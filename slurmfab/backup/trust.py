@@ -69,11 +69,6 @@ def require_before_decryption(backups: Sequence[Backup], path: Path, signed_by: 
             raise InputError(f"{one.path}: {reason}. It was not decrypted, and nothing was changed. {OTHER_WAYS}")
 
 
-def can_ask() -> bool:
-    """Whether somebody sits at a terminal."""
-    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
-
-
 def require(backups: Sequence[Backup], known: Inventory, signed_by: str, *, trust: bool) -> None:
     """Go on with backups that a trusted key has signed, or that the user trusts after seeing what they can do.
 

@@ -151,12 +151,11 @@ def start(
     if output.ask_password and asker and not password:
         password = asker()
     policies = {host: PinnedKey(host, trusted_keys(known, host), accept_new=accept_new) for host in known.cluster.hosts}
-    transport = SshTransport(route.to_hosts(known.cluster), policies, asker, password)
     return Run(
         options,
         known,
         names,
-        transport,
+        SshTransport(route.to_hosts(known.cluster), policies, asker, password),
         progress_of(known, options.command, output),
         packages=output.packages,
         hooks=hooks or RunHooks(save_lock=file_writing.save_lock),

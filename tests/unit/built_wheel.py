@@ -23,9 +23,9 @@ def build(place: Path) -> Path:
     """The wheel that `make wheel` writes in a copy of the sources, which is removed; constraints.txt is beside it."""
     sources = place / "sources"
     tracked = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=TOP, text=True)
-    for name in filter(lambda one: (TOP / one).is_file(), tracked.splitlines()):
+    for name in filter(lambda one: os.path.lexists(TOP / one), tracked.splitlines()):
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(TOP / name, sources / name)
+        shutil.copy2(TOP / name, sources / name, follow_symlinks=False)
     stale = sources / "build/lib/slurmfab/gone.py"
     stale.parent.mkdir(parents=True)
     stale.touch()

@@ -10,6 +10,7 @@ from setuptools import find_packages
 
 TOP = Path(__file__).parents[2]
 TEMPLATES = TOP / "slurmfab/templates"
+"""A link to templates/, since find: finds nothing elsewhere."""
 
 
 def setup_cfg() -> configparser.ConfigParser:
@@ -32,7 +33,8 @@ def test_every_other_file_is_package_data() -> None:
         for pattern in patterns.split(", ")
         for path in TOP.joinpath(*package.split(".")).glob(pattern)
     }
-    there = {path for path in (TOP / "slurmfab").rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
+    files = (*(TOP / "slurmfab").rglob("*"), *TEMPLATES.glob("*"), *TEMPLATES.glob("*/*"))
+    there = {path for path in files if path.is_file() and path.suffix not in {".py", ".pyc"}}
     assert found == there
     for pages in ("report", "guide"):
         assert {path.suffix for path in (TEMPLATES / pages).iterdir()} <= {".j2", ".css", ".js"}
