@@ -23,7 +23,8 @@ COMMAND = re.compile(rf"\b(?:slurm)?fab (?:{'|'.join(sorted(namespace.task_names
 WRITTEN_TO_FILES = {
     "agent/mounts/mount_point.py": ["slurmfab logs"],  # a sentence, in which it logs in
     "engine/saved_plan.py": ["slurmfab plan"],  # the name of the format
-    "inventory/cluster.py": ["fab bundle"],  # in the JSON schema
+    "inventory/backups.py": ["fab backup"],  # in the JSON schema
+    "inventory/cluster.py": ["fab bundle"],  # the same
     "first_file/text.py": ["fab add-user"],  # in a new cluster file
     "inventory/edits/writing.py": ["fab plan", "fab deploy"],  # in the first lines of a new cluster file
     "takeover/cluster_text.py": ["fab plan", "fab deploy"],  # the same of an imported one

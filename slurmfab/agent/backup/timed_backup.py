@@ -60,9 +60,8 @@ def make_backup(wanted: Mapping[str, Any], context: Context) -> str:
     refuse_others(directory)
     parts.sweep(directory)
     now = time.time()
-    archive = parts.Archive(
-        directory, "%s-%s" % (prefix(wanted), parts.stamp(now)), recipients=wanted.get("encrypt_to", ())
-    )
+    name = "%s-%s" % (prefix(wanted), parts.stamp(now))
+    archive = parts.Archive(directory, name, recipients=wanted.get("encrypt_to", ()))
     try:
         about: Dict[str, Any] = {"next_job_id": 0, "jobs": None}
         if wanted.get("key"):
