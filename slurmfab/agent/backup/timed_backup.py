@@ -76,8 +76,7 @@ def make_backup(wanted: Mapping[str, Any], context: Context) -> str:
             archive.end(parts.STATE)
         if wanted.get("database"):
             archive.begin()
-            request = {"name": wanted["database"], "settings": wanted.get("login", "")}
-            save_database(request, context, archive.write)
+            save_database({"name": wanted["database"], "settings": wanted.get("login", "")}, context, archive.write)
             archive.end(parts.DATABASE)
         return archive.finish({
             "cluster": wanted["cluster"],
