@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from slurmfab import atomic_file
+from slurmfab.agent.core import replace
 from slurmfab.errors import InputError
 from slurmfab.lab.spec import CONTROLLER, SERIES, LabHost, LabSpec
 
@@ -64,20 +66,22 @@ def require_ours(path: Path) -> None:
 
 
 def write(path: Path, text: str, lock: str) -> None:
-    """Write the cluster file and the lock beside it.
+    """Write the cluster file and the lock beside it, each whole or not at all, so that `remove` knows it.
 
     Args:
         path: the cluster file.
         text: its contents.
         lock: contents of the lock.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    lock_path(path).write_text(lock)
+    atomic_file.write(path, text, new=atomic_file.READABLE_BY_ALL)
+    atomic_file.write(lock_path(path), lock, new=atomic_file.READABLE_BY_ALL)
 
 
 def remove(path: Path) -> None:
-    """Remove the cluster file and its lock if a lab wrote the cluster file."""
+    """Remove the cluster file and its lock if a lab wrote the cluster file, and what a kill left of writing them."""
+    for one in (path, lock_path(path)):
+        if path.parent.is_dir():
+            replace.remove_leftovers(str(path.parent), one.name)
     if path.exists() and _is_ours(path):
         lock_path(path).unlink(missing_ok=True)
         path.unlink()

@@ -37,6 +37,7 @@ WRITTEN = {
     "inventory.fabfile": [ALL],  # two lines
     "inventory.lock": [ALL],  # as the cluster file
     "inventory.schema_file": [ALL, ALL],  # what keys there are
+    "lab.clusterfile": [ALL, ALL],  # as other cluster files and locks
     "monitoring_files.writing": [ALL],  # rules and dashboards, for Prometheus and Grafana
     "ssh.client_config": [ALL],  # public host keys
     "usage.showing": [OWN],  # --csv: who used how much

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from slurmfab.agent.core import replace
 from slurmfab.errors import InputError
 from slurmfab.lab import clusterfile
 from slurmfab.lab.spec import LabHost, LabSpec
@@ -62,3 +63,11 @@ def test_files_when_there_is_a_lock_alone_then_it_is_refused(tmp_path):
     (tmp_path / "lab-x.lock.json").write_text("{}")
     with pytest.raises(InputError, match="without its cluster file"):
         clusterfile.require_ours(tmp_path / "lab-x.yaml")
+
+
+def test_what_a_kill_left_of_writing_a_cluster_file_when_the_lab_goes_then_goes_too(tmp_path):
+    path = tmp_path / "lab-x.yaml"
+    for name in (path.name, clusterfile.lock_path(path).name):
+        (tmp_path / replace.temporary_name(name, "0" * replace.DIGITS)).touch()
+    clusterfile.remove(path)
+    assert list(tmp_path.iterdir()) == []
