@@ -49,7 +49,8 @@ for number in range({MANY}):
     os.close(os.open(path, os.O_CREAT))
     os.chown(path, {FIRST}, {FIRST})
 """
-JOBS = "pgrep -x 'sleep|slurmstepd'"
+JOBS = "pgrep -x sleep; pgrep -x -P 1 slurmstepd"
+"""A job's processes that stay. A slurmstepd below another one is about to become a program of the job, or end."""
 AGENTS = "pgrep -f '[p]ython3 -I -B' || true"
 
 
