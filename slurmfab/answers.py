@@ -195,6 +195,7 @@ def _schemas() -> dict[str, core_schema.CoreSchema]:
         "job_processes": strict_object({"steps": _LINES, "hung": _LINES}, {}),
         "kept": _kept(),
         "lock": strict_object({"idle": core_schema.nullable_schema(_SECONDS)}, {}),
+        "lock_copy": strict_object({}, {"cluster": _LINE, "run": _RUN, "by": _LINE, "text": _TEXT}),
         "logs": _logs(),
         "munge": strict_object({"made": _LINE, "trouble": _TEXT, "decoded": _LINES}, {}),
         "node_health": strict_object({"causes": _LINES}, {}),

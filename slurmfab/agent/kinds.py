@@ -32,6 +32,7 @@ KINDS = {
     "jobs-ended": "nodes.jobs:JobsEnded",
     "left-file": "files.left_file:LeftFile",
     "listening": "services.listening:Listening",
+    "lock-copy": "undo.lock_copy:LockCopy",
     "login-guard": "services.login_guard:LoginGuard",
     "moved-ids": "identities.moved_ids:MovedIds",
     "machine-reboot": "services.machine_reboot:MachineReboot",

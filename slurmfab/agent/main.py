@@ -9,6 +9,7 @@
     {"op": "node-health"} -> {"node_health": {...}}, {"done": true}
     {"op": "node-jobs"}     -> {"node_jobs": {...}}, {"done": true}
     {"op": "kept", ...}     -> {"kept": {...}}, {"done": true}
+    {"op": "lock-copy"}     -> {"lock_copy": {...}}, {"done": true}
     {"op": "munge", ...}    -> {"munge": {...}}, {"done": true}
     {"op": "accounts", ...} -> {"accounts": {...}}, {"done": true}
     {"op": "directory-sizes", ...} -> {"directory_sizes": {...}}, {"done": true}
@@ -282,6 +283,7 @@ READINGS = {
     "node-health": "nodes.health",
     "node-jobs": "nodes.jobs",
     "kept": "undo.undo_store",
+    "lock-copy": "undo.lock_copy",
     "munge": "munge.credentials",
     "backup": "backup.reading",
     "accounts": "accounting.reading",

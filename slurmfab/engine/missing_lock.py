@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from slurmfab.engine import record
 from slurmfab.errors import BrokenFile, InputError
-from slurmfab.inventory import loading, shared_files
 from slurmfab.inventory import lock as locks
+from slurmfab.inventory import shared_files
 from slurmfab.inventory.loading import Inventory
 from slurmfab.program_name import FAB
 from slurmfab.terminal import write
@@ -64,29 +64,42 @@ def require_deployed(known: Inventory) -> None:
         raise InputError(f"{known.path} has never been deployed. First: {FAB} deploy.")
 
 
-def put_back(cluster: str) -> int:
-    """Write the newest copy of a missing lock, and print where it is from.
+def refuse_present(cluster_file: Path) -> None:
+    """Refuse to put back a lock that is there.
+
+    Raises:
+        InputError: there is one.
+    """
+    path = shared_files.lock_path(cluster_file)
+    if shared_files.content(path) is not None:
+        raise InputError(f"{path} is there; nothing was changed.")
+
+
+def no_copy(cluster_file: Path, controller: str) -> str:
+    """The message that no record has the lock, with the places that may have it."""
+    return (
+        f"No record in {record.directory(cluster_file)} has a lock. {controller}, the controller, may have a copy: "
+        f"{FAB} restore-lock --from-controller. Others may be in git, on the machine from which the cluster was "
+        f"deployed, and in backups ({FAB} backup)."
+    )
+
+
+def put_back(cluster_file: Path, copy: Copy) -> int:
+    """Write a copy of a missing lock, and print where it is from.
 
     Args:
-        cluster: path of the cluster file, empty for the default one.
+        cluster_file: path of the cluster file.
+        copy: the copy.
 
     Returns:
         The exit code.
 
     Raises:
-        InputError: there is a lock, or no copy of it.
+        InputError: there is a lock meanwhile.
     """
-    cluster_file = loading.named_path(cluster)
     path = shared_files.lock_path(cluster_file)
     with shared_files.exclusively(cluster_file):
-        if shared_files.content(path) is not None:
-            raise InputError(f"{path} is there; nothing was changed.")
-        copy = newest_copy(cluster_file)
-        if copy is None:
-            raise InputError(
-                f"No record in {record.directory(cluster_file)} has a lock. Copies may be in git, on the machine from "
-                f"which the cluster was deployed, and in backups ({FAB} backup)."
-            )
+        refuse_present(cluster_file)
         locks.save(copy.lock, path)
     write(f"Wrote {path} as {copy.of} has it. See what has changed since then: {FAB} plan.", sys.stdout)
     return 0

@@ -22,6 +22,7 @@ from slurmfab.impact.forecast import Forecast
 from slurmfab.inventory import shared_files
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
+from slurmfab.program_name import FAB
 from slurmfab.ssh.fan_out import PendingAnswers
 from slurmfab.ssh.transport import Transport
 from slurmfab.terminal import agrees, can_ask, write
@@ -360,6 +361,7 @@ class Run:
             path = shared_files.lock_path(self.inventory.path)
             told += (
                 f" There is no {path}. If this cluster has been deployed before, do not accept keys: its lock has the "
-                "right ones. Take it from git, from the machine on which the cluster was deployed, or from a backup."
+                "right ones. Take it from git, from the machine on which the cluster was deployed, from a backup, or "
+                f"from the copy of {self.controller}: {FAB} restore-lock --from-controller."
             )
         raise DeployFailed(told)

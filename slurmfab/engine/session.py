@@ -98,7 +98,9 @@ def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
     """
     try:
         work(run)
+        keep_lock_copy(run)
     except SlurmfabError as error:
+        keep_lock_copy(run)
         run.end_early(error)
         finish(run, output, str(error))
         print_failures(run)
@@ -112,6 +114,14 @@ def perform(run: Run, output: Output, work: Callable[[Run], object]) -> int:
     report = finish(run, output)
     write("\n".join(filter(None, (summary(report), next_step(report, run.inventory.path)))), output.stream)
     return report.exit_code
+
+
+def keep_lock_copy(run: Run) -> None:
+    """Have the controller keep the lock as a run leaves it, if the run may have changed anything."""
+    if run.claim.is_held:
+        from slurmfab.engine import lock_copy  # it imports this module
+
+        lock_copy.keep(run)
 
 
 def print_failures(run: Run) -> None:

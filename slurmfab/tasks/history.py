@@ -27,16 +27,26 @@ def history(common: Common, *, run: str = "") -> int:
     return listing.show(common.cluster, run, common.json)
 
 
-@command(common=("cluster",))
-def restore_lock(common: Common) -> int:
-    """Put back a lock that was lost, from the newest record.
+@command(
+    common=("cluster", "ask_sudo_password"),
+    help={
+        "from_controller": "take the copy that the controller has",
+        "fingerprint": "the controller's SSH host key has this fingerprint, which you have compared on its console",
+    },
+)
+def restore_lock(common: Common, *, from_controller: bool = False, fingerprint: str = "") -> int:
+    """Put back a lost lock, from a record or the controller.
 
-    For a lock that was deleted, as by `git clean`; one that is there stays. No host is asked. Exit codes: 0 put back,
-    2 there is a lock, or no record has one.
+    For a lock that was deleted, as by `git clean`; one that is there stays. No host is asked, unless no record has the
+    lock: then a terminal is asked whether to fetch the controller's copy, and --from-controller fetches it without a
+    question. Its SSH host key has to be in known_hosts, or to be compared with --fingerprint. Exit codes: 0 put back,
+    1 the controller has no copy or cannot be asked, 2 there is a lock, or no record has one.
 
     Examples:
         fab restore-lock
+        fab restore-lock --from-controller
+        fab restore-lock --from-controller --fingerprint SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8
     """
-    from slurmfab.engine import missing_lock
+    from slurmfab.engine import lock_copy
 
-    return missing_lock.put_back(common.cluster)
+    return lock_copy.restore(common.cluster, common.output, from_controller=from_controller, fingerprint=fingerprint)

@@ -40,6 +40,7 @@ EVERYWHERE: Mapping[str, Takes] = {
     "controller": Takes(takes.NEW_HOSTS),
     "csv": FILE,
     "file": FILE,
+    "fingerprint": TEXT,
     "from_": Takes(takes.HOSTS),
     "gateway": Takes(takes.NEW_HOSTS),
     "gpu_nodes": TEXT,

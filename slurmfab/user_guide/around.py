@@ -9,22 +9,20 @@ from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.mounts import BIND, Mount
 from slurmfab.inventory.quota import Quota
+from slurmfab.user_guide.examples import values_of_examples
 from slurmfab.user_guide.markdown import code, plain
+from slurmfab.user_guide.offer import Offer
 
 _ROLES = {"login": "login hosts", "compute": "compute nodes", "controller": "controllers"}
 """Where users find a mount, by its roles; nobody works on the host of the database."""
 
-_GPU_IMAGE, _IMAGE = "nvcr.io/nvidia/pytorch:24.10-py3", "docker.io/library/python:3.12"
-"""Images of examples, for clusters with GPUs and without."""
+_GPU_IMAGE, _IMAGE, _OWN_IMAGE = "nvcr.io/nvidia/pytorch:24.10-py3", "docker.io/library/python:3.12", "tool:1"
+"""Images of examples, for clusters with GPUs and without, and the name of one in the cluster's own registry."""
 
 
-def values(cluster: Cluster, *, has_gpus: bool) -> dict[str, Any]:
-    """What the template of the guide names, of what is around Slurm.
-
-    Args:
-        cluster: the cluster file.
-        has_gpus: whether it has GPUs, for the examples.
-    """
+def values(found: Offer) -> dict[str, Any]:
+    """What the template of the guide names, of what is around Slurm."""
+    cluster = found.cluster
     logins = cluster.login or cluster.controllers
     private = cluster.private_tmp.directories if cluster.private_tmp else ()
     use = cluster.containers.use if cluster.containers else ()
@@ -45,7 +43,7 @@ def values(cluster: Cluster, *, has_gpus: bool) -> dict[str, Any]:
         "module_paths": cluster.modules.path if cluster.modules else (),
         "mpi": cluster.mpi is not None and cluster.mpi.kind != "none",
         "openmpi": cluster.mpi is not None and cluster.mpi.packages is not None,
-        "containers": [_container(way, has_gpus=has_gpus) for way in use],
+        "containers": [_container(way, found) for way in use],
         "docker": "docker" in use,
         **_registry(cluster),
         "power": cluster.power is not None,
@@ -105,20 +103,44 @@ def _registry(cluster: Cluster) -> dict[str, Any]:
     place = "" if registry is None else registry.pull_place if registry.anonymous_pull else registry.place
     return {
         "registry": place,
+        "registry_login": _login(cluster),
         "registry_only": registry is not None and registry.only,
         "registry_allowed": registry.allowed if registry else (),
     }
 
 
-def _container(way: str, *, has_gpus: bool) -> Mapping[str, str]:
+def _login(cluster: Cluster) -> str:
+    """How users log in to the cluster's own registry; empty where they need not, or have no program for it here."""
+    registry, use = cluster.registry, cluster.containers.use if cluster.containers else ()
+    if registry is None or registry.anonymous_pull:
+        return ""
+    ways = {
+        "podman": f"podman login --authfile ~/.config/containers/auth.json {registry.place}",
+        "oci": f"skopeo login --authfile ~/.config/containers/auth.json {registry.place}",
+        "apptainer": f"apptainer registry login --username $USER docker://{registry.place}",
+        "docker": f"docker login {registry.place}",
+    }
+    if "podman" in use:
+        del ways["oci"]
+    return "\n".join(words for way, words in ways.items() if way in use)
+
+
+def _container(way: str, found: Offer) -> Mapping[str, str]:
     """A way of running containers, with an example."""
-    image, gres = (_GPU_IMAGE, "--gres=gpu:1 ") if has_gpus else (_IMAGE, "")
+    place, gpu = _registry(found.cluster)["registry"], found.first_with_gpus
+    image = f"{place}/{_OWN_IMAGE}" if place else _GPU_IMAGE if gpu else _IMAGE
+    elsewhere = gpu is not None and gpu != found.first
+    gres = " ".join(
+        filter(None, (f"--partition={gpu.name}" if gpu and elsewhere else "", "--gres=gpu:1" if gpu else ""))
+    )
+    gres += " " if gres else ""
+    memory = values_of_examples(gpu or found.first)["much_memory"]
     bundle = image.rpartition("/")[2].replace(":", "-")
     title, text, example = {
         "podman": (
             "Podman",
             "`sdocker` takes the options of `docker run`, and adds the job's GPUs, your home and this directory.",
-            f"srun {gres}--mem=16G --pty bash\nsdocker run -it {image} python train.py",
+            f"srun {gres}--mem={memory} --pty bash\nsdocker run -it {image} python train.py",
         ),
         "oci": (
             "Slurm's own containers",

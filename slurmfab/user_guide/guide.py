@@ -24,7 +24,7 @@ def markdown_text(found: Offer) -> str:
         has_tools=cluster.user_tools,
         summary=summary(found),
         **tables.values(found),
-        **around.values(cluster, has_gpus=bool(found.gpus)),
+        **around.values(found),
     )
 
 

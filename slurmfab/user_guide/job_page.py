@@ -8,7 +8,6 @@ from typing import Any
 
 from slurmfab.markup import Markup, fill, joined, policy
 from slurmfab.programs.user_tools.amounts import clock
-from slurmfab.user_guide.amounts import exactly
 from slurmfab.user_guide.limits import Cap, caps
 from slurmfab.user_guide.offer import Offer, OfferedPartition, caps_of_accounts
 
@@ -51,7 +50,6 @@ def page(found: Offer) -> str:
             containers=[(way, WAYS[way]) for way in use if way in WAYS],
             time=clock(60 * minutes),
             memory=usual_memory(first),
-            memory_about=f"Without it: {exactly(found.memory_per_cpu)} for each CPU." if found.memory_per_cpu else "",
             login=(cluster.login or cluster.controllers)[0],
         )
     )
@@ -82,6 +80,7 @@ def _partition(one: OfferedPartition) -> dict[str, Any]:
         "isExclusive": one.is_exclusive,
         "count": one.count,
         "maxMinutes": one.max_minutes,
+        "defaultMemory": one.default_memory,
         "minNodes": one.min_nodes,
         "maxNodes": one.max_nodes,
         "accounts": one.accounts,

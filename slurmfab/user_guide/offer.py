@@ -13,11 +13,18 @@ from slurmfab.inventory.lock import Lock
 from slurmfab.inventory.rules.slurm_conf import whole_number
 from slurmfab.programs.user_tools.amounts import seconds_of
 from slurmfab.slurm.limits import NORMAL
+from slurmfab.user_guide.amounts import exactly
 from slurmfab.user_guide.limits import Cap, caps
 from slurmfab.user_guide.shapes import Shape, shapes
 
 EVERYBODY = ("", "ALL")
 """Values of AllowAccounts and the like that exclude nobody (slurm.conf(5))."""
+
+_DEFAULT_MEMORY = {"defmempercpu": "for each CPU", "defmempernode": "on each node", "defmempergpu": "for each GPU"}
+"""Keys of slurm.conf(5) and of its partitions, of which each may have one."""
+
+_ALL_MEMORY = "all memory of its nodes"
+"""What a job gets by Slurm's own defaults."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class OfferedPartition:
         shapes: how many of its nodes are alike; the most frequent first.
         max_minutes: time limit of jobs; `None` for none.
         default_minutes: time limit of jobs that name none; `None` for `max_minutes`.
+        default_memory: what jobs get that ask for no memory, in words; empty where that is not known.
+        most_memory: MiB that jobs may ask for on a node, by MaxMemPerNode; 0 for all that it has.
         min_nodes: the fewest nodes of a job.
         max_nodes: the most nodes of a job; `None` for no such limit.
         is_exclusive: whether jobs get whole nodes.
@@ -52,6 +61,8 @@ class OfferedPartition:
     shapes: tuple[tuple[Shape, int], ...]
     max_minutes: int | None
     default_minutes: int | None
+    default_memory: str
+    most_memory: int
     min_nodes: int
     max_nodes: int | None
     is_exclusive: bool
@@ -110,7 +121,6 @@ class Offer:
         partitions: without hidden ones.
         shapes: how many of all nodes are alike; in the order of the cluster file.
         gpus: by type.
-        memory_per_cpu: MiB that a job gets for each CPU if it asks for no memory; 0 where that is not known.
         accounts: in which users can be; empty where jobs need no account.
         qos: names of the QOS that jobs can ask for.
     """
@@ -119,7 +129,6 @@ class Offer:
     partitions: tuple[OfferedPartition, ...]
     shapes: tuple[tuple[Shape, int], ...]
     gpus: tuple[OfferedGpus, ...]
-    memory_per_cpu: int
     accounts: tuple[str, ...]
     qos: tuple[str, ...]
 
@@ -127,6 +136,16 @@ class Offer:
     def default(self) -> OfferedPartition | None:
         """The partition of jobs that name none; `None` if there is none."""
         return next((one for one in self.partitions if one.is_default), None)
+
+    @property
+    def first(self) -> OfferedPartition | None:
+        """The partition of examples: that of jobs that name none, or else the first one; `None` if all are hidden."""
+        return self.default or next(iter(self.partitions), None)
+
+    @property
+    def first_with_gpus(self) -> OfferedPartition | None:
+        """The partition of examples with GPUs; `None` without any."""
+        return next((one for one in (self.default, *self.partitions) if one and one.gpus), None)
 
 
 def offer(cluster: Cluster, lock: Lock) -> Offer:
@@ -137,15 +156,17 @@ def offer(cluster: Cluster, lock: Lock) -> Offer:
         lock: what is known of the nodes' hardware; nodes that it does not know have what the file says.
     """
     by_node = shapes(cluster, lock)
+    memory = _default_memory(cluster, by_node.values())
     partitions = tuple(
-        _partition(cluster, one, by_node) for one in cluster.partitions if _values(one).get("hidden", "") != "YES"
+        _partition(cluster, one, by_node, memory)
+        for one in cluster.partitions
+        if _values(one).get("hidden", "") != "YES"
     )
     return Offer(
         cluster,
         partitions,
         tuple(Counter(by_node.values()).items()),
         tuple(_gpus(partitions, by_node)),
-        _memory_per_cpu(cluster, by_node.values()),
         tuple(one.name for one in cluster.accounts if one.name != ROOT) if cluster.has_accounts else (),
         _qos(cluster) if cluster.has_accounts else (),
     )
@@ -159,8 +180,19 @@ def _values(partition: Partition) -> dict[str, str]:
     }
 
 
-def _partition(cluster: Cluster, partition: Partition, by_node: Mapping[str, Shape]) -> OfferedPartition:
+def _partition(
+    cluster: Cluster, partition: Partition, by_node: Mapping[str, Shape], default_memory: str
+) -> OfferedPartition:
+    """A partition, as users see it.
+
+    Args:
+        cluster: the cluster file.
+        partition: the partition.
+        by_node: the shapes of nodes.
+        default_memory: what jobs get that ask for no memory, where the partition says nothing of it.
+    """
     values = _values(partition)
+    own = {key.lower(): value or "" for key, value in cluster.slurm_conf.items()}
     nodes = cluster.compute_nodes if partition.nodes == "ALL" else partition.nodes
     qos = values.get("qos", "")
     limits = {one.name: one.settings for one in cluster.qos}.get(qos.lower(), {})
@@ -172,6 +204,8 @@ def _partition(cluster: Cluster, partition: Partition, by_node: Mapping[str, Sha
         tuple(Counter(by_node[node] for node in nodes).most_common()),
         _minutes(values.get("maxtime", "")),
         _minutes(values.get("defaulttime", "")),
+        _memory_in_words(values) or default_memory,
+        whole_number(values.get("maxmempernode", own.get("maxmempernode", ""))) or 0,
         whole_number(values.get("minnodes", "")) or 1,
         whole_number(values.get("maxnodes", "")),
         values.get("oversubscribe", values.get("shared", "")).partition(":")[0] == "EXCLUSIVE",
@@ -227,17 +261,26 @@ def _qos(cluster: Cluster) -> tuple[str, ...]:
     return tuple(dict.fromkeys((NORMAL, *(one.name for one in cluster.qos if one.name in listed))))
 
 
-def _memory_per_cpu(cluster: Cluster, found: Iterable[Shape]) -> int:
-    """The DefMemPerCPU of the cluster file, or else what slurmfab writes: that of the node with the least.
+def _default_memory(cluster: Cluster, found: Iterable[Shape]) -> str:
+    """What a job gets that asks for no memory, by the cluster file, or else by the line that slurmfab writes."""
+    own = {key.lower(): value or "" for key, value in cluster.slurm_conf.items()}
+    if told := _memory_in_words(own):
+        return told
+    least = min((one.memory // one.cpus for one in set(found) if one.memory and one.cpus), default=0)
+    return f"{exactly(least)} for each CPU" if least else ""
 
-    A file that sets DefMemPerNode, or leaves the line out, is not told in these words.
+
+def _memory_in_words(settings: Mapping[str, str]) -> str:
+    """What settings give a job that asks for no memory; empty if they say nothing of it.
+
+    Args:
+        settings: values by key in lower case, empty for Slurm's own default.
     """
-    own = {key.lower(): value for key, value in cluster.slurm_conf.items()}
-    if "defmempernode" in own:
-        return 0
-    if "defmempercpu" in own:
-        return whole_number(own["defmempercpu"] or "") or 0
-    return min((one.memory // one.cpus for one in set(found) if one.memory and one.cpus), default=0)
+    for key, words in _DEFAULT_MEMORY.items():
+        if key in settings:
+            number = whole_number(settings[key])
+            return f"{exactly(number)} {words}" if number else _ALL_MEMORY
+    return ""
 
 
 def caps_of_accounts(accounts: Iterable[Account]) -> dict[str, tuple[Cap, ...]]:

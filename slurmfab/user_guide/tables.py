@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from slurmfab.inventory.accounting import ROOT, Account, Qos
-from slurmfab.user_guide.amounts import duration, exactly, gigabytes
+from slurmfab.user_guide.amounts import duration, gigabytes
+from slurmfab.user_guide.examples import values_of_examples
 from slurmfab.user_guide.limits import giving_way, words
 from slurmfab.user_guide.markdown import code
 from slurmfab.user_guide.offer import Offer, OfferedGpus, OfferedPartition
@@ -14,6 +15,9 @@ from slurmfab.user_guide.shapes import Shape, whole
 
 NONE = "–"
 """What a cell has whose value is not known, or that has none."""
+
+_SOME_SCRATCH = 50
+"""The gigabytes of an example, where nodes have that many."""
 
 _SHARES = {"shard": ("a share of a GPU", "1"), "mps": ("a percentage of a GPU", "50")}
 """Generic resources that Slurm itself knows: what one is, and an example of a number."""
@@ -23,10 +27,10 @@ def values(found: Offer) -> dict[str, Any]:
     """What the template of the guide names, of what the cluster offers."""
     shapes = found.shapes if any(shape != Shape() for shape, _ in found.shapes) else ()
     features = tuple(dict.fromkeys(feature for shape, _ in found.shapes for feature in shape.features))
-    with_gpus = [one for one in found.partitions if one.gpus]
+    gpu = found.first_with_gpus
     return {
         "default": found.default.name if found.default else "",
-        "first_partition": first_partition(found),
+        "first_partition": (found.first or found.cluster.partitions[0]).name,
         "partitions": [_partition(found, one) for one in found.partitions],
         "nodes": [_nodes(found, shape, count) for shape, count in shapes],
         "features": features,
@@ -35,12 +39,13 @@ def values(found: Offer) -> dict[str, Any]:
         "has_scratch": any(shape.scratch for shape, _ in found.shapes),
         "others": list(_others(found)),
         "licenses": [{"name": name, "count": count} for name, count in found.cluster.licenses.items()],
-        "memory_per_cpu": exactly(found.memory_per_cpu) if found.memory_per_cpu else "",
+        "default_memory": default_memory(found),
         "gpus": [_gpus(one) for one in found.gpus],
         "typed": sum(bool(one.type) for one in found.gpus) > 1,
-        "gpu_partition": next(
-            (one.name for one in with_gpus if one.is_default), with_gpus[0].name if with_gpus else ""
-        ),
+        "gpu_partition": gpu.name if gpu else "",
+        "examples": values_of_examples(found.first),
+        "gpu_examples": values_of_examples(gpu),
+        "scratch_example": min((_SOME_SCRATCH, *(shape.scratch for shape, _ in found.shapes if shape.scratch))),
         "accounting": found.cluster.database is not None,
         "accounts": [_account(one) for one in found.cluster.accounts if one.name in found.accounts],
         "qos": [_qos(one) for one in found.cluster.qos if one.name in found.qos],
@@ -52,9 +57,14 @@ def values(found: Offer) -> dict[str, Any]:
     }
 
 
-def first_partition(found: Offer) -> str:
-    """The partition of examples: that of jobs that name none, or else the first one."""
-    return (found.default or found.partitions[0]).name if found.partitions else found.cluster.partitions[0].name
+def default_memory(found: Offer) -> str:
+    """What a job gets that asks for no memory, in words; empty where no partition's is known."""
+    by_words: dict[str, list[str]] = {}
+    for one in found.partitions:
+        by_words.setdefault(one.default_memory, []).append(code(one.name))
+    if len(by_words) == 1:
+        return next(iter(by_words))
+    return "; ".join(f"{words} in {', '.join(names)}" for words, names in by_words.items() if words)
 
 
 def _partition(found: Offer, one: OfferedPartition) -> dict[str, Any]:

@@ -36,6 +36,7 @@
       ...(partition.groups.length ? [`for the groups ${partition.groups.join(", ")} alone`] : []),
     ];
     id("about-partition").textContent = `${limits.join("; ")}.`;
+    id("about-memory").textContent = partition.defaultMemory && `Without it: ${partition.defaultMemory}.`;
     const nodes = Math.min(partition.count, partition.maxNodes === null ? partition.count : partition.maxNodes);
     const most = (of) => Math.max(0, ...partition.shapes.map(of));
     fields.nodes.max = nodes;

@@ -8,6 +8,7 @@ import time
 import pytest
 from lab_cluster import AS_SLURM, DeployedLab, report
 
+from slurmfab.agent.undo.lock_copy import PLACE
 from slurmfab.inventory.loading import lock_path
 
 pytestmark = pytest.mark.lab
@@ -55,6 +56,34 @@ def test_a_lock_that_is_lost_then_is_told_by_every_command_and_put_back_as_it_wa
         assert deployed_lab.slurmfab("plan").returncode == 0
     finally:
         lock.write_bytes(before)
+
+
+def test_a_lock_that_is_lost_with_its_records_then_is_the_controllers_copy_after_its_key_was_compared(
+    deployed_lab: DeployedLab,
+) -> None:
+    lock = lock_path(deployed_lab.inventory_path)
+    before, records = lock.read_bytes(), lock.with_name(f"{deployed_lab.inventory_path.stem}.runs")
+    changed = json.loads(before)
+    changed["hosts"]["n1"]["addresses"] = []
+    lock.write_text(json.dumps(changed))
+    deployed_lab.deploy()  # this run has a lock to write, and nothing else
+    before = lock.read_bytes()
+    assert deployed_lab.on("ctl", f"stat -c '%a %U' {PLACE}") == "600 root"
+    lock.unlink()
+    aside = records.rename(records.with_suffix(".aside"))
+    try:
+        assert "restore-lock --from-controller" in deployed_lab.slurmfab("restore-lock").stderr
+        unknown = deployed_lab.slurmfab("restore-lock", "--from-controller")
+        shown = deployed_lab.on("ctl", "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
+        assert (unknown.returncode, shown in unknown.stderr, "accept" in unknown.stderr) == (1, True, False)
+        wrong = deployed_lab.slurmfab("restore-lock", "--from-controller", "--fingerprint", shown[:-1])
+        assert (wrong.returncode, lock.exists()) == (1, False), wrong.stderr
+        done = deployed_lab.slurmfab("restore-lock", "--from-controller", "--fingerprint", shown)
+        assert (done.returncode, lock.read_bytes() == before) == (0, True), done.stdout + done.stderr
+        assert deployed_lab.slurmfab("plan").returncode == 0
+    finally:
+        lock.write_bytes(before)
+        aside.rename(records)
 
 
 def test_users_after_a_deployment_have_the_same_numbers_everywhere(deployed_lab: DeployedLab) -> None:

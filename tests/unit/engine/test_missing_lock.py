@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import THREE_HOSTS, FakeHosts, cluster, facts_of, prepared, run_over
 
-from slurmfab.engine import missing_lock, session
+from slurmfab.engine import lock_copy, session
 from slurmfab.engine.run import RunOptions
 from slurmfab.engine.session import Output
 from slurmfab.errors import DeployFailed, HostKeyUnknown, InputError
@@ -44,6 +44,10 @@ def started(path: Path) -> None:
     session.start(loading.load(path), "", Output(), RunOptions("deploy"))
 
 
+def restored(path: Path) -> int:
+    return lock_copy.restore(str(path), Output(), from_controller=False, fingerprint="")
+
+
 def values(lock: locks.Lock = LOCK) -> object:
     return json.loads(locks.text_of(lock))
 
@@ -75,7 +79,7 @@ def test_a_cluster_whose_records_have_no_lock_then_begins_anew(tmp_path: Path, r
     path = deployed(tmp_path, **records)
     started(path)
     with pytest.raises(InputError, match=r"No record in .* has a lock"):
-        missing_lock.put_back(str(path))
+        restored(path)
 
 
 def test_a_missing_lock_when_put_back_then_is_that_of_the_newest_record_and_runs_go_on(
@@ -83,7 +87,7 @@ def test_a_missing_lock_when_put_back_then_is_that_of_the_newest_record_and_runs
 ) -> None:
     newer = locks.without_hosts(LOCK, ["n2"])
     path = deployed(tmp_path, **{OLDER: values(), NEWER: values(newer), f"{NEWER}2": {"hosts": 7}})
-    assert missing_lock.put_back(str(path)) == 0
+    assert restored(path) == 0
     assert f"cluster.lock.json as the record of {NEWER} by ann@laptop has it." in capsys.readouterr().out
     assert loading.load(path).lock == newer
     started(path)
@@ -93,7 +97,7 @@ def test_a_lock_that_is_there_then_stays_whatever_it_has(tmp_path: Path) -> None
     path = deployed(tmp_path, **{NEWER: values()})
     (tmp_path / "cluster.lock.json").write_text("{}")
     with pytest.raises(InputError, match="is there; nothing was changed"):
-        missing_lock.put_back(str(path))
+        restored(path)
     assert (tmp_path / "cluster.lock.json").read_text() == "{}"
 
 

@@ -36,7 +36,7 @@ def test_partitions_when_nodes_have_never_answered_then_have_what_the_file_says(
         ("a100", 16, "4", ("gpu", "debug")),
         ("v100", 4, "2", ("gpu",)),
     ]
-    assert found.memory_per_cpu == 0
+    assert [one.default_memory for one in found.partitions] == ["", "64G for each GPU", ""]
     assert found.shapes[1] == (Shape(features=("bigmem",), others=(("localtmp", "800G"),)), 4)
 
 

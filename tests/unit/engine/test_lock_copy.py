@@ -1,0 +1,127 @@
+"""The controller's copy of the lock: what a run sends, and what is taken of it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import paramiko
+import pytest
+from ssh_keys import ED25519, OTHER
+from support import FakeHosts, cluster, facts_of, prepared, run_over
+
+from slurmfab.engine import lock_copy
+from slurmfab.engine.lock_copy import ComparedKey
+from slurmfab.engine.progress import Progress
+from slurmfab.errors import AgentFailed, HostFailed, HostKeyChanged, HostKeyUnknown
+from slurmfab.inventory import lock as locks
+from slurmfab.inventory.loading import Inventory
+from slurmfab.inventory.shared_files import FilesRead
+from slurmfab.plan.plan_input import pin
+from slurmfab.ssh.known_hosts import fingerprint
+from slurmfab.ssh.session import Line
+
+LOCK = pin(cluster(), locks.Lock(), facts_of(cluster(), prepared))
+RUN = "20261121T112423.829348Z-deploy"
+
+
+def as_kept(lock: locks.Lock = LOCK, **other: str) -> dict[str, str]:
+    return {"cluster": cluster().name, "run": RUN, "by": "ann@laptop", "text": locks.text_of(lock), **other}
+
+
+@dataclass
+class Controller(FakeHosts):
+    """A controller with a copy."""
+
+    copy: Mapping[str, str] | None = None
+    key: tuple[str, str] | None = None
+
+    def call(
+        self, host: str, request: Mapping[str, Any], heard: Callable[[Line], None] = lambda _: None
+    ) -> tuple[Line, ...]:
+        return ({"lock_copy": self.copy},) if request["op"] == "lock-copy" else super().call(host, request, heard)
+
+    def host_key(self, host: str) -> tuple[str, str] | None:  # noqa: ARG002
+        return self.key
+
+
+def asked(copy: Mapping[str, str], key: tuple[str, str] | None = None) -> locks.Lock:
+    known = Inventory(cluster(), locks.Lock(), Path("cluster.yaml"))
+    return lock_copy.asked(known, Controller({}, copy=copy, key=key)).lock
+
+
+def test_a_copy_when_it_is_taken_then_has_all_but_whom_and_what_archives_are_trusted_by() -> None:
+    trusting = replace(LOCK, signers=(f"ssh-ed25519 {ED25519}",), bundles={"b": "0" * 64})
+    assert asked(as_kept(trusting)) == LOCK
+
+
+@pytest.mark.parametrize(
+    ("copy", "told"),
+    [
+        ({}, "it has no copy of the lock"),
+        (as_kept(cluster="other"), "the lock of the cluster other"),
+        (as_kept(text="{"), "its copy is no lock"),
+        (as_kept(text="7"), "its copy is no lock"),
+    ],
+)
+def test_a_copy_when_it_is_not_this_clusters_lock_then_is_refused(copy: dict[str, str], told: str) -> None:
+    with pytest.raises((HostFailed, AgentFailed), match=told):
+        asked(copy)
+
+
+def test_a_copy_when_it_pins_another_key_for_the_controller_than_it_shows_then_is_refused() -> None:
+    own = replace(LOCK.hosts["c1"], host_keys={"ssh-ed25519": ED25519})
+    lock = locks.with_host(LOCK, "c1", own)
+    assert asked(as_kept(lock), ("ssh-ed25519", ED25519)) == lock
+    with pytest.raises(HostFailed, match="another SSH host key"):
+        asked(as_kept(lock), ("ssh-ed25519", OTHER))
+
+
+class ShownKey(paramiko.PKey):
+    """A key as a host shows it."""
+
+    def get_name(self) -> str:
+        return "ssh-ed25519"
+
+    def get_base64(self) -> str:
+        return ED25519
+
+
+@pytest.mark.parametrize(
+    ("pinned", "compared", "error"),
+    [
+        ({}, fingerprint(ED25519), None),
+        ({}, fingerprint(OTHER), HostKeyUnknown),
+        ({}, "", HostKeyUnknown),
+        ({"ssh-ed25519": (ED25519,)}, "", None),
+        ({"ssh-ed25519": (OTHER,)}, fingerprint(ED25519), HostKeyChanged),
+        ({"ssh-rsa": (OTHER,)}, fingerprint(ED25519), HostKeyUnknown),
+    ],
+)
+def test_a_host_key_is_believed_if_it_is_known_or_was_compared_and_no_other_is_known(
+    pinned: dict[str, tuple[str, ...]], compared: str, error: type[Exception] | None
+) -> None:
+    policy = ComparedKey("c1", pinned, compared)
+    if error is None:
+        policy.missing_host_key(paramiko.SSHClient(), "c1", ShownKey())
+        return
+    with pytest.raises(error):
+        policy.missing_host_key(paramiko.SSHClient(), "c1", ShownKey())
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_a_run_that_may_have_changed_something_then_sends_the_lock_as_it_left_it_to_the_controller(
+    is_reached: bool,
+) -> None:
+    hosts, said = FakeHosts(facts_of(cluster()) if is_reached else {}), io.StringIO()
+    run = run_over(hosts, cluster(), lock=LOCK, progress=Progress(said))
+    run.note_files(FilesRead(b"", locks.text_of(LOCK).encode()))
+    run.claim.mark_taken()
+    lock_copy.keep(run)
+    ((host, request),) = hosts.requests
+    (sent,) = request["resources"]
+    assert (host, sent["kind"], sent["text"]) == ("c1", "lock-copy", locks.text_of(LOCK))
+    assert ("c1: it did not keep a copy of the lock" in said.getvalue()) != is_reached
