@@ -96,7 +96,6 @@ def read(request: Mapping[str, Any]) -> Dict[str, Any]:
         "munge_key": munge_key(root) if request.get("with_munge_key") else "",
         **slurm(root, request, accounts),
         "services": services(root, tuple(request.get("services", ()))),
-        "restarted_by_others": restarted_by_others(root),
         "boot": boot(),
         "mail_program": mail_program(root),
         "programs": names(root + PROGRAMS),
@@ -178,6 +177,7 @@ def slurm(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[
     return {
         "slurm_use": use,
         "slurm_versions": versions,
+        "restarted_by_others": restarted_by_others(root),
         **slurm_files(root, bool(request.get("with_slurm_conf")) or is_new_controller),
     }
 

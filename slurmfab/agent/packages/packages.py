@@ -91,10 +91,7 @@ class Packages(InstalledPackages):
         if not missing:
             daemon_policy.restore(context)
             bundle_place.remove(context)
-            if "unfinished" in differing:
-                self.finish(context)
-            if MISSING_FILES in differing:
-                self.bring_back(context)
+            self.mend(context, differing)
             return
         from slurmfab.agent.packages import apt_errors  # slow to compile, and most runs install nothing
 
@@ -121,6 +118,18 @@ class Packages(InstalledPackages):
                 held = unfinished.held(dpkg_status.read(context.root))
                 raise ResourceFailed(apt_errors.explain(output + complaints, held))
         bundle_place.remove(context)
+
+    def mend(self, context: Context, differing: frozenset[str]) -> None:
+        """Finish packages, and bring back missing files, as far as either differs.
+
+        Raises:
+            ResourceFailed: files stay missing.
+            LeftAsItWas: a package that Slurm does not need cannot be finished.
+        """
+        if MISSING_FILES in differing:
+            self.bring_back(context)
+        if "unfinished" in differing:
+            self.finish(context)
 
     def bring_back(self, context: Context) -> None:
         """Unpack again the packages of which files are missing, in the versions that are installed.

@@ -80,7 +80,7 @@ ROWS = (
         name="slurmstepd-gone",
         what="/usr/sbin/slurmstepd was deleted, and dpkg takes it for installed",
         breaks="rm $(dpkg -L slurmd | grep 'bin/slurmstepd')",
-        check=("slurmstepd is missing, says dpkg --verify",),
+        check=("/usr/sbin/slurmstepd-wlm is missing, says dpkg --verify",),
         plan=("missing files: /usr/sbin/slurmstepd", " of slurmd -> (none)"),
         deploy=Mended(),
     ),

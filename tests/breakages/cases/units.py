@@ -70,7 +70,7 @@ ROWS = (
         name="slurmd-of-another-place",
         what="a drop-in of the site runs another slurmd, with another slurm.conf",
         breaks=(
-            "mkdir -p /opt/slurm; cp -L /usr/sbin/slurmd /opt/slurm/slurmd; cp /etc/slurm/slurm.conf /opt/slurm; "
+            "mkdir -p /opt/slurm; cp -L /usr/sbin/slurmd /opt/slurm/slurmd; cp /etc/slurm/*.conf /opt/slurm; "
             "line=$(systemctl cat slurmd | sed -n 's,^ExecStart=/usr/sbin/,ExecStart=/opt/slurm/,p'); "
             f"printf '[Service]\\nExecStart=\\n%s\\n' \"$line -f /opt/slurm/slurm.conf\" >{SITES}; {RELOADED}"
         ),
