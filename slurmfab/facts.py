@@ -218,6 +218,7 @@ class HostFacts:
         services: systemd's ActiveState by unit name, for the daemons that exist.
         fetches: whether its slurmd is configured to fetch Slurm's files from slurmctld (configless).
         conf_server: the `--conf-server` that somebody else has given to its slurmd; empty where it has a slurm.conf.
+        restarted_by_others: the daemons of which units or drop-ins of others say whether systemd starts them again.
         boot: identifies the current boot of the host.
         mail_program: program that sends mail; empty if there is none.
         programs: names of the programs that slurmfab has installed on it.
@@ -266,6 +267,7 @@ class HostFacts:
     slurm_conf_digest: Digest = ""
     slurm_conf_parts: Mapping[Word, Text] = field(default_factory=dict, repr=False)
     services: Mapping[Word, Word] = field(default_factory=dict)
+    restarted_by_others: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
     boot: Phrase = ""
     fetches: bool = False
     conf_server: Phrase = ""

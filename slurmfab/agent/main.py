@@ -43,10 +43,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Optional
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Mapping, Optional, Tuple
 
 from slurmfab.agent.core.host_lock import LOCK, Lock, LockHeld
-from slurmfab.agent.core.language import ENGLISH
+from slurmfab.agent.core.language import ENGLISH, SITE_SETTINGS
 from slurmfab.agent.core.lifeline import SILENCE, Answers, Disconnected, KeepAlive, Lifeline
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def serve(
         lifeline.frames.put(None)
 
     lifeline = Lifeline(stdin, leave, silence)
+    forget(SITE_SETTINGS)
     os.environ.update(ENGLISH)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, leave)
@@ -113,6 +114,12 @@ def serve(
         except Disconnected:
             lock.note_release()
             return 0
+
+
+def forget(beginnings: Tuple[str, ...]) -> None:
+    """Remove the variables whose names begin so, so that no program inherits them."""
+    for name in [name for name in os.environ if name.startswith(beginnings)]:
+        del os.environ[name]
 
 
 def answer(frame: bytes, answers: Answers, lock: Lock) -> None:

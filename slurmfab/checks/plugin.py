@@ -15,6 +15,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     greeting_host       a login host, if the cluster file has `motd`
     x11_host            a host on which people or jobs work, if the cluster file has `x11`
     x11_controller      the primary controller, if the cluster file has `x11`
+    pipe_node           a compute node, from Slurm 26.05 on, whose slurmd may pass on that SIGPIPE is ignored
     private_node        a compute node, if jobs have a private /tmp
     watched             a compute node, if the cluster file has `health`
     backup              a backup controller
@@ -83,6 +84,8 @@ from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.mounts import mounts_of
 from slurmfab.inventory.quota import places
+from slurmfab.plan.phases.restarts import PASSES_SIGPIPE_ON
+from slurmfab.slurm.versions import SlurmVersion
 from slurmfab.ssh.fan_out import FAN_OUT
 from slurmfab.terminal import harmless
 
@@ -319,6 +322,7 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "greeting_host": logins if cluster.motd else (),
         "x11_host": slurm_hosts(cluster, hosts) if cluster.x11 else (),
         "x11_controller": primary if cluster.x11 else (),
+        "pipe_node": nodes if lock.slurm and SlurmVersion.parse(lock.slurm) >= PASSES_SIGPIPE_ON else (),
         "private_node": nodes if cluster.private_tmp else (),
         "other": tuple(host for host in hosts if host != cluster.controller),
         **slurm_logins(cluster, tuple(host for host in hosts if host != cluster.controller)),

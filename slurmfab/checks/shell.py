@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from slurmfab.agent.core.language import SITE_SETTINGS
 from slurmfab.checks.exchange import Exchange
 from slurmfab.errors import (
     HostError,
@@ -41,6 +42,13 @@ LANGUAGE = "env LC_ALL=C LANGUAGE="
 
 ENVIRONMENT = f"{LANGUAGE} PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Prefix of every command that also has a PATH with root's programs, which other users get without sbin."""
+
+FORGET = (
+    'for n in $(export -p | while IFS="= " read -r _ n _; do case "$n" in '
+    f"{'|'.join(f'{beginning}*' for beginning in SITE_SETTINGS)}) "
+    'case "$n" in *[!A-Z0-9_]*) ;; *) echo "$n" ;; esac ;; esac; done); do unset "$n"; done'
+)
+"""Removes what a host sets for every login and Slurm's commands would obey, such as SLURM_CONF in /etc/environment."""
 
 PROMPT = b"[slurmfab check: %sudo password]"
 """sudo's question. Its option has `%%` for `%` (sudo(8), -p): a shell with `set -x` that prints the command does not
@@ -221,7 +229,7 @@ class SshShell:
 
     def _wrapped(self, command: str) -> str:
         """The command line for sshd; it contains no secret, because the host's process list shows it."""
-        announced = in_sh(f"{announcement(READY.decode().strip())}; {command}")
+        announced = in_sh(f"{FORGET}; {announcement(READY.decode().strip())}; {command}")
         if not self.become:
             return f"exec {ENVIRONMENT} {announced}"
         prompt = quoted(PROMPT.decode().replace("%", "%%"))

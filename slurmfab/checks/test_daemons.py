@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -14,15 +15,20 @@ from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hand_made import HandMade, need_files
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.munge import has_same_key, need_munged, status_of_credential
+from slurmfab.checks.processes import PROGRAMS, Process, processes
+from slurmfab.checks.release import Remark
 from slurmfab.checks.slurm import ping
 from slurmfab.checks.slurmctld_state import refused_state, unread_state, unusable_state
 from slurmfab.checks.wanted import LOGS, deploy, log_of, port, root_places, spool_directory, units_of
-from slurmfab.impact.drift_kinds import KEY_NOT_LOADED, OLDER_FILE
+from slurmfab.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
 from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_SPOOL
 from slurmfab.program_name import FAB
 from slurmfab.slurm.versions import SlurmVersion, reconfigure_renews_daemons
+
+ENDED = re.compile(r"Main process exited, (code=\w+, status=[\w/-]+)")
+"""systemd's line about the end of a daemon."""
 
 TICK = 0.02
 """Largest error in seconds of a process's start time (/proc counts in 10 ms) and a file's change time (timer ticks)."""
@@ -68,6 +74,49 @@ def test_daemons_start_at_boot(host: CheckedHost, cluster: Cluster) -> None:
     found = daemons(host)
     off = [unit for unit in units_of(cluster, host.name) if not found.unit(unit).is_enabled]
     assert not off, f"{' and '.join(off)} will not start at the next boot. Repair: {deploy(host.name)}"
+
+
+def test_daemons_run_as_packaged(host: CheckedHost, cluster: Cluster) -> None:
+    """the daemons run the packages' programs with slurmfab's files, as their own users and with no lower limits"""
+    found = started(host, cluster)
+    wrong = [f"{one.unit} {' and '.join(one.wrong)}{made_by(one)}" for one in found if one.wrong]
+    assert not wrong, (
+        f"{'; '.join(wrong)}. Repair: see `systemctl cat` of it on {host.name}, and its file in /etc/default; change "
+        "or remove what does that, then systemctl daemon-reload and systemctl restart of the unit"
+    )
+    others = [f"{one.unit}: {', '.join(one.foreign)}" for one in found if one.foreign]
+    if others:
+        raise Remark(f"{host.name} has files of its own for units, which slurmfab leaves alone: {'; '.join(others)}")
+
+
+def test_no_daemon_has_crashed(host: CheckedHost, cluster: Cluster) -> None:
+    """no daemon has ended by itself since somebody started it"""
+    crashed = [one for one in started(host, cluster) if one.ends]
+    if crashed:
+        times = ("once" if one.ends == 1 else f"{one.ends} times" for one in crashed)
+        told = (f"{one.unit} {count}{last_end(host, one.unit)}" for one, count in zip(crashed, times, strict=True))
+        raise Drifted(
+            CRASHED,
+            f"ended by itself, and systemd started it again: {'; '.join(told)}. Repair: see why in its log and in "
+            f"`journalctl --unit {crashed[0].unit}`; it runs, and {deploy(host.name)} takes note of it",
+        )
+
+
+def started(host: CheckedHost, cluster: Cluster) -> tuple[Process, ...]:
+    """MUNGE and Slurm's daemons of a host, as far as they run."""
+    return processes(host, tuple(unit for unit in units_of(cluster, host.name) if unit in PROGRAMS))
+
+
+def made_by(process: Process) -> str:
+    """The files of others about a daemon's unit, as ` (/etc/…)`; empty for none."""
+    return f" ({', '.join(process.foreign)})" if process.foreign else ""
+
+
+def last_end(host: CheckedHost, unit: str) -> str:
+    """How a daemon ended the last time, in systemd's words, as ` (code=killed, status=9/KILL)`; empty if unknown."""
+    said = host.run("journalctl --unit=%s --boot --output=cat --quiet --no-pager --lines=1000", unit).stdout
+    ends = ENDED.findall(str(said))
+    return f" ({ends[-1]})" if ends else ""
 
 
 def test_directories_are_theirs(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:

@@ -7,9 +7,14 @@ import pytest
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.node_state import is_ready
 from slurmfab.checks.slurm import Slurm, job_words
+from slurmfab.checks.wanted import deploy
 from slurmfab.hostlist import fold
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import Lock
+
+IGNORED = "grep SigIgn: /proc/self/status"
+SIGPIPE = 1 << (13 - 1)
+"""Its bit among the signals that a process ignores (proc(5), SigIgn; signal(7))."""
 
 LOGS = "Repair: see /var/log/slurmd/slurmd.log there"
 
@@ -20,6 +25,16 @@ def test_job_runs(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     assert done.rc == 0, f"the job failed: {job_words(done)}. {LOGS}"
     names = [line.split(".")[0] for line in done.stdout.split()]
     assert names == [hostname(lock, node.name)], f"the job ran on {' '.join(names) or 'an unknown host'}. {LOGS}"
+
+
+def test_jobs_do_not_ignore_sigpipe(pipe_node: CheckedHost, slurm: Slurm) -> None:
+    """programs in jobs end when nobody reads what they write, as elsewhere (SIGPIPE)"""
+    done = slurm.run((pipe_node.name,), IGNORED)
+    assert done.rc == 0, f"the job failed: {job_words(done)}. {LOGS}"
+    assert not int(done.stdout.split()[-1], 16) & SIGPIPE, (
+        "jobs start with SIGPIPE ignored, because slurmd was started so: `yes | head -1` does not end as it should. "
+        f"Repair: {deploy(pipe_node.name)}; if that changes nothing: systemctl restart slurmd there, which no job minds"
+    )
 
 
 def test_job_runs_on_many_nodes(slurm: Slurm, nodes: tuple[str, ...], cluster: Cluster, lock: Lock) -> None:

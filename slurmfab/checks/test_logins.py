@@ -15,7 +15,7 @@ from slurmfab.impact.drift_kinds import CHANGED_FILE
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.rules.people import POWERFUL_GROUPS
 from slurmfab.plan import motd
-from slurmfab.plan.phases.logins import MESSAGE
+from slurmfab.plan.phases.logins import MESSAGE, PAM_SYSTEMD
 from slurmfab.program_name import FAB
 
 STRANGER, KEEPERS = "nobody", ("root", "slurm")
@@ -80,11 +80,55 @@ EQUIVALENTS = ("/etc/ssh/shosts.equiv", "/etc/hosts.equiv")
 
 MOST_NAMES = 10
 
-SLICE = "user-64999.slice"
-"""The slice of a user who does not exist, which has what those of all users have (systemd.special(7))."""
+LIMITED = "slurm"
+"""An ordinary user for systemd whom every host has."""
 
-LIMITS = f"systemctl show --property=MemoryMax,TasksMax,CPUQuotaPerSecUSec {SLICE}"
-NONE = "infinity"
+OUTSIDE = "systemd-run --quiet --pipe --wait --collect"
+"""Runs a command outside of the login of the check: systemd starts no session within another one."""
+
+LOGIN_SECONDS = 60.0
+SEE_LIMITS = r"""
+import os
+groups = {}
+for line in open("/proc/self/cgroup"):
+    _, names, path = line.rstrip().split(":", 2)
+    groups.update(dict.fromkeys(names.split(","), path))
+def read(controller, new, old):
+    is_old = controller in groups
+    path, name = groups[controller if is_old else ""] if is_old or "" in groups else "/", old if is_old else new
+    found = []
+    while path.strip("/"):
+        file = "/sys/fs/cgroup%s%s/%s" % ("/" + controller if is_old else "", path, name)
+        found += [open(file).read().split()] if os.path.exists(file) else []
+        path = os.path.dirname(path)
+    return found
+def tell(name, files, values):
+    print("%s=%s" % (name, min(values) if values else "infinity" if files else "unknown"))
+memory, tasks = read("memory", "memory.max", "memory.limit_in_bytes"), read("pids", "pids.max", "pids.max")
+quotas, periods = read("cpu", "cpu.max", "cpu.cfs_quota_us"), read("cpu", "cpu.max", "cpu.cfs_period_us")
+print("group=%s" % groups.get("name=systemd", groups.get("", "")))
+tell("memory", memory, [int(one[0]) for one in memory if one[0].isdigit() and int(one[0]) < 1 << 62])
+tell("tasks", tasks, [int(one[0]) for one in tasks if one[0].isdigit()])
+tell("cpus", quotas, ["%g" % (int(one[0]) / int(two[-1])) for one, two in zip(quotas, periods) if one[0].isdigit()])
+"""
+"""Prints the control group in which it runs, and the least limits of that and of those around it, of both versions;
+`unknown` where systemd has no such group there, as in a container."""
+
+LOG_IN = f"""
+umask 022; mkdir -p /run/sshd; place=$(mktemp -d /run/slurmfab-login.XXXXXX) || exit 1; trap 'rm -rf "$place"' EXIT
+chmod 0711 "$place"; ssh-keygen -q -t ed25519 -N '' -f "$place/key" && cp "$place/key.pub" "$place/known" || exit 1
+cat >"$place/see" <<'END'
+{SEE_LIMITS}
+END
+sshd=$(command -v sshd || echo /usr/sbin/sshd)
+server="$sshd -i -o AuthorizedKeysFile=$place/known -o PubkeyAuthentication=yes -o AuthenticationMethods=publickey"
+ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \\
+    -o IdentitiesOnly=yes -o IdentityAgent=none -i "$place/key" -o ProxyCommand="$server" {LIMITED}@localhost \\
+    python3 - <"$place/see"
+"""
+"""Logs in by the host's own sshd, with its settings and its PAM, and a key that is there for this login alone."""
+
+NONE, UNKNOWN = "infinity", "unknown"
 
 
 def test_node_is_closed_without_a_job(closed_node: CheckedHost) -> None:
@@ -112,16 +156,32 @@ def test_jobs_can_adopt_logins(closed_node: CheckedHost, slurm: Slurm) -> None:
 
 
 def test_users_have_their_limits(limited_host: CheckedHost, cluster: Cluster) -> None:
-    """systemd limits each user who logs in as the cluster file says"""
+    """a user who logs in by SSH has no more memory, tasks and CPUs than the cluster file says"""
     limits = cluster.login_limits
     assert limits is not None, "there are limited hosts only where the cluster file wants them"
-    shown = dict(line.split("=", 1) for line in limited_host.ask(LIMITS).splitlines())
-    wanted = {"MemoryMax": limits.memory, "TasksMax": limits.tasks, "CPUQuotaPerSecUSec": limits.cpus}
-    missing = [key for key, value in wanted.items() if value and shown.get(key, NONE) == NONE]
-    if limits.tasks and shown.get("TasksMax") != str(limits.tasks):
-        missing = list(dict.fromkeys((*missing, "TasksMax")))
-    assert not missing, (
-        f"users who log in have no {' and no '.join(missing)} as login_limits says. Repair: {deploy(limited_host.name)}"
+    done = limited_host.run(f"{OUTSIDE} sh -c %s", LOG_IN, seconds=LOGIN_SECONDS)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if "group" not in found:
+        pytest.skip(f"{LIMITED} cannot log in to {limited_host.name} by SSH, to see its limits: {last_words(done)}.")
+    slice = f"user-{limited_host.ask(f'id -u {LIMITED}')}.slice"
+    assert f"/{slice}/" in found["group"], (
+        f"{LIMITED}, who logged in by SSH, is in the control group {found['group']} and in no {slice}, so login_limits "
+        f"reach nobody. Repair: {deploy(limited_host.name)} brings {PAM_SYSTEMD}; if that changes nothing: sshd needs "
+        f"UsePAM yes, and {SSHD} or a file that it includes `session optional pam_systemd.so`"
+    )
+    memory = limited_host.ask(f"systemctl show --property=MemoryMax --value {slice}") if limits.memory else ""
+    wanted = {"memory": memory, "tasks": str(limits.tasks or ""), "cpus": str(limits.cpus or "")}
+    wanted = {name: value for name, value in wanted.items() if value}
+    if all(found[name] == UNKNOWN for name in wanted):
+        pytest.skip(f"systemd on {limited_host.name} has no control groups that limit, as in a container.")
+    wrong = [
+        f"{'no limit' if found[name] in {NONE, UNKNOWN} else found[name]} in place of {value} for {name}"
+        for name, value in wanted.items()
+        if value == NONE or found[name] != value
+    ]
+    assert not wrong, (
+        f"{LIMITED}, who logged in by SSH, has {' and '.join(wrong)}. Repair: {deploy(limited_host.name)}; if that "
+        f"changes nothing, see systemctl cat {slice}"
     )
 
 

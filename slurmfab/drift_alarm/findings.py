@@ -11,14 +11,14 @@ from slurmfab.errors import Asleep
 from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT, SOMETHING_TO_DO
 from slurmfab.folding import fold_lines
 from slurmfab.hostlist import fold
-from slurmfab.impact.drift_kinds import CHANGED_FILE, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
+from slurmfab.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
 from slurmfab.program_name import FAB
 
 OTHER = "other difference"
 """What differs without being drift, such as a change of the cluster file that is not deployed yet, or a stopped
 service."""
 
-KINDS = (CHANGED_FILE, OLDER_FILE, KEY_NOT_LOADED, OTHER_HARDWARE, OTHER)
+KINDS = (CHANGED_FILE, OLDER_FILE, KEY_NOT_LOADED, CRASHED, OTHER_HARDWARE, OTHER)
 """All kinds of differences."""
 
 MOST_LINES = 20

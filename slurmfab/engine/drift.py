@@ -1,7 +1,8 @@
-"""Drift: what has changed on hosts since the last deployment, in four kinds, each with another repair.
+"""Drift: what has changed on hosts since the last deployment, in five kinds, each with another repair.
 
 A changed file is written again. A daemon that loaded an older file, or a munged that has not loaded its key, is
-restarted or reconfigured. Other hardware is reported, since no deployment can change it.
+restarted or reconfigured. A daemon that crashed runs again, and is told once. Other hardware is reported, since no
+deployment can change it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slurmfab.agent.core.resource import OK, Change, Outcome
-from slurmfab.agent.services.service import LOADED, OLDER
+from slurmfab.agent.services.service import BY_ITSELF, LOADED, OLDER
 from slurmfab.engine.report import DIFFERS, Step
-from slurmfab.impact.drift_kinds import CHANGED_FILE, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE, acceptance
+from slurmfab.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE, acceptance
 from slurmfab.impact.hardware_changes import differences
 from slurmfab.paths import MUNGE_KEY
 from slurmfab.plan.plan_input import PlanInput
@@ -46,6 +47,8 @@ def drift_kind(outcome: Outcome) -> str:
         return CHANGED_FILE if names - NO_FILE else ""
     if resource == "service" and any(one.name == LOADED and one.actual.startswith(OLDER) for one in outcome.changes):
         return KEY_NOT_LOADED if name == "munge" else OLDER_FILE
+    if resource == "service" and any(one.name == BY_ITSELF for one in outcome.changes):
+        return CRASHED
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The four kinds of drift, as plans, checks and their JSON name them, and how to accept other hardware."""
+"""The five kinds of drift, as plans, checks and their JSON name them, and how to accept other hardware."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ OLDER_FILE = "older file loaded"
 
 KEY_NOT_LOADED = "key not loaded"
 """munged started before the right key was on disk; a deployment restarts it."""
+
+CRASHED = "crashed daemon"
+"""A daemon ended by itself, and systemd has started it again; a deployment tells it once."""
 
 OTHER_HARDWARE = "other hardware"
 """A node's hardware differs from the lock; a deployment does not change that."""

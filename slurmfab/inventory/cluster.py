@@ -242,6 +242,7 @@ class Cluster(Model):
         power: nodes that are switched off while they are idle; `None` for none.
         configless: whether compute nodes fetch Slurm's files from slurmctld instead of having their own.
         own_partition: whether slurm.conf has a hidden partition for slurmfab's own jobs.
+        restart_daemons: whether systemd starts MUNGE and Slurm's daemons again when they crash.
         bundle: files with packages for hosts without access to a package mirror.
         slurm_ssh: SSH logins of the slurm user between the hosts.
         node_logins: who may log in to compute nodes by SSH: `all`, or only users `with_job` there.
@@ -334,6 +335,9 @@ class Cluster(Model):
     configless: Annotated[bool, Field(description="Whether compute nodes fetch Slurm's files from slurmctld.")] = False
     own_partition: Annotated[
         bool, Field(description="Whether slurm.conf has a hidden partition for slurmfab's own jobs.")
+    ] = True
+    restart_daemons: Annotated[
+        bool, Field(description="Whether systemd starts MUNGE and Slurm's daemons again when they crash.")
     ] = True
     bundle: Annotated[Bundles, Field(description="Packages for hosts without a mirror, from fab bundle.")] = ()
     slurm_ssh: SlurmSshOrLogins = SlurmSsh()

@@ -226,6 +226,7 @@ health:
   daemons: [sssd]
 mps_daemon: true
 own_partition: true
+restart_daemons: true
 bundle: cluster.bundle-trixie-amd64.tar
 slurm_ssh: {logins: from_controllers, also_from: 192.0.2.0/24}
 node_logins: with_job

@@ -19,9 +19,10 @@ from local_agent import Agent, snapshot
 
 from slurmfab.agent.core import lifeline
 from slurmfab.agent.core.host_lock import INTERRUPTED
+from slurmfab.agent.core.language import SITE_SETTINGS
 from slurmfab.agent.core.lifeline import Answers, KeepAlive, Lifeline
 from slurmfab.agent.core.resource import ResourceFailed
-from slurmfab.agent.main import Refused, Refusing
+from slurmfab.agent.main import Refused, Refusing, forget
 from slurmfab.ssh.payload import BOOT, payload
 
 SECRET = "correct horse battery staple"
@@ -289,3 +290,12 @@ def test_an_old_python_when_it_gets_the_payload_is_named() -> None:
     lines = done.stdout.decode().splitlines()
     assert json.loads(lines[1])["error"] == "this host's python3 is 3.6, and slurmfab needs 3.9 or later"
     assert done.returncode == 3
+
+
+def test_an_agent_forgets_the_variables_of_slurm_that_a_login_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_CONF", "SBATCH_ACCOUNT", "SQUEUE_FORMAT"):
+        monkeypatch.setenv(name, "/opt/x")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
+    forget(SITE_SETTINGS)
+    assert not [name for name in os.environ if name.startswith(SITE_SETTINGS)]
+    assert os.environ["HTTPS_PROXY"] == "http://proxy"

@@ -40,6 +40,17 @@ class Told:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """`deploy` leaves it, because it is the site's; `check-cluster` names a repair, and is content after it.
+
+    Args:
+        repair: what the check recommends, as commands: text for `sh -c` as root on the broken host.
+    """
+
+    repair: str
+
+
+@dataclass(frozen=True)
 class Breakage:
     """A row: something on one host is broken; it is found, its cause is named, and it is repaired or told.
 
@@ -62,7 +73,7 @@ class Breakage:
     name: str
     what: str
     breaks: str
-    deploy: Mended | Told
+    deploy: Mended | Told | Checked
     check: tuple[str, ...] = ()
     plan: tuple[str, ...] = ()
     host: str = "n1"

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import cases
-from breakage import Breakage, Mended, Oddity, Row, Setting
+from breakage import Breakage, Checked, Mended, Oddity, Row, Setting
 
 PARTS = 6
 """A run of all tests plays one of so many parts of the rows, each on one suite; `TURN=all` plays all rows on both."""
@@ -74,6 +74,8 @@ def remedy(row: Breakage) -> str:
     """What `deploy` does about a breakage."""
     if isinstance(row.deploy, Mended):
         return "repairs it" + (f", and says {quoted(row.deploy.words)}" if row.deploy.words else "")
+    if isinstance(row.deploy, Checked):
+        return f"leaves it, which is the site's. Repair: `{code(row.deploy.repair)}`"
     return f"says {quoted(row.deploy.words)}. Repair: `{code(row.deploy.repair)}`"
 
 

@@ -202,7 +202,22 @@ def test_login_hosts_hold_users_to_their_limits_and_greet_them(site: Site) -> No
     assert "main*" in greeting, greeting
     assert "Help: ask ann" in greeting, greeting
     done = site.lab.slurmfab("check-cluster", "--only", "logins")
-    assert (done.returncode, "systemd limits each user" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert (done.returncode, "a user who logs in by SSH has no more memory" in done.stdout) == (0, True), (
+        done.stdout + done.stderr
+    )
+
+
+def test_limits_that_reach_nobody_are_seen_by_a_login_and_the_deployment_brings_what_is_missing(site: Site) -> None:
+    limited = f"{CLOSED}login_limits: {{memory: 300M, tasks: 100, cpus: 1}}\nmotd: 'Help: ask ann'\n"
+    site.deploy(limited)
+    site.lab.on("n2", "dpkg --purge --force-depends libpam-systemd")
+    done = site.lab.slurmfab("check-cluster", "--only", "users_have_their_limits", "--hosts", "n2")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (done.returncode, "in no user-64030.slice, so login_limits reach nobody" in said) == (1, True), said
+    (changed,) = site.deploy(limited)
+    assert changed.startswith("packages:libpam-systemd,"), changed
+    done = site.lab.slurmfab("check-cluster", "--only", "users_have_their_limits", "--hosts", "n2")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_node_that_loses_power_before_the_proof_has_the_files_of_before(site: Site) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Mapping, Optional, Se
 
 from slurmfab.agent.core.differences import difference, digests, text
 from slurmfab.agent.core.failure_reasons import reason
-from slurmfab.agent.core.language import ENGLISH
+from slurmfab.agent.core.language import ENGLISH, SITE_SETTINGS
 from slurmfab.agent.core.record import Record
 
 if TYPE_CHECKING:
@@ -200,8 +200,6 @@ def identity(account: Optional[tuple[int, int]]) -> dict[str, Any]:
 
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SITE_SETTINGS = ("SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
-"""Beginnings of the variables with which a site changes what Slurm's commands print, or which jobs they mean."""
 
 
 class Resource(Record):

@@ -35,6 +35,16 @@ SLURMD_OPTIONS = "/etc/default/slurmd"
 CONF_SERVER = re.compile(rb"^[^#\n]*--conf-server[ =]+([\w.:,\[\]-]{1,1024})", re.MULTILINE)
 """An option of slurmd in its environment file or its unit."""
 
+OURS = ("slurmfab-", "10-slurmfab")
+"""Beginnings of the names of slurmfab's drop-ins of units."""
+
+RESTART = re.compile(rb"^[ \t]*Restart[ \t]*=", re.MULTILINE)
+"""The setting by which systemd starts a daemon again that has ended by itself (systemd.service(5))."""
+
+RESTARTED = ("munge", "slurmctld", "slurmdbd", "slurmd")
+UNITS = ("/etc/systemd/system", "/run/systemd/system")
+"""Where a site has units and drop-ins of its own (systemd.unit(5)); munge's package has a Restart=, too."""
+
 CERTIFICATE = re.compile(
     "-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=]{1,76}\n){1,64}-----END CERTIFICATE-----", re.ASCII
 )
@@ -167,6 +177,7 @@ def slurm(root: str, request: Mapping[str, Any], accounts: Mapping[str, Mapping[
     return {
         "slurm_use": use,
         "slurm_versions": versions,
+        "restarted_by_others": restarted_by_others(root),
         **slurm_files(root, bool(request.get("with_slurm_conf")) or is_new_controller),
     }
 
@@ -208,6 +219,27 @@ def conf_server(root: str) -> str:
         if found:
             return found[1].decode()
     return ""
+
+
+def restarted_by_others(root: str) -> List[str]:
+    """The daemons of which a unit or a drop-in that is not slurmfab's says whether systemd starts them again.
+
+    Args:
+        root: where the file system begins.
+    """
+    found = []
+    for daemon in RESTARTED:
+        folders = ["%s/%s.service.d" % (root + place, daemon) for place in UNITS]
+        drop_ins = ["%s/%s" % (folder, name) for folder in folders for name in names(folder) if not is_ours(name)]
+        units = ["%s/%s.service" % (root + place, daemon) for place in UNITS]
+        if any(RESTART.search(read_bytes(path)) for path in (*units, *drop_ins)):
+            found.append(daemon)
+    return found
+
+
+def is_ours(drop_in: str) -> bool:
+    """Whether a drop-in of a unit is slurmfab's, or no drop-in, by its name."""
+    return drop_in.startswith(OURS) or not drop_in.endswith(".conf")
 
 
 def parts(path: str) -> Dict[str, str]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Container, Dict, Iterable, List, Optional, Tuple
 
 from slurmfab.agent.core.reading import names
 from slurmfab.agent.core.resource import Context, LeftAsItWas, ResourceFailed
-from slurmfab.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, unfinished
+from slurmfab.agent.packages import added_packages, bundle_place, daemon_policy, dpkg_status, package_files, unfinished
 from slurmfab.agent.packages.installed_packages import InstalledPackages
 
 LISTS = "/var/lib/apt/lists"
@@ -45,11 +45,15 @@ FIX_BROKEN = ("--fix-broken", "install")
 """Arguments of apt-get that complete unfinished packages and install their missing dependencies."""
 
 
+MISSING_FILES = "missing files"
+"""The name in a state for files of Slurm's and MUNGE's packages that somebody has removed."""
+
+
 class Packages(InstalledPackages):
     """Installed packages of Debian, of any version where none is wanted; dpkg does not start their daemons."""
 
     kind: ClassVar[str] = "packages"
-    LEFT: ClassVar[Tuple[str, ...]] = ("unfinished", "policy-rc.d", "bundle")
+    LEFT: ClassVar[Tuple[str, ...]] = ("unfinished", "policy-rc.d", "bundle", MISSING_FILES)
 
     def states(self, context: Context) -> Dict[str, str]:
         """dpkg's state of each package."""
@@ -68,6 +72,7 @@ class Packages(InstalledPackages):
         # Where a package is to be installed, the others are finished along with it.
         status = dpkg_status.read(context.root) if is_whole else b""
         left["unfinished"] = unfinished.unfinished(context.root, status) or None if is_whole else None
+        left[MISSING_FILES] = package_files.text(package_files.missing(context.root)) if is_whole else None
         return left
 
     def texts(self, some: Container[str]) -> List[str]:
@@ -86,8 +91,7 @@ class Packages(InstalledPackages):
         if not missing:
             daemon_policy.restore(context)
             bundle_place.remove(context)
-            if "unfinished" in differing:
-                self.finish(context)
+            self.mend(context, differing)
             return
         from slurmfab.agent.packages import apt_errors  # slow to compile, and most runs install nothing
 
@@ -114,6 +118,39 @@ class Packages(InstalledPackages):
                 held = unfinished.held(dpkg_status.read(context.root))
                 raise ResourceFailed(apt_errors.explain(output + complaints, held))
         bundle_place.remove(context)
+
+    def mend(self, context: Context, differing: frozenset[str]) -> None:
+        """Finish packages, and bring back missing files, as far as either differs.
+
+        Raises:
+            ResourceFailed: files stay missing.
+            LeftAsItWas: a package that Slurm does not need cannot be finished.
+        """
+        if MISSING_FILES in differing:
+            self.bring_back(context)
+        if "unfinished" in differing:
+            self.finish(context)
+
+    def bring_back(self, context: Context) -> None:
+        """Unpack again the packages of which files are missing, in the versions that are installed.
+
+        Raises:
+            ResourceFailed: apt-get has no package of that version, or failed.
+        """
+        from slurmfab.agent.packages import apt_errors
+
+        found = package_files.missing(context.root)
+        lacking = sorted({package for package, _ in found})
+        versions = self.versions_of(context, lacking)
+        words = ["%s=%s" % (name, versions[name]) for name in lacking if name in versions]
+        with daemon_policy.daemons_wait(context):
+            complaints = "" if self.bundle or lists_are_fresh(context, time.time()) else update(context)
+            source = bundle_place.options(context, self.bundle) if self.bundle else ()
+            code, output = apt_get(context, [*source, *MINIMAL, "--reinstall", "install", "--", *words])
+        if code != 0 or package_files.missing(context.root):
+            why = apt_errors.explain(output + complaints)
+            advice = "%s missing. Install these anew: apt-get install --reinstall %s"
+            raise ResourceFailed("%s; %s" % (advice % (package_files.text(found), " ".join(words)), why))
 
     def finish(self, context: Context) -> None:
         """Complete packages that Slurm does not need; what fails is a remark, because jobs run without them.

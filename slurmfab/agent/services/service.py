@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from slurmfab.agent.services.daemon_log import Position
 
 PROPERTIES = (
-    "LoadState", "ActiveState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result"
+    "LoadState", "ActiveState", "SubState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result",
+    "NRestarts", "StartLimitIntervalUSec",
 )  # fmt: skip
 ENABLED = ("enabled", "enabled-runtime", "alias")
 WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
@@ -32,6 +33,20 @@ MASKED = ("masked", "masked-runtime")
 
 RUNS = ("active", "reloading")
 """ActiveStates of a unit whose daemon runs."""
+
+BY_ITSELF = "ended by itself"
+"""The name in a state for how often a daemon that runs has crashed, or ended with an error, since its start."""
+
+NEVER = "no"
+COUNTED = ("munge", "slurmctld", "slurmdbd", "slurmd")
+"""Daemons of which that is told; systemd starts them again where slurmfab or the site says so (systemd.service(5),
+Restart=), and counts it until somebody starts them."""
+
+ENDED = "auto-restart"
+"""SubState of a unit whose daemon has ended, and that systemd will start again."""
+
+UNLIMITED = "0"
+"""StartLimitIntervalUSec of a unit that systemd starts again and again, as slurmd that fetches its files."""
 
 START_SECONDS = 60.0
 """How long a started daemon may take until it works: slurmd may look for addresses for some seconds before it ends."""
@@ -95,7 +110,9 @@ class Service(Resource):
         """Enabled, running, answering, and loaded from the present files; or neither enabled nor running."""
         if not self.running:
             return {"enabled": "no", "running": "no"}
-        return {"enabled": "yes" if self.enabled else "no", "running": "yes", "answers": "yes", LOADED: AS_ON_DISK}
+        counted = {BY_ITSELF: NEVER} if self.unit in COUNTED else {}
+        state = {"enabled": "yes" if self.enabled else "no", "running": "yes", "answers": "yes", LOADED: AS_ON_DISK}
+        return {**state, **counted}
 
     def actual(self, context: Context) -> State:
         """The same as systemd reports it; of a unit that does not run, its ActiveState, such as `failed`.
@@ -117,6 +134,7 @@ class Service(Resource):
             "running": "yes" if runs else state or "unknown",
             "answers": "no" if state == "active" and self.is_silent(main_pid(shown)) else "yes",
             LOADED: (self.staleness(context, shown) if runs else None) or AS_ON_DISK,
+            BY_ITSELF: ends(shown) if runs else NEVER,
         }
 
     def is_silent(self, pid: int) -> bool:
@@ -160,12 +178,15 @@ class Service(Resource):
             context.must(["systemctl", "enable" if self.enabled else "disable", "--quiet", self.unit])
         if "running" in differing:
             # A slurmd that was started without a configuration goes on looking for one for 90 s (Slurm 24.11).
-            is_late = self.stops_early and shown.get("ActiveState") == "activating"
+            is_late = (self.stops_early and shown.get("ActiveState") == "activating") or shown.get("SubState") == ENDED
             self.start(context, "restart" if is_late else "start")
         elif "answers" in differing:
             self.wake(context, shown, restart=LOADED in differing)
         elif LOADED in differing and not self.reloaded(context):
             self.start(context, "restart")
+        elif differing == {BY_ITSELF}:
+            # Told now; this makes systemd count from 0 again, and leaves the daemon alone.
+            context.must(["systemctl", "reset-failed", self.unit])
         for unit in self.followers if differing & {"running", "answers", LOADED} else ():
             # systemctl would wait for one that is still starting.
             if is_active(context, unit):
@@ -288,7 +309,8 @@ class Service(Resource):
                     process, since = shown.get("MainPID", ""), now
                 if self.works(context, main_pid(shown), now - since):
                     return {}
-            if state in ("failed", "inactive") or now > deadline:
+            is_given_up = state in ("failed", "inactive") or has_ended(shown)
+            if is_given_up or now > deadline:
                 return shown
             time.sleep(POLL_SECONDS)
 
@@ -344,6 +366,25 @@ def ask(context: Context, units: Sequence[str]) -> Dict[str, Dict[str, str]]:
     """The values of `PROPERTIES` by unit and name; empty if systemctl leaves out a unit because its name is invalid."""
     shown = context.run(systemctl.show_command(units, PROPERTIES)).stdout.decode(errors="replace")
     return systemctl.parse_show(units, shown)
+
+
+def ends(shown: Dict[str, str]) -> str:
+    """How often systemd has started a daemon again because it ended by itself, such as `2 times`; or `NEVER`.
+
+    Args:
+        shown: properties of the unit.
+    """
+    count = shown.get("NRestarts", "0")
+    return NEVER if count in ("", "0") else "%s time%s" % (count, "" if count == "1" else "s")
+
+
+def has_ended(shown: Dict[str, str]) -> bool:
+    """Whether a daemon has ended and systemd will start it again, but not for ever.
+
+    Args:
+        shown: properties of the unit.
+    """
+    return shown.get("SubState") == ENDED and shown.get("StartLimitIntervalUSec", UNLIMITED) != UNLIMITED
 
 
 def is_active(context: Context, unit: str) -> bool:

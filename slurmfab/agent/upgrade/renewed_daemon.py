@@ -19,8 +19,9 @@ SLURMDBD = "slurmdbd"
 PATIENT = "/run/systemd/system/slurmdbd.service.d/slurmfab-upgrade.conf"
 """A file for slurmdbd's unit that is gone after the next boot."""
 
-PATIENT_TEXT = "[Service]\nTimeoutStartSec=infinity\nTimeoutStopSec=infinity\n"
-"""systemd neither ends slurmdbd while it converts its tables, nor when it is asked to stop meanwhile."""
+PATIENT_TEXT = "[Service]\nTimeoutStartSec=infinity\nTimeoutStopSec=infinity\nRestart=no\n"
+"""systemd neither ends slurmdbd while it converts its tables, nor when it is asked to stop meanwhile; nor does it begin
+a conversion again that has failed."""
 
 BEGIN_SECONDS = 3.0
 """How long slurmdbd has to go on after its start; a mistake in its file ends it at once."""

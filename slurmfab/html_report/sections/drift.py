@@ -11,7 +11,7 @@ from slurmfab.engine.report import Report, Step, describe
 from slurmfab.hostlist import fold
 from slurmfab.html_report.section import Section, Tone
 from slurmfab.html_report.sources import Missing, Sources
-from slurmfab.impact.drift_kinds import CHANGED_FILE, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
+from slurmfab.impact.drift_kinds import CHANGED_FILE, CRASHED, KEY_NOT_LOADED, OLDER_FILE, OTHER_HARDWARE
 from slurmfab.markup import Markup, fill
 from slurmfab.program_name import FAB
 
@@ -24,6 +24,7 @@ REPAIRS = {
     CHANGED_FILE: f"{FAB} deploy writes the file again.",
     OLDER_FILE: f"{FAB} deploy has the daemon read its file.",
     KEY_NOT_LOADED: f"{FAB} deploy restarts munge.",
+    CRASHED: f"systemd has started it again; its log and journal say why it ended, and {FAB} deploy takes note of it.",
     OTHER_HARDWARE: "Repair the node; if its hardware was changed on purpose, see the last line.",
     TO_DO: f"{FAB} deploy does it; {FAB} plan shows it in full.",
     FAILED: f"The comparison failed there; {FAB} plan shows it in full.",

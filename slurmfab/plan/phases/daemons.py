@@ -20,7 +20,7 @@ from slurmfab.agent.slurm.slurmctld_pause import SlurmctldPause
 from slurmfab.hostlist import fold
 from slurmfab.impact.restart_requirements import Requirement, need
 from slurmfab.paths import SLURM_DIRECTORY
-from slurmfab.plan.phases import configless, site_files
+from slurmfab.plan.phases import configless, restarts, site_files
 from slurmfab.plan.phases.once import once
 from slurmfab.plan.phases.slurm_conf import JOB_CONTAINER, is_another, read_by_slurmd, watched
 from slurmfab.plan.phases.users import moved
@@ -134,7 +134,7 @@ def slurmd_service(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """slurmd with local files, or with the files that it fetches from slurmctld."""
     carried = is_reconfigured(plan_input) and not plan_input.is_on_trial(host)
     reload = AWAITED if carried else ()
-    files = watched(plan_input, host, read_by_slurmd(plan_input))
+    files = (*watched(plan_input, host, read_by_slurmd(plan_input)), *restarts.watched(plan_input, host))
     local = Service("slurmd", watches=files, reload=reload, answers=SHOW_SLURMD, stops_early=True)
     if plan_input.cluster.fetches(host):
         return configless.slurmd(plan_input, host, local, carried=carried)

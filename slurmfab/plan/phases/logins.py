@@ -20,6 +20,9 @@ NODE_LOGINS = "node-logins"
 XAUTH = "xauth"
 """The package without which neither sshd nor Slurm forwards X11, on either side."""
 
+PAM_SYSTEMD = "libpam-systemd"
+"""The package without which no login gets a slice of its user's, and with it its limits (pam_systemd(8))."""
+
 LIMITS, MOTD = "login-limits", "motd"
 """What the facts of login hosts have among `owned`."""
 
@@ -57,7 +60,13 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     """The packages that the host's logins need."""
     cluster = plan_input.cluster
     has_screens = cluster.x11 and not cluster.is_for_database_alone(host)
-    return (*((plan_input.platform.pam,) if cluster.closes(host) else ()), *((XAUTH,) if has_screens else ()))
+    is_limited = cluster.login_limits is not None and "login" in cluster.roles(host)
+    sessions = (PAM_SYSTEMD,) if is_limited else ()
+    return (
+        *sessions,
+        *((plan_input.platform.pam,) if cluster.closes(host) else ()),
+        *((XAUTH,) if has_screens else ()),
+    )
 
 
 def login_hosts(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:

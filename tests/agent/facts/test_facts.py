@@ -233,3 +233,24 @@ def test_a_boot_when_asked_for_twice_is_the_same_and_names_the_kernels_mark() ->
     mark = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert facts.boot() == facts.boot()
     assert facts.boot().startswith(f"{mark} ")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("etc/systemd/system/slurmd.service.d/site.conf", "[Service]\nRestart=always\n", ["slurmd"]),
+        ("etc/systemd/system/munge.service", "[Service]\n Restart = no\n", ["munge"]),
+        ("run/systemd/system/slurmdbd.service.d/x.conf", "[Service]\nRestart=no\n", ["slurmdbd"]),
+        ("etc/systemd/system/slurmd.service.d/site.conf", "[Service]\n#Restart=always\nRestartSec=1\n", []),
+        ("etc/systemd/system/slurmd.service.d/site.conf.old", "[Service]\nRestart=always\n", []),
+        ("etc/systemd/system/slurmd.service.d/10-slurmfab.conf", "[Service]\nRestart=on-failure\n", []),
+        ("etc/systemd/system/slurmd.service.d/slurmfab-configless.conf", "[Service]\nRestart=on-failure\n", []),
+        ("lib/systemd/system/munge.service", "[Service]\nRestart=on-abort\n", []),
+    ],
+)
+def test_the_daemons_that_a_site_has_started_again_itself_are_told(
+    root: Path, path: str, text: str, found: list[str]
+) -> None:
+    (root / path).parent.mkdir(parents=True)
+    (root / path).write_text(text)
+    assert facts.restarted_by_others(str(root)) == found

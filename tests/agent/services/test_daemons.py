@@ -202,6 +202,42 @@ def test_a_service_that_does_not_exist_is_told_and_nothing_is_run(root: Path) ->
     assert host.programs == []
 
 
+@pytest.mark.parametrize(("count", "told"), [("0", "no"), ("1", "1 time"), ("3", "3 times"), ("", "no")])
+def test_a_daemon_that_systemd_has_started_again_is_told_and_taken_note_of_without_a_restart(
+    root: Path, count: str, told: str
+) -> None:
+    host = Units(root, ActiveState="active", UnitFileState="enabled", NRestarts=count)
+    assert Service("slurmdbd").actual(host)[service.BY_ITSELF] == told
+    Service("slurmdbd").converge(host, frozenset({service.BY_ITSELF}))
+    assert host.programs == ["systemctl reset-failed slurmdbd"]
+
+
+def test_only_daemons_of_slurm_and_munge_are_counted(root: Path) -> None:
+    assert service.BY_ITSELF not in Service("mariadb").wanted(Context(str(root)))
+    assert Service("munge").wanted(Context(str(root)))[service.BY_ITSELF] == service.NEVER
+
+
+@pytest.mark.parametrize(("limit", "is_told"), [("20min", True), ("0", False)])
+def test_a_start_that_systemd_will_repeat_has_failed_unless_it_repeats_for_ever(
+    root: Path, monkeypatch: pytest.MonkeyPatch, limit: str, is_told: bool
+) -> None:
+    monkeypatch.setattr(service, "START_SECONDS", 0.0 if not is_told else 600.0)
+    shown = {"ActiveState": "activating", "SubState": "auto-restart", "StartLimitIntervalUSec": limit}
+    host = Units(root, **shown, Result="exit-code")
+    with pytest.raises(ResourceFailed, match=r"slurmd does not stay active \(exit-code\)"):
+        Service("slurmd").start(host, "start")
+    assert service.has_ended(shown) == is_told
+
+
+def test_a_daemon_that_systemd_is_about_to_start_again_is_not_waited_for(root: Path) -> None:
+    host = Units(
+        root, ActiveState="activating", SubState="auto-restart", LoadState="loaded", StartLimitIntervalUSec="1s"
+    )
+    with pytest.raises(ResourceFailed):
+        Service("munge").converge(host, frozenset({"running"}))
+    assert "systemctl restart munge" in host.programs
+
+
 class Masked(Units):
     """A host with masked units, which `systemctl unmask` unmasks as systemd does."""
 

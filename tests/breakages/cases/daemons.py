@@ -74,7 +74,7 @@ ROWS = (
         name="munged-refuses-its-key",
         what="the munge key can be read by all users, and munged ended at its next start",
         breaks="chmod 0644 /etc/munge/munge.key; systemctl restart munge || true",
-        check=("munge.service is failed", "Keyfile is insecure"),
+        check=("munge.service is", "Keyfile is insecure"),
         plan=("munge.key", "service:munge"),
         deploy=Mended(),
     ),

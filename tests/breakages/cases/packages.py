@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Mended, Told
+from breakage import Breakage, Checked, Mended, Told
 
 STATUS = "/var/lib/dpkg/status"
 HALF = "sed -i '/^Package: {0}$/,/^$/s/^Status: install ok installed/Status: install ok half-configured/' " + STATUS
@@ -75,5 +75,20 @@ ROWS = (
         check=("there is no python3",),
         plan=("python3 is not installed",),
         deploy=Mended(),
+    ),
+    Breakage(
+        name="slurmstepd-gone",
+        what="/usr/sbin/slurmstepd was deleted, and dpkg takes it for installed",
+        breaks="rm $(dpkg -L slurmd | grep 'bin/slurmstepd')",
+        check=("/usr/sbin/slurmstepd-wlm is missing, says dpkg --verify",),
+        plan=("missing files: /usr/sbin/slurmstepd", " of slurmd -> (none)"),
+        deploy=Mended(),
+    ),
+    Breakage(
+        name="plugin-changed",
+        what="a plugin of Slurm's is another file than that of its package",
+        breaks="echo >>$(dpkg -L slurm-wlm-basic-plugins | grep '/select_linear.so$')",
+        check=("select_linear.so is another file, says dpkg --verify",),
+        deploy=Checked("apt-get install --reinstall slurm-wlm-basic-plugins"),
     ),
 )

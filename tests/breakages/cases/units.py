@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Mended
+from breakage import Breakage, Checked, Mended, Oddity
 
 OFF = "will not start at the next boot"
+
+SITES = "/etc/systemd/system/slurmd.service.d/site.conf"
+RELOADED = "systemctl daemon-reload; systemctl restart slurmd"
+KILLED = (
+    "systemctl kill --signal=KILL --kill-whom=main {0}; "
+    "until [ $(systemctl show --property=NRestarts --value {0}) = 1 ]; do sleep 0.1; done; "
+    "until systemctl --quiet is-active {0}; do sleep 0.1; done"
+)
+"""Kills a daemon, and waits until it runs again."""
 
 ROWS = (
     Breakage(
@@ -24,20 +33,61 @@ ROWS = (
         plan=("service:munge", "service:slurmctld", "enabled: no -> yes"),
         deploy=Mended(),
     ),
-    Breakage(
-        name="slurmd-killed",
-        what="slurmd was killed, as by the kernel when memory is short",
-        breaks="systemctl kill --signal=KILL --kill-whom=main slurmd",
-        check=("slurmd.service is failed",),
-        plan=("service:slurmd", "running: failed -> yes"),
-        deploy=Mended(),
+    *(
+        Breakage(
+            name=f"{daemon}-killed",
+            what=f"{daemon} was killed, as by the kernel when memory is short, and systemd started it again",
+            host=host,
+            breaks=KILLED.format(unit),
+            check=(f"systemd started it again: {unit} once (code=killed, status=9/KILL)",),
+            plan=(f"service:{unit}: would change (crashed daemon)", "ended by itself: 1 time -> no"),
+            deploy=Mended(),
+            database=daemon == "slurmdbd",
+        )
+        for daemon, unit, host in (
+            ("slurmd", "slurmd", "n1"),
+            ("munged", "munge", "n1"),
+            ("slurmctld", "slurmctld", "ctl"),
+            ("slurmdbd", "slurmdbd", "ctl"),
+        )
     ),
     Breakage(
         name="slurmd-crashes-often",
         what="systemd has given up slurmd, which was started too often",
-        breaks="for i in 1 2 3 4 5 6; do systemctl restart slurmd 2>&1 || :; done; systemctl stop slurmd",
+        breaks="for i in $(seq 11); do systemctl restart slurmd 2>&1 || :; done; systemctl stop slurmd",
         check=("slurmd.service is",),
         plan=("service:slurmd",),
         deploy=Mended(),
+    ),
+    Breakage(
+        name="slurmd-never-restarted",
+        what="somebody removed the drop-in by which systemd starts slurmd again",
+        breaks="rm /etc/systemd/system/slurmd.service.d/10-slurmfab.conf; systemctl daemon-reload",
+        plan=("owned-files:restarts", "10-slurmfab.conf"),
+        deploy=Mended(),
+    ),
+    Breakage(
+        name="slurmd-of-another-place",
+        what="a drop-in of the site runs another slurmd, with another slurm.conf",
+        breaks=(
+            "mkdir -p /opt/slurm; cp -L /usr/sbin/slurmd /opt/slurm/slurmd; cp /etc/slurm/*.conf /opt/slurm; "
+            "line=$(systemctl cat slurmd | sed -n 's,^ExecStart=/usr/sbin/,ExecStart=/opt/slurm/,p'); "
+            f"printf '[Service]\\nExecStart=\\n%s\\n' \"$line -f /opt/slurm/slurm.conf\" >{SITES}; {RELOADED}"
+        ),
+        check=("slurmd runs /opt/slurm/slurmd and not /usr/sbin/slurmd", "reads /opt/slurm/slurm.conf", SITES),
+        deploy=Checked(f"rm -r {SITES} /opt/slurm; {RELOADED}"),
+    ),
+    Breakage(
+        name="slurmd-may-open-few-files",
+        what="a drop-in of the site limits the files that slurmd may open",
+        breaks=f"printf '[Service]\\nLimitNOFILE=1024\\n' >{SITES}; {RELOADED}",
+        check=("slurmd may open 1024 files, where its package's unit allows 131072", SITES),
+        deploy=Checked(f"rm {SITES}; {RELOADED}"),
+    ),
+    Oddity(
+        name="drop-in-of-the-site",
+        what="a drop-in of the site for slurmd that changes nothing that Slurm needs",
+        does=f"printf '[Service]\\nNice=-1\\n' >{SITES}; {RELOADED}",
+        undoes=f"rm {SITES}; {RELOADED}",
     ),
 )

@@ -73,6 +73,11 @@ def sound(name: str) -> dict[str, Rule]:
     return {
         "^true$": "",
         "^uname ": "Linux\n",
+        "dpkg --verify": "",
+        "^stat --dereference --format=%a /tmp": "1777\n99999999999 1000 900 /\n",
+        "nsswitch": "passwd: files\ngroup: files\nhosts: files dns\n",
+        "/etc/environment": "",
+        "^\\s*for unit in": "",
         "^cat /proc/self/mounts": V2_GROUPS,
         "^units=": daemons_of(),
         "scontrol ping": "Slurmctld(primary) at ctl is UP\n",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +12,8 @@ from ruled_shells import RuledShell, daemons_of
 from slurmfab.checks import system, test_system
 from slurmfab.checks.daemons import NEXT
 from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.release import Remark
+from slurmfab.checks.shell import FORGET
 from slurmfab.inventory.loading import Inventory
 
 ROOM = "74425442304 16777216 16144503 / {path}\n"
@@ -94,3 +98,85 @@ def test_packages_that_dpkg_has_not_finished_are_named() -> None:
 
 def test_a_host_without_python_is_told() -> None:
     assert "there is no python3" in failure(test_system.test_python_is_there, host(python=""))
+
+
+def of(name: str, pattern: str, text: str) -> CheckedHost:
+    """A host that answers one command so."""
+    return CheckedHost(name, RuledShell({pattern: text}))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("missing     /usr/sbin/slurmstepd-wlm", "/usr/sbin/slurmstepd-wlm is missing, says dpkg --verify"),
+        ("??5??????   /usr/sbin/slurmd-wlm", "/usr/sbin/slurmd-wlm is another file, says dpkg --verify"),
+        ("??5?????? c /etc/default/slurmd", ""),
+        ("missing     /usr/share/doc/slurmd/copyright", ""),
+        ("", ""),
+    ],
+)
+def test_a_file_of_a_package_that_is_gone_or_another_is_named(line: str, words: str) -> None:
+    host = of("n1", "dpkg --verify", f"{line}\n")
+    if words:
+        assert words in failure(test_system.test_package_files_are_there, host)
+    else:
+        test_system.test_package_files_are_there(host)
+
+
+@pytest.mark.parametrize(
+    ("mode", "space", "words"),
+    [
+        ("1777", "999999999 100 50 /", ""),
+        ("755", "999999999 100 50 /", "/tmp has the mode 755: programs of users and of jobs fail"),
+        ("777", "999999999 100 50 /", "/tmp has the mode 777: users can remove files of others"),
+        ("1777", "0 100 50 /tmp", "/tmp is full (0 KiB left)"),
+        ("1777", "999999999 100 0 /tmp", "/tmp is full (no inodes left)"),
+    ],
+)
+def test_a_tmp_that_takes_no_files_is_told(mode: str, space: str, words: str) -> None:
+    host = of("n1", "/tmp", f"{mode}\n{space}\n")
+    if words:
+        assert words in failure(test_system.test_tmp_takes_files_of_all, host)
+    else:
+        test_system.test_tmp_takes_files_of_all(host)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("passwd: files systemd\ngroup: files\nhosts: files dns\n", ""),
+        ("passwd: compat\nhosts: resolve dns\n", ""),
+        ("", ""),
+        ("passwd: sss\n", "passwd in /etc/nsswitch.conf (sss) leaves out /etc/passwd"),
+        ("hosts: dns\n", "hosts in /etc/nsswitch.conf (dns) leaves out /etc/hosts"),
+    ],
+)
+def test_names_that_are_not_looked_up_in_files_are_told(known: Inventory, lines: str, words: str) -> None:
+    host = of("n1", "nsswitch", lines)
+    if words:
+        assert words in failure(test_system.test_names_are_looked_up_in_files, host, known.cluster)
+    else:
+        test_system.test_names_are_looked_up_in_files(host, known.cluster)
+
+
+def test_a_variable_that_leads_elsewhere_is_told_and_others_are_named() -> None:
+    test_system.test_no_variable_leads_slurm_elsewhere(of("n1", "environment", "SLURM_CONF='/etc/slurm/slurm.conf'\n"))
+    told = failure(test_system.test_no_variable_leads_slurm_elsewhere, of("n1", "environment", "SLURM_CONF=/opt/x\n"))
+    assert "/etc/environment sets SLURM_CONF=/opt/x" in told
+    with pytest.raises(Remark, match="/etc/environment sets SBATCH_ACCOUNT for all logins"):
+        test_system.test_no_variable_leads_slurm_elsewhere(of("n1", "environment", "SBATCH_ACCOUNT=a\n"))
+
+
+def test_commands_of_checks_inherit_no_variable_of_slurms() -> None:
+    script = f"{FORGET}; env"
+    odd = {
+        "SLURM_CONF": "/x",
+        "SBATCH_ACCOUNT": "a",
+        "SQUEUE_FORMAT": "it's\nSLURM_ODD x",
+        "HOME": "/root",
+        "PATH": "/bin",
+    }
+    for shell in (["sh"], ["bash", "--posix"]):
+        done = subprocess.run([*shell, "-c", script], env=odd, capture_output=True, text=True, check=True)
+        assert not re.findall("^(?:SLURM|SBATCH|SQUEUE)_.*", done.stdout, re.MULTILINE), done.stdout
+        assert "HOME=/root" in done.stdout

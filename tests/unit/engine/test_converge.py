@@ -145,6 +145,7 @@ def test_new_hosts_get_the_phases_in_order() -> None:
         "compare",
         "apply block,host-names",
         "apply block,ssh-login",
+        "apply owned-files,units-loaded",
         "apply munge-directories,file,service",
         "apply directory,root-log,owned-files",
         "apply slurm-files,absent",

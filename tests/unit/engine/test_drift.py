@@ -1,4 +1,4 @@
-"""The four kinds of drift, told apart by what a survey found and what the lock holds."""
+"""The five kinds of drift, told apart by what a survey found and what the lock holds."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ def deployed(**of_n1: object) -> PlanInput:
         (outcome("service:slurmd", Change("loaded", "slurm.conf before its change", "as on disk")), ""),
         (outcome("service:munge", Change("loaded", "older munge.key", "as on disk")), drift.KEY_NOT_LOADED),
         (outcome("service:munge", Change("running", "failed", "yes")), ""),
+        (outcome("service:slurmctld", Change("ended by itself", "2 times", "no")), drift.CRASHED),
+        (outcome("service:slurmd", STALE, Change("ended by itself", "1 time", "no")), drift.OLDER_FILE),
         (outcome("packages:munge", Change("munge", "", "installed")), ""),
         (outcome("user:slurm", Change("uid", "", "64030")), ""),
         (outcome("file:/etc/x"), ""),

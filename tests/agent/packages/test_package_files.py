@@ -1,0 +1,47 @@
+"""Files of Slurm's and MUNGE's packages that are gone are told; those that a site may leave out are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slurmfab.agent.packages import package_files
+
+LISTS = {
+    "slurmd.list": "/usr/sbin\n/usr/sbin/slurmd-wlm\n/usr/sbin/slurmstepd-wlm\n/usr/share/doc/slurmd/copyright\n",
+    "libmunge2:amd64.list": "/usr/lib/libmunge.so.2\n",
+    "tar.list": "/usr/bin/tar\n",
+    "slurmd.md5sums": "",
+}
+FILES = ("usr/sbin/slurmd-wlm", "usr/sbin/slurmstepd-wlm", "usr/lib/libmunge.so.2")
+
+
+@pytest.mark.parametrize(
+    ("gone", "told"),
+    [
+        ((), None),
+        (("usr/sbin/slurmstepd-wlm",), "/usr/sbin/slurmstepd-wlm of slurmd"),
+        (
+            ("usr/sbin/slurmstepd-wlm", "usr/lib/libmunge.so.2"),
+            "/usr/lib/libmunge.so.2 of libmunge2, /usr/sbin/slurmstepd-wlm of slurmd",
+        ),
+    ],
+)
+def test_a_missing_program_or_library_is_told_with_its_package(
+    root: Path, gone: tuple[str, ...], told: str | None
+) -> None:
+    info = root / package_files.INFO.lstrip("/")
+    info.mkdir(parents=True)
+    for name, text in LISTS.items():
+        (info / name).write_text(text)
+    for path in set(FILES) - set(gone):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+    assert package_files.text(package_files.missing(str(root))) == told
+
+
+def test_many_missing_files_are_counted() -> None:
+    assert package_files.text(tuple(("slurmd", f"/x{n}") for n in range(5))) == (
+        "/x0 of slurmd, /x1 of slurmd, /x2 of slurmd, 2 more"
+    )

@@ -1,0 +1,78 @@
+"""What crashes is started again: drop-ins that systemd reads without a restart, and that leave a site's own alone."""
+
+from __future__ import annotations
+
+import pytest
+from support import THREE_HOSTS, cluster, facts_of, plan_input, prepared
+
+from slurmfab.agent.files.owned_files import OwnedFiles
+from slurmfab.agent.services.units_loaded import UnitsLoaded
+from slurmfab.plan.phases import restarts
+from slurmfab.plan.phases.daemons import slurmd_service
+from slurmfab.plan.plan_input import PlanInput
+
+BASE = THREE_HOSTS + "database: c1\n"
+
+
+def known(more: str = "", slurm: str = "24.11.5", **of_each: object) -> PlanInput:
+    wanted = cluster(BASE + more)
+    packages = {"slurm-client": f"{slurm}-1", "munge": "0.5.16-1"}
+    return plan_input(wanted, facts_of(wanted, prepared, packages=packages, **of_each))
+
+
+def drop_ins(host: str, more: str = "", slurm: str = "24.11.5", **of_each: object) -> dict[str, str]:
+    """Texts of a host's drop-ins by unit."""
+    resources = restarts.resources(known(more, slurm, **of_each), host)
+    files = [file for one in resources if isinstance(one, OwnedFiles) for file in one.by_path().values()]
+    return {file.path.split("/")[-2]: file.text for file in files}
+
+
+@pytest.mark.parametrize(
+    ("host", "units"),
+    [
+        ("c1", {"munge.service.d", "slurmctld.service.d", "slurmdbd.service.d"}),
+        ("n1", {"munge.service.d", "slurmd.service.d"}),
+    ],
+)
+def test_each_daemon_is_started_again_and_given_up_after_some_starts(host: str, units: set[str]) -> None:
+    found = drop_ins(host)
+    assert set(found) == units
+    for text in found.values():
+        assert "Restart=on-failure\nRestartSec=5\n" in text
+        assert "[Unit]\n" in text
+        assert "StartLimitIntervalSec=20min\nStartLimitBurst=10\n" in text.partition("[Service]")[0]
+        assert "IgnoreSIGPIPE" not in text
+
+
+def test_systemd_reads_the_drop_ins_and_restarts_nothing() -> None:
+    resources = restarts.resources(known(), "n1")
+    assert [type(one) for one in resources] == [OwnedFiles, UnitsLoaded]
+    loaded = resources[-1]
+    assert isinstance(loaded, UnitsLoaded)
+    assert loaded.wanted_units == ("munge.service", "slurmd.service")
+    assert loaded.drop_ins == (restarts.path("munge"), restarts.path("slurmd"))
+
+
+def test_a_daemon_of_which_the_site_says_itself_when_it_is_started_keeps_that() -> None:
+    assert set(drop_ins("n1", restarted_by_others=("slurmd",))) == {"munge.service.d"}
+
+
+def test_slurmd_that_fetches_its_files_keeps_the_drop_in_with_which_it_tries_for_ever() -> None:
+    assert set(drop_ins("n1", "configless: true\n")) == {"munge.service.d"}
+
+
+def test_the_key_turns_it_off_and_takes_back_what_is_there() -> None:
+    assert drop_ins("n1", "restart_daemons: false\n") == {}
+    files, loaded = restarts.resources(known("restart_daemons: false\n", owned=("restarts",)), "n1")
+    assert isinstance(files, OwnedFiles)
+    assert isinstance(loaded, UnitsLoaded)
+    assert (files.files, loaded.wanted_units) == ((), ("munge.service", "slurmd.service"))
+
+
+@pytest.mark.parametrize("more", ["", "restart_daemons: false\n"])
+def test_jobs_of_a_slurm_that_passes_on_ignored_signals_keep_sigpipe(more: str) -> None:
+    assert drop_ins("n1", more, slurm="26.05.1")["slurmd.service.d"].endswith("IgnoreSIGPIPE=no\n")
+    (service,) = slurmd_service(known(more, slurm="26.05.1"), "n1")
+    assert restarts.path("slurmd") in service.watches  # type: ignore[attr-defined]
+    (earlier,) = slurmd_service(known(more), "n1")
+    assert restarts.path("slurmd") not in earlier.watches  # type: ignore[attr-defined]
