@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from slurmfab.agent.services.daemon_log import Position
 
 PROPERTIES = (
-    "LoadState", "ActiveState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result"
+    "LoadState", "ActiveState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result",
+    "ExecMainStatus",
 )  # fmt: skip
 ENABLED = ("enabled", "enabled-runtime", "alias")
 WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
@@ -269,8 +270,9 @@ class Service(Resource):
         messages = " | ".join(daemon_log.last_words(context, self.unit, log))
         if state == "active":
             raise ResourceFailed("%s runs, but does not answer: %s" % (self.unit, messages))
-        result = shown.get("Result", "")
+        result, status = shown.get("Result", ""), shown.get("ExecMainStatus", "0")
         state = result if result not in ("", "success") else state
+        state += " %s" % status if result in ("exit-code", "signal") and status.strip("0") else ""
         raise ResourceFailed("%s does not stay active (%s): %s" % (self.unit, state, messages))
 
     def watched(self, context: Context) -> Dict[str, str]:
