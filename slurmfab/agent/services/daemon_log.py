@@ -1,4 +1,4 @@
-"""What a daemon itself wrote about its end since its start: the errors in its own log, in its file and in the journal."""
+"""What a daemon itself wrote about its end since its start: the errors in its log, in its file and in the journal."""
 
 from __future__ import annotations
 

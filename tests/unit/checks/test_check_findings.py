@@ -668,3 +668,41 @@ def test_user_with_other_numbers_is_told_with_both(bench: Bench, shown: str, wor
         return
     with pytest.raises(AssertionError, match=words):
         test_identity.test_user_has_its_ids(bench.hosts["n1"], "slurm", bench.known.lock)
+
+
+FROM = "[1970-01-01T00:10:00.000] slurmctld version 24.11.5 started on cluster tiny\n"
+RUNNING = "[1970-01-01T00:10:01.000] Running as primary controller\n"
+UNREAD = "[1970-01-01T00:10:00.500] error: Could not open job state file /var/lib/slurm/slurmctld/job_state: Denied\n"
+UNSAVED = (
+    "[1970-01-01T00:20:00.000] error: Can't save state, error creating file "
+    "/var/lib/slurm/slurmctld/node_state.new: Read-only file system\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "saved", "words"),
+    [
+        (FROM + RUNNING, "", ()),
+        (FROM + UNREAD + RUNNING, "", ("has_read_its_state",)),
+        (FROM + RUNNING + UNREAD, "", ()),
+        (FROM + RUNNING + UNSAVED, "1970-01-01 00:19:00.5 +0000 /var/lib/slurm/slurmctld/node_state\n", ("saves",)),
+        (FROM + RUNNING + UNSAVED, "1970-01-01 00:21:00.5 +0000 /var/lib/slurm/slurmctld/node_state\n", ()),
+        (UNREAD.replace("00:10", "00:01") + UNSAVED.replace("00:20", "00:02"), "", ()),
+    ],
+)
+def test_a_state_that_was_not_read_and_one_that_is_not_saved_are_two_things(
+    bench: Bench, log: str, saved: str, words: tuple[str, ...]
+) -> None:
+    rules = {"^date .*slurmctld.log": f"1970-01-01 00:05:00\n{log}", r"stat --format='%y %n'": saved}
+    bench.shells["ctl"].rules = {**rules, **bench.shells["ctl"].rules}
+    found = {}
+    for name, check in (
+        ("has_read_its_state", lambda: test_daemons.test_slurmctld_has_read_its_state(bench.hosts["ctl"])),
+        ("saves", lambda: test_daemons.test_slurmctld_saves_its_state(bench.hosts["ctl"], bench.known.cluster)),
+    ):
+        try:
+            check()
+        except AssertionError as error:
+            found[name] = str(error)
+    assert tuple(found) == words
+    assert "restore" not in found.get("saves", "")
