@@ -218,13 +218,18 @@ def access(text: str) -> tuple[str, str, int]:
     return user, group, int(mode, 8)
 
 
+def last_errors(host: CheckedHost, unit: str) -> list[str]:
+    """The last errors that a daemon wrote itself since its start; empty if there are none."""
+    conf, key, default = LOGS.get(unit, ("/dev/null", "LogFile", "/dev/null"))
+    script = LAST_WORDS.format(unit=unit, conf=conf, key=key, default=default)
+    return causes(host.run(script).stdout.splitlines())
+
+
 def last_words(host: CheckedHost, unit: str) -> str:
     """The last errors that a daemon wrote itself since its start, else the last line of its journal, with what the site
     has changed of its unit; or nothing.
     """
-    conf, key, default = LOGS.get(unit, ("/dev/null", "LogFile", "/dev/null"))
-    script = LAST_WORDS.format(unit=unit, conf=conf, key=key, default=default)
-    errors = causes(host.run(script).stdout.splitlines())
+    errors = last_errors(host, unit)
     changes = sentences(host.run(line_of((*QUESTION_ABOUT, unit))).stdout, lambda path: host.run("cat %s", path).stdout)
     if errors:
         return f"its last errors: {' | '.join([*errors, *changes])}".rstrip(".")
