@@ -23,9 +23,9 @@ ROWS = (
         name="slurmd-with-few-files",
         what="a drop-in of the site lets slurmd open five files",
         breaks=with_drop_in("LimitNOFILE=5"),
-        check=("Too many open files", f"changed by {SITE} (LimitNOFILE=5)"),
+        check=("fatal: ", f"changed by {SITE} (LimitNOFILE=5)"),
         plan=("service:slurmd",),
-        deploy=Told(("Too many open files", f"changed by {SITE} (LimitNOFILE=5)"), repair=REMOVE),
+        deploy=Told(("fatal: ", f"changed by {SITE} (LimitNOFILE=5)"), repair=REMOVE),
     ),
     Breakage(
         name="slurmd-as-another-user",
