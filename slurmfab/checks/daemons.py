@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slurmfab.agent.services.daemon_log import last_errors
+from slurmfab.agent.services.daemon_log import causes
 from slurmfab.agent.services.process import STOPPED
+from slurmfab.agent.services.unit_changes import QUESTION as QUESTION_ABOUT
+from slurmfab.agent.services.unit_changes import sentences
 from slurmfab.checks import system as systems
-from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.hosts import CheckedHost, line_of
 from slurmfab.checks.hosts import last_words as last_output
 from slurmfab.checks.wanted import FILES
 from slurmfab.paths import MUNGE_KEY, MUNGE_SOCKET, SLURM_DIRECTORY
@@ -52,9 +54,9 @@ LAST_WORDS = (
     "{{ journalctl _SYSTEMD_INVOCATION_ID=$(systemctl show --property=InvocationID --value {unit}) "
     '+ _SYSTEMD_UNIT={unit}.service ${{begun:+"--since=$begun"}} --lines=100 --output=cat --no-pager --quiet; '
     'tail --bytes=65536 "${{log:-{default}}}" 2>/dev/null | awk -v started="$started" \'$1 >= started\'; '
-    "}} | grep --extended-regexp --ignore-case --word-regexp 'fatal|error' | tail --lines=20; :"
+    "}} | tail --lines=200; :"
 )
-"""Prints the errors that a daemon wrote itself since its start: to the journal until it knew its log, and there.
+"""Prints what a daemon wrote itself since its start: to the journal until it knew its log, and there.
 
 The journal is asked by the unit as well, because journald notes no invocation where a daemon has ended before journald
 looks at its message.
@@ -216,12 +218,21 @@ def access(text: str) -> tuple[str, str, int]:
     return user, group, int(mode, 8)
 
 
-def last_words(host: CheckedHost, unit: str) -> str:
-    """The last errors that a daemon wrote itself since its start, else the last line of its journal; or nothing."""
+def last_errors(host: CheckedHost, unit: str) -> list[str]:
+    """The last errors that a daemon wrote itself since its start; empty if there are none."""
     conf, key, default = LOGS.get(unit, ("/dev/null", "LogFile", "/dev/null"))
     script = LAST_WORDS.format(unit=unit, conf=conf, key=key, default=default)
-    errors = last_errors(host.run(script).stdout.splitlines())
+    return causes(host.run(script).stdout.splitlines())
+
+
+def last_words(host: CheckedHost, unit: str) -> str:
+    """The last errors that a daemon wrote itself since its start, else the last line of its journal, with what the site
+    has changed of its unit; or nothing.
+    """
+    errors = last_errors(host, unit)
+    changes = sentences(host.run(line_of((*QUESTION_ABOUT, unit))).stdout, lambda path: host.run("cat %s", path).stdout)
     if errors:
-        return f"its last errors: {' | '.join(errors)}".rstrip(".")
+        return f"its last errors: {' | '.join([*errors, *changes])}".rstrip(".")
     last_line = host.run("journalctl --unit=%s --lines=1 --output=cat --no-pager --quiet", unit).stdout.strip()
-    return f"last log line: {last_line}".rstrip(".") if last_line else ""
+    said = [f"last log line: {last_line}"] if last_line else []
+    return " | ".join([*said, *changes]).rstrip(".")

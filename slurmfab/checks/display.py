@@ -32,6 +32,10 @@ TITLE_WIDTH = 66
 """Columns for a check's title in plain lines; a longer one moves the rest of its line."""
 
 
+MOST_FOLLOWERS = 4
+"""How many failures that follow from another one are named below it."""
+
+
 class CheckRow(NamedTuple):
     """A check on hosts with the same outcome.
 
@@ -127,15 +131,30 @@ def check_table(verdict: Verdict, paint: Paint) -> list[str]:
 
 
 def failures(verdict: Verdict, verbose: bool = False) -> tuple[str, ...]:
-    """The failures, check by check, with cause and repair; hosts with the same failure are put together."""
+    """The failures, check by check, with cause and repair; hosts with the same failure are put together.
+
+    Those that follow from another one are named below it, and shown like it if verbose.
+    """
     lines: list[str] = []
-    for (group, _), results in by_check(verdict.having(FAILED)).items():
+    failed = verdict.having(FAILED)
+    for (group, check), results in by_check(one for one in failed if verbose or not one.because).items():
         lines += ["", f"FAILED  {group}: {results[0].title}"]
         for one in fold_texts(((result.host, (result.cause, result.repair)) for result in results), apart=verbose):
             cause, repair = one.texts
             lines.append(f"  {one.hostlist}: {hang(cause)}")
             lines += [f"    repair: {hang(repair)}"] if repair else []
+        lines += followers([one for one in failed if one.because.rpartition(" on ")[0] == f"{group}.{check}"])
     return tuple(lines)
+
+
+def followers(results: Sequence[Result]) -> list[str]:
+    """The line about failures that follow from one, such as `2 more, because of this: jobs: a job runs (n1); …`."""
+    checks = by_check(results)
+    if not checks:
+        return []
+    named = [f"{group}: {ones[0].title} ({fold(one.host for one in ones)})" for (group, _), ones in checks.items()]
+    more = "; … (--verbose shows all)" if len(named) > MOST_FOLLOWERS else ""
+    return [f"  {len(named)} more, because of this: {hang('; '.join(named[:MOST_FOLLOWERS]) + more)}"]
 
 
 def remarks(verdict: Verdict) -> tuple[str, ...]:

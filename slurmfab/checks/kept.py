@@ -62,6 +62,7 @@ class StoredResult:
     seconds: Annotated[float, Field(ge=0)] = 0.0
     is_unreachable: bool = False
     drift: Phrase = ""
+    because: Phrase = ""
 
 
 @dataclass(frozen=True, kw_only=True)

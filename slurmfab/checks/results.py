@@ -29,6 +29,7 @@ class ResultJson(TypedDict):
         cause: why it failed or was not run, for people; if it passed, a remark or empty.
         repair: what to do, for people; empty unless it failed.
         drift: the kind of drift, such as `changed file`; empty if it is none.
+        because: the failure from which this one follows, such as `daemons.munged_runs on n1`; empty for none.
         seconds: how long it took.
     """
 
@@ -40,6 +41,7 @@ class ResultJson(TypedDict):
     cause: str
     repair: str
     drift: str
+    because: str
     seconds: float
 
 
@@ -82,6 +84,7 @@ class Result:
         seconds: duration on this host.
         is_unreachable: whether it failed because a host is unreachable by SSH.
         drift: the kind of drift that it found (`slurmfab.impact.drift_kinds`); empty for none.
+        because: the failure from which this one follows, as `group.check on host`; empty for none.
     """
 
     group: str
@@ -94,6 +97,7 @@ class Result:
     seconds: float = 0.0
     is_unreachable: bool = False
     drift: str = ""
+    because: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ class Verdict:
                     "cause": result.cause,
                     "repair": result.repair,
                     "drift": result.drift,
+                    "because": result.because,
                     "seconds": round(result.seconds, 3),
                 }
                 for result in self.results

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurmfab import atomic_file
-from slurmfab.checks import failover, kept
+from slurmfab.checks import failover, junit_causes, kept
 from slurmfab.checks.display import Display
 from slurmfab.checks.hosts import Shells, open_shells
 from slurmfab.checks.kept import CheckRun
+from slurmfab.checks.resting import with_causes
 from slurmfab.checks.results import Result, Verdict
 from slurmfab.engine import missing_lock, session
 from slurmfab.errors import InputError, SlurmfabError
@@ -218,7 +219,10 @@ def verify(
             if checks.slurm:
                 with contextlib.suppress(SlurmfabError):
                     checks.slurm.cancel()
-    return Verdict(known.cluster.name, tuple(checks.results.values()), time.monotonic() - begin)
+    results = with_causes(checks.results.values(), known.cluster.controller)
+    if junit:
+        junit_causes.add(junit, dict(zip(checks.results, results, strict=True)))
+    return Verdict(known.cluster.name, results, time.monotonic() - begin)
 
 
 OPTIONS = (

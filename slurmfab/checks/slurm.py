@@ -42,6 +42,12 @@ AS_SLURM = ("runuser", "-u", "slurm", "--")
 QUEUED = "queued and waiting for resources"
 """srun's words about a job that did not start at once."""
 
+WARNING = re.compile(r"\blevel=(warning|info|debug)\b|^\W*(warning|warn|info|note)\b", re.IGNORECASE)
+"""How a line of a program begins that is no error, as podman's about control groups of version 1."""
+
+POLICY = "Job violates accounting/QOS policy"
+"""Slurm's error for a job that a limit of its user can never let start (slurm_errno.h, ESLURM_ACCOUNTING_POLICY)."""
+
 BUSY = ("nodes are busy", "immediate", "Job/step already completing", "Priority", "Resources")
 """Words in srun's errors if other jobs use the resources (srun(1), --immediate)."""
 
@@ -229,8 +235,8 @@ class Slurm:
         message = refused[0] if refused else f"no result within {self.seconds:.0f} s"
         reason = self.waiting_reason() if QUEUED in done.stderr else ""
         why = f" Slurm's reason: {reason}." if reason else ""
-        if waiting.is_limit(reason):
-            pytest.skip(f"a limit holds the job of {self.user}.{why}")
+        if waiting.is_limit(reason) or POLICY in message:
+            pytest.skip(f"a limit holds the job of {self.user}.{why or f' Slurm says: {message}.'}")
         jobs = self.others(nodes, reason) if waiting.is_for_nodes(reason) else []
         if jobs and (not refused or any(word in message for word in BUSY)):
             text = (
@@ -292,9 +298,10 @@ def need_answer(host: CheckedHost) -> None:
 
 
 def job_words(done: CommandResult) -> str:
-    """Why a job failed: the last line of its error output, or srun's first error if it has none."""
+    """Why a job failed: the last line of its error output that is no warning, or srun's first error if it has none."""
     # Open MPI ends its errors with a line of dashes.
     lines: list[str] = [line.strip() for line in done.stderr.splitlines() if line.strip(" -")]
     own = [line for line in lines if not line.startswith("srun: ")]
+    own = [line for line in own if not WARNING.search(line)] or own
     errors = [line.removeprefix("srun: error: ") for line in lines if line.startswith("srun: error: ")]
     return (own[-1:] or errors[:1] or [last_words(done)])[0].rstrip(".")

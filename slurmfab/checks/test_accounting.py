@@ -6,6 +6,7 @@ import pytest
 
 from slurmfab.agent.client import commands
 from slurmfab.checks import associations
+from slurmfab.checks.daemons import last_errors
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.checks.slurm import JOB_SECONDS, Slurm
@@ -48,7 +49,8 @@ def test_slurmdbd_knows_the_cluster(database: CheckedHost, controller: CheckedHo
     """slurmdbd answers the controller and knows the cluster"""
     done = ask_slurmdbd(controller)
     assert done is not None, (
-        f"slurmdbd does not answer {controller.name}. Repair: {deploy(database.name)}; if it runs already, see "
+        f"slurmdbd does not answer {controller.name}{said(database)}. Repair: {deploy(database.name)}; if it runs "
+        "already, see "
         "/var/log/slurm/slurmdbd.log, and check for a firewall or a different munge key"
     )
     assert cluster.name in done.split(), (
@@ -66,13 +68,19 @@ def test_finished_job_is_on_record(database: CheckedHost, controller: CheckedHos
     recorded = line_of(commands.recorded(job, "State", "ExitCode", "ElapsedRaw", "User"))
     record = controller.ask(READ.format(tries=2 * RECORD_SECONDS, recorded=recorded), seconds=3 * RECORD_SECONDS)
     logs = f"Repair: see /var/log/slurm/slurmdbd.log on {database.name}, and `sdiag` for unsent messages to it"
-    assert record, f"sacct has no record of job {job} {RECORD_SECONDS} s after its end. {logs}"
+    assert record, f"sacct has no record of job {job} {RECORD_SECONDS} s after its end{said(database)}. {logs}"
     state, code, elapsed, user = record.split("|")
     assert (state, code, user) == ("FAILED", f"{CODE}:0", "slurm"), (
         f"job {job} of slurm ended with exit code {CODE}, "
         f"but sacct shows user {user}, state {state}, exit code {code}. {logs}"
     )
     assert 1 <= int(elapsed) <= JOB_SECONDS, f"job {job} took a second or two, but sacct shows {elapsed} s. {logs}"
+
+
+def said(database: CheckedHost) -> str:
+    """The last errors of slurmdbd, as the end of a sentence; empty if it wrote none."""
+    errors = last_errors(database, "slurmdbd")
+    return f"; slurmdbd's own log says: {' | '.join(errors)}" if errors else ""
 
 
 def test_accounts_are_in_force(enforcer: CheckedHost, slurm: Slurm, cluster: Cluster) -> None:

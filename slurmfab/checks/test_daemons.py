@@ -18,7 +18,7 @@ from slurmfab.checks.munge import has_same_key, need_munged, status_of_credentia
 from slurmfab.checks.processes import PROGRAMS, Process, processes
 from slurmfab.checks.release import Remark
 from slurmfab.checks.slurm import ping
-from slurmfab.checks.slurmctld_state import refused_state, unread_state, unusable_state
+from slurmfab.checks.slurmctld_state import refused_state, unread_state, unsaved_state, unusable_state
 from slurmfab.checks.wanted import LOGS, deploy, log_of, port, root_places, spool_directory, units_of
 from slurmfab.impact.drift_kinds import CRASHED, KEY_NOT_LOADED, OLDER_FILE
 from slurmfab.inventory.cluster import Cluster
@@ -178,6 +178,17 @@ def test_slurmctld_has_read_its_state(controller: CheckedHost) -> None:
     assert not line, (
         f"slurmctld started without the jobs that it knew before: {line}. Repair: submit these jobs again, or restore "
         f"them with `{FAB} restore BACKUP`; this is reported until the next restart of slurmctld"
+    )
+
+
+def test_slurmctld_saves_its_state(controller: CheckedHost, cluster: Cluster) -> None:
+    """slurmctld saves its state"""
+    need_running(controller, "slurmctld")
+    line = unsaved_state(controller, cluster.state_directory)
+    assert not line, (
+        f"slurmctld goes on with all its jobs, but could not save them when it last tried: {line}. What has happened "
+        f"since is lost if it ends now. Repair: see who may write to {cluster.state_directory}, and whether it has "
+        "room; slurmctld saves again with the next change of a job or node, and then this is over"
     )
 
 

@@ -8,9 +8,11 @@ import re
 import pytest
 
 from slurmfab.checks import node_state
+from slurmfab.checks.daemons import last_errors
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.foundation import foundation
 from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.results import REPAIR
 from slurmfab.checks.slurm import Slurm
 from slurmfab.checks.wanted import counts, gpu_count, gpus_of
 from slurmfab.facts import Hardware
@@ -28,7 +30,15 @@ def test_node_takes_jobs(node: CheckedHost, cluster: Cluster, slurm: Slurm) -> N
     complaint = node_state.complaint(node.name, record, acceptance(cluster.roles(node.name), node.name))
     if complaint and node_state.has_less(record):
         raise Drifted(OTHER_HARDWARE, complaint)
-    assert not complaint, complaint
+    assert not complaint, with_errors(node, complaint)
+
+
+def with_errors(node: CheckedHost, complaint: str) -> str:
+    """A complaint with the last errors of the node's own slurmd, which Slurm's reason does not tell."""
+    errors = last_errors(node, "slurmd")
+    cause, mark, repair = complaint.partition(REPAIR)
+    told = f" Its slurmd.log says: {' | '.join(errors)}." if errors else ""
+    return f"{cause}{told}{mark}{repair}"
 
 
 def test_hardware_is_the_locks(node: CheckedHost, lock: Lock, cluster: Cluster, slurm: Slurm) -> None:

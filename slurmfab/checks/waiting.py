@@ -12,6 +12,9 @@ the backfill scheduler keeps for jobs of partitions with a higher PriorityTier, 
 _LIMITS = ("QOS", "Assoc")
 """How the reasons of jobs begin that a limit of accounting holds until other jobs have ended."""
 
+_PASSING = ("Prolog", "Cleaning")
+"""Reasons of jobs that have their nodes and start when these are made ready, or are put back into the queue."""
+
 _NO_REASON = ("", "None")
 _UNKNOWN_PARTITION = "Invalid partition name"
 """Slurm's error for a partition that slurmctld does not have (slurm_errno.h, ESLURM_INVALID_PARTITION_NAME)."""
@@ -31,8 +34,8 @@ def real_reason(shown: str) -> str:
 
 
 def is_for_nodes(reason: str) -> bool:
-    """Whether a job waits only because others use nodes; a job that Slurm has not considered yet may do so, too."""
-    return not reason or reason.startswith(FOR_NODES)
+    """Whether a job waits only for nodes that others use or that are being made ready, or was not considered yet."""
+    return not reason or reason in _PASSING or reason.startswith(FOR_NODES)
 
 
 def is_limit(reason: str) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "UnitFileState", "MainPID", "NeedDaemonReload", "ConditionResult", "Result",
-    "NRestarts", "StartLimitIntervalUSec",
+    "NRestarts", "StartLimitIntervalUSec", "ExecMainStatus",
 )  # fmt: skip
 ENABLED = ("enabled", "enabled-runtime", "alias")
 WITHOUT_SWITCH = ("static", "indirect", "generated", "transient")
@@ -290,8 +290,9 @@ class Service(Resource):
         messages = " | ".join(daemon_log.last_words(context, self.unit, log))
         if state == "active":
             raise ResourceFailed("%s runs, but does not answer: %s" % (self.unit, messages))
-        result = shown.get("Result", "")
+        result, status = shown.get("Result", ""), shown.get("ExecMainStatus", "0")
         state = result if result not in ("", "success") else state
+        state += " %s" % status if result in ("exit-code", "signal") and status.strip("0") else ""
         raise ResourceFailed("%s does not stay active (%s): %s" % (self.unit, state, messages))
 
     def watched(self, context: Context) -> Dict[str, str]:

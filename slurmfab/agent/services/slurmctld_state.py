@@ -35,6 +35,12 @@ same words with `No such file or directory`.
 UNREAD = re.compile(LOG_PATTERN + "(?!No such file)")
 """The same without those lines."""
 
+STARTED = r"slurmctld version .* started|taking over"
+"""slurmctld's words when it begins to load its state: at its start, and as a backup that takes over."""
+
+LOADED = "Running as primary controller"
+"""Its words when it has loaded all. Later it opens the same files to save them, with the same errors."""
+
 DIRECTORY_MODE, FILE_MODE = 0o700, 0o600
 """What the slurm user has to be allowed."""
 
@@ -221,4 +227,21 @@ def unread_state(log: str) -> str:
     Args:
         log: what slurmctld has logged since it started.
     """
-    return next((line.strip() for line in log.splitlines() if UNREAD.search(line)), "")
+    return next((line.strip() for line in loading(log) if UNREAD.search(line)), "")
+
+
+def loading(log: str) -> List[str]:
+    """The lines that slurmctld wrote while it loaded its state the last time.
+
+    Args:
+        log: what slurmctld has logged since it started; with SlurmctldDebug=error it tells neither start nor end.
+    """
+    last = since_loading(log)
+    return last[: next((number for number, line in enumerate(last) if LOADED in line), None)]
+
+
+def since_loading(log: str) -> List[str]:
+    """The lines since slurmctld began to load its state the last time."""
+    lines = log.splitlines()
+    begun = [number for number, line in enumerate(lines) if re.search(STARTED, line)]
+    return lines[begun[-1] :] if begun else lines

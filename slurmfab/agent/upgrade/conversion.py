@@ -40,9 +40,7 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:
     state = show(context, SLURMDBD).get("ActiveState")
     answer: Dict[str, Any] = {"state": "ended", "table": "", "seconds": 0, "percent": -1, "words": []}
     if state not in STARTS:
-        log = daemon_log.position(context, SLURMDBD)
-        start = daemon_log.Position(log.path, max(0, log.size - 4096))
-        return {**answer, "words": daemon_log.last_words(context, SLURMDBD, start)}
+        return {**answer, "words": daemon_log.last_words(context, SLURMDBD, daemon_log.last_start(context, SLURMDBD))}
     if state == "active" and listens(int(request["port"])):
         return {**answer, "state": "done"}
     return {**answer, "state": "converting", **statement(context, request.get("database", ""))}

@@ -12,16 +12,22 @@ import pytest
 from slurmfab.agent.core.resource import Context
 from slurmfab.agent.services import daemon_log
 
+PMIX = "error:  mpi/pmix_v4: init: (null) [0]: mpi_pmix.c:195: pmi/pmix: can not load PMIx library"
+CLOSED = "Unable to open logfile `/var/log/slurmd/slurmd.log': Permission denied"
+
 
 class Journal(Context):
     """A host with these lines in the journal: a daemon's own, and systemd's about its unit."""
 
     def __init__(self, root: Path, own: str = "", about: str = "") -> None:
         super().__init__(str(root))
-        self.own, self.about = own, about
+        self.own, self.about, self.shown = own, about, ""
+        self.asked: list[list[str]] = []
 
     def run(self, argv: Sequence[str], *_: Any, **__: Any) -> subprocess.CompletedProcess[bytes]:
+        self.asked.append([*argv])
         said = self.own if any(word.startswith("_SYSTEMD_UNIT=") for word in argv) else self.about
+        said = self.shown if argv[0] == "systemctl" else said
         return subprocess.CompletedProcess(argv, 0, said.encode(), b"")
 
 
@@ -74,6 +80,12 @@ def test_the_errors_of_this_start_are_told_and_not_those_before_or_what_systemd_
         ("slurmd: fatal: no NodeName\nfatal: no NodeName\n", "Failed to start", ["fatal: no NodeName"]),
         ("slurmd: started\n", "Failed to start slurmd", ["Failed to start slurmd"]),
         ("", "", ["it left no message; see: systemctl status slurmd"]),
+        (f"slurmd: {PMIX}\n", "slurmd.service: Failed at step CGROUP", ["slurmd.service: Failed at step CGROUP"]),
+        (
+            f"(null): _log_init: {CLOSED}\nslurmd: {PMIX}\nslurmd: error: slurmd initialization failed\n",
+            "Failed to start slurmd",
+            [CLOSED, "error: slurmd initialization failed"],
+        ),
     ],
 )
 def test_a_daemon_that_ends_before_it_knows_its_log_has_its_last_words_in_the_journal(
@@ -81,6 +93,49 @@ def test_a_daemon_that_ends_before_it_knows_its_log_has_its_last_words_in_the_jo
 ) -> None:
     host = Journal(root, own, about)
     assert daemon_log.last_words(host, "slurmd", daemon_log.position(host, "slurmd")) == words
+
+
+def test_the_journal_is_asked_about_this_start_when_all_of_it_is_written(root: Path) -> None:
+    host = Journal(root)
+    start = daemon_log.position(host, "slurmd")
+    daemon_log.last_words(host, "slurmd", start)
+    asked = [argv for argv in host.asked if argv[0] == "journalctl"]
+    assert asked[0] == ["journalctl", "--sync"]
+    assert all(argv[1] == "--sync" or f"--since=@{start.since:.3f}" in argv for argv in asked)
+
+
+def test_a_line_that_a_healthy_start_writes_too_is_never_the_cause(root: Path) -> None:
+    host = Journal(root, about="slurmd.service: Main process exited, status=219/CGROUP")
+    log = root / "var/log/slurm/slurmd.log"
+    log.parent.mkdir(parents=True)
+    start = daemon_log.position(host, "slurmd")
+    log.write_text(f"[2199-01-02T00:00:00.000] {PMIX}\n")
+    assert daemon_log.last_words(host, "slurmd", start) == ["slurmd.service: Main process exited, status=219/CGROUP"]
+
+
+def test_a_log_without_a_known_position_is_read_from_the_last_start_on(root: Path) -> None:
+    host = Journal(root)
+    log = root / "var/log/slurm/slurmdbd.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("[2000-01-01T00:00:00.000] fatal: long ago\n[2199-01-01T00:00:00.000] fatal: now\n")
+    start = daemon_log.Position(str(log), 0, 1e9)
+    assert daemon_log.last_words(host, "slurmdbd", start) == ["fatal: now"]
+
+
+def test_a_drop_in_of_the_site_is_named_with_its_settings_and_without_secrets(root: Path) -> None:
+    site = "/etc/systemd/system/slurmd.service.d/site.conf"
+    (root / site[1:]).parent.mkdir(parents=True)
+    (root / site[1:]).write_text("[Service]\nLimitNOFILE=5\nEnvironment=TOKEN=secret\n")
+    packaged, ours = "/usr/lib/systemd/system/slurmd.service.d/debian.conf", site.replace("site", "slurmfab-mounts")
+    host = Journal(root, "slurmd: fatal: Too many open files")
+    host.shown = f"FragmentPath=/usr/lib/systemd/system/slurmd.service\nDropInPaths={packaged} {ours} {site}\n"
+    assert daemon_log.last_words(host, "slurmd", daemon_log.position(host, "slurmd")) == [
+        "fatal: Too many open files",
+        f"changed by {site} (LimitNOFILE=5, Environment)",
+    ]
+    host.shown = "FragmentPath=/etc/systemd/system/slurmd.service\nDropInPaths=\n"
+    words = daemon_log.last_words(host, "slurmd", daemon_log.position(host, "slurmd"))
+    assert words[-1] == "its unit is /etc/systemd/system/slurmd.service, which hides the package's"
 
 
 def test_errors_of_munged_begin_with_the_time_which_is_left_out() -> None:

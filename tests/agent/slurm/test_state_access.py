@@ -147,6 +147,8 @@ def test_a_state_that_does_not_exist_yet_needs_nothing(context: Context) -> None
     assert StateAccess(PLACE).actual(context) == {"access": USABLE}
 
 
+STARTED = "[2026-11-22T16:58:35.100] slurmctld version 24.11.5 started on cluster lab"
+RUNNING = "[2026-11-22T16:58:36.000] Running as primary controller"
 DENIED = "[2026-11-22T16:58:35.552] error: Could not open job state file /s/job_state: Permission denied"
 
 
@@ -156,11 +158,15 @@ DENIED = "[2026-11-22T16:58:35.552] error: Could not open job state file /s/job_
         (DENIED, DENIED),
         ("error: Could not open node state file /s/node_state: Input/output error", True),
         ("error: Could not open job state file /s/job_state: No such file or directory", ""),
-        ("slurmctld version 24.11.5 started on cluster lab", ""),
+        (f"{STARTED}\n{DENIED}\n{RUNNING}", DENIED),
+        (f"{DENIED}\n{STARTED}\n{RUNNING}", ""),
+        (f"{STARTED}\n{RUNNING}\n{DENIED}", ""),
+        (f"{RUNNING}\n[x] ControlMachine ctl not responding, BackupController1 taking over\n{DENIED}", DENIED),
+        (STARTED, ""),
         ("", ""),
     ],
 )
-def test_a_log_of_a_start_tells_whether_the_state_was_read(log: str, found: str | bool) -> None:
+def test_lines_of_loading_tell_whether_the_state_was_read_and_later_ones_do_not(log: str, found: str | bool) -> None:
     assert slurmctld_state.unread_state(f"[x] first line\n{log}\n") == (log if found is True else found)
 
 

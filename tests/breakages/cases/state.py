@@ -96,4 +96,16 @@ ROWS = (
         check=("slurmctld started without the jobs that it knew before", "Could not open job state file", "Permission"),
         deploy=Mended(),
     ),
+    Breakage(
+        name="state-not-saved",
+        what="slurmctld could not save its state once, and runs on",
+        host="ctl",
+        breaks=(
+            f"mount --bind {STATE} {STATE} && mount -o remount,bind,ro {STATE} && "
+            'scontrol update NodeName=n1 Weight=2 && while ! grep -q "Can\'t save state" /var/log/slurm/slurmctld.log; '
+            f"do sleep 0.2; done; umount {STATE}"
+        ),
+        check=("slurmctld goes on with all its jobs", "Can't save state", "saves again with the next change"),
+        deploy=Mended(),
+    ),
 )

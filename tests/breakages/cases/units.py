@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from breakage import Breakage, Checked, Mended, Oddity
+from breakage import Breakage, Checked, Mended, Oddity, Told
 
 OFF = "will not start at the next boot"
 
@@ -14,8 +14,34 @@ KILLED = (
     "until systemctl --quiet is-active {0}; do sleep 0.1; done"
 )
 """Kills a daemon, and waits until it runs again."""
+REMOVE = f"rm {SITES}; systemctl daemon-reload"
+
+
+def with_drop_in(setting: str) -> str:
+    """Puts a drop-in of the site's there, and starts slurmd with it."""
+    return (
+        f"mkdir -p {SITES.rpartition('/')[0]}; printf '[Service]\\n{setting}\\n' > {SITES}; systemctl daemon-reload; "
+        "systemctl restart slurmd; until systemctl is-failed slurmd; do sleep 0.1; done"
+    )
+
 
 ROWS = (
+    Breakage(
+        name="slurmd-with-few-files",
+        what="a drop-in of the site lets slurmd open five files",
+        breaks=with_drop_in("LimitNOFILE=5"),
+        check=("fatal: ", f"changed by {SITES} (LimitNOFILE=5)"),
+        plan=("service:slurmd",),
+        deploy=Told(("fatal: ", f"changed by {SITES} (LimitNOFILE=5)"), repair=REMOVE),
+    ),
+    Breakage(
+        name="slurmd-as-another-user",
+        what="a drop-in of the site starts slurmd as nobody, who cannot open its log",
+        breaks=with_drop_in("User=nobody"),
+        check=("Unable to open logfile", "Permission denied", f"changed by {SITES} (User=nobody)"),
+        plan=("service:slurmd",),
+        deploy=Told(("Unable to open logfile", "Permission denied", "(User=nobody)"), repair=REMOVE),
+    ),
     Breakage(
         name="slurmd-disabled",
         what="slurmd is disabled, so that it is gone after a reboot",

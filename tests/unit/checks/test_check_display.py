@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from terminals import Terminal, shown_on
@@ -45,6 +46,30 @@ def test_equal_trouble_is_told_host_by_host_when_verbose() -> None:
     results = [result(host, "failed", "it differs.", f"fab deploy --hosts {host}") for host in ("n1", "n2")]
     text = shown(io.StringIO(), *results, verbose=True)
     assert "  n1: it differs.\n    repair: fab deploy --hosts n1\n  n2: it differs.\n" in text
+
+
+FIRST = result("n1", "failed", "it is dead.", "fab deploy")
+NEXT = [
+    replace(result("n1", "failed", "no answer.", "see its log", check=check), because="munge.key on n1")
+    for check in ("a", "b", "c", "d", "e")
+]
+
+
+def test_failures_that_follow_from_one_are_folded_below_it_and_count() -> None:
+    text = shown(io.StringIO(), *NEXT[:2], FIRST)
+    blocks = [line for line in text.splitlines() if line.startswith("FAILED")]
+    assert blocks == ["FAILED  munge: the key is right"]
+    assert "  2 more, because of this: munge: the a is right (n1); munge: the b is right (n1)\n" in text
+    assert "no answer" not in text
+    assert text.splitlines()[-1] == "tiny: 0 checks passed, 3 failed in 2.0 s."
+    assert "5 more, because of this:" in (many := shown(io.StringIO(), FIRST, *NEXT))
+    assert "; … (--verbose shows all)" in " ".join(many.split())
+
+
+def test_failures_that_follow_from_one_are_shown_in_full_when_verbose() -> None:
+    text = shown(io.StringIO(), FIRST, *NEXT, verbose=True)
+    assert sum(line.startswith("FAILED") for line in text.splitlines()) == 6
+    assert text.count("no answer.") == 5
 
 
 def test_host_on_which_a_check_was_not_run_is_told_of_below_alone() -> None:

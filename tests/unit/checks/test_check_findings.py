@@ -27,7 +27,7 @@ from slurmfab.checks import (
 from slurmfab.checks.drifted import Drifted, kind_of
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import CommandResult
-from slurmfab.checks.slurm import Slurm
+from slurmfab.checks.slurm import Slurm, job_words
 from slurmfab.checks.wanted import files, gpu_count, gpus_of, port
 from slurmfab.inventory.cluster import Partition
 from slurmfab.inventory.loading import Inventory
@@ -668,3 +668,74 @@ def test_user_with_other_numbers_is_told_with_both(bench: Bench, shown: str, wor
         return
     with pytest.raises(AssertionError, match=words):
         test_identity.test_user_has_its_ids(bench.hosts["n1"], "slurm", bench.known.lock)
+
+
+FROM = "[1970-01-01T00:10:00.000] slurmctld version 24.11.5 started on cluster tiny\n"
+RUNNING = "[1970-01-01T00:10:01.000] Running as primary controller\n"
+UNREAD = "[1970-01-01T00:10:00.500] error: Could not open job state file /var/lib/slurm/slurmctld/job_state: Denied\n"
+UNSAVED = (
+    "[1970-01-01T00:20:00.000] error: Can't save state, error creating file "
+    "/var/lib/slurm/slurmctld/node_state.new: Read-only file system\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "saved", "words"),
+    [
+        (FROM + RUNNING, "", ()),
+        (FROM + UNREAD + RUNNING, "", ("has_read_its_state",)),
+        (FROM + RUNNING + UNREAD, "", ()),
+        (FROM + RUNNING + UNSAVED, "1970-01-01 00:19:00.5 +0000 /var/lib/slurm/slurmctld/node_state\n", ("saves",)),
+        (FROM + RUNNING + UNSAVED, "1970-01-01 00:21:00.5 +0000 /var/lib/slurm/slurmctld/node_state\n", ()),
+        (UNREAD.replace("00:10", "00:01") + UNSAVED.replace("00:20", "00:02"), "", ()),
+    ],
+)
+def test_a_state_that_was_not_read_and_one_that_is_not_saved_are_two_things(
+    bench: Bench, log: str, saved: str, words: tuple[str, ...]
+) -> None:
+    rules = {"^date .*slurmctld.log": f"1970-01-01 00:05:00\n{log}", r"stat --format='%y %n'": saved}
+    bench.shells["ctl"].rules = {**rules, **bench.shells["ctl"].rules}
+    found = {}
+    for name, check in (
+        ("has_read_its_state", lambda: test_daemons.test_slurmctld_has_read_its_state(bench.hosts["ctl"])),
+        ("saves", lambda: test_daemons.test_slurmctld_saves_its_state(bench.hosts["ctl"], bench.known.cluster)),
+    ):
+        try:
+            check()
+        except AssertionError as error:
+            found[name] = str(error)
+    assert tuple(found) == words
+    assert "restore" not in found.get("saves", "")
+
+
+PODMAN = 'time="2026-11-25T22:00:00Z" level=warning msg="Using cgroups-v1 which is deprecated"\n'
+
+
+@pytest.mark.parametrize(
+    ("stderr", "words"),
+    [
+        (f"Error: cannot find image\n{PODMAN}", "Error: cannot find image"),
+        (f"{PODMAN}Error: cannot find image.\nsrun: error: n1: task 0: Exited\n", "Error: cannot find image"),
+        (PODMAN, PODMAN.strip()),
+        ("WARNING: old\nno such file\nNote: more\n", "no such file"),
+    ],
+)
+def test_a_warning_of_a_job_is_not_told_in_place_of_its_error(bench: Bench, stderr: str, words: str) -> None:
+    bench.shells["ctl"].rules = {"^a job$": CommandResult(1, b"", stderr.encode())}
+    assert job_words(bench.hosts["ctl"].run("a job")) == words
+
+
+def test_a_job_that_a_limit_can_never_let_start_is_not_run(bench: Bench) -> None:
+    error = "srun: error: Unable to allocate resources: Job violates accounting/QOS policy (job submit limit)"
+    bench.shells["ctl"].rules = {"srun": refusal(error), **bench.shells["ctl"].rules}
+    with pytest.raises(Skipped, match=r"a limit holds the job of slurm\. Slurm says: .*Job violates"):
+        bench.slurm.run(("n1",), "true")
+
+
+def test_a_node_out_of_service_is_told_with_the_errors_of_its_own_slurmd(bench: Bench) -> None:
+    down = "NodeName=n1 State=DOWN+DRAIN Reason=Prolog error\n"
+    bench.shells["ctl"].rules = {"scontrol .*show node .*n1": down, **bench.shells["ctl"].rules}
+    log = "[2026-11-25T22:00:00.000] error: ns base mount failed\n"
+    bench.shells["n1"].rules = {"^started=": log, **bench.shells["n1"].rules}
+    with pytest.raises(AssertionError, match=r"Its slurmd\.log says: error: ns base mount failed\. Repair: "):
+        test_nodes.test_node_takes_jobs(bench.hosts["n1"], bench.known.cluster, bench.slurm)

@@ -71,6 +71,7 @@ def test_json_has_the_documented_shape() -> None:
                 "cause": "it is dead.",
                 "repair": "bury it",
                 "drift": "",
+                "because": "",
                 "seconds": 0.25,
             }
         ],

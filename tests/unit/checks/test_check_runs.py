@@ -249,6 +249,23 @@ def test_junit_file_has_one_case_per_check_and_host_with_our_words(look: Look, s
     assert cases["test_files_are_the_controllers[n2]"].find("skipped") is not None
 
 
+def test_results_and_the_junit_file_name_the_failure_from_which_others_follow(
+    look: Look, shells: dict, tmp_path: Path
+) -> None:
+    shells["n1"].rules["^units="] = daemons_of().replace("70 (a (b) c) S", "70 (a (b) c) T")
+    down = "NodeName=n1 State=DOWN*+NOT_RESPONDING Reason=gone\n"
+    shells["ctl"].rules = {"scontrol .*show node .*n1": down, **shells["ctl"].rules}
+    verdict = look("munged_runs", "node_takes_jobs", junit=tmp_path / "checks.xml")
+    because = {result.check: result.because for result in verdict.having("failed")}
+    assert because == {"munged_runs": "", "node_takes_jobs": "daemons.munged_runs on n1"}
+    assert [one["because"] for one in verdict.as_json()["checks"] if one["because"]] == ["daemons.munged_runs on n1"]
+    suite = ElementTree.parse(tmp_path / "checks.xml").getroot()[0]
+    messages = [str(failure.get("message")) for failure in suite.iter("failure")]
+    assert [message.rpartition(" Because of: ")[2] for message in messages if "Because of" in message] == [
+        "daemons.munged_runs on n1"
+    ]
+
+
 def test_texts_of_hosts_steer_no_terminal_from_the_junit_file(look: Look, shells: dict, tmp_path: Path) -> None:
     shells["n2"] = Unreachable("n2", "gone \x9b2J\u202e\x1b]52;c;eA==\x07")
     look("reachable", junit=tmp_path / "checks.xml")

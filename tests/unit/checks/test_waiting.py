@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slurmfab.checks import waiting
 from slurmfab.checks.waiting import ANOTHER_USER, LOGS, repair_of
 
 
@@ -19,3 +20,9 @@ from slurmfab.checks.waiting import ANOTHER_USER, LOGS, repair_of
 )
 def test_a_job_that_slurm_refuses_when_it_is_told_then_the_repair_fits_the_words(message: str, repair: str) -> None:
     assert repair_of("main", message) == repair
+
+
+@pytest.mark.parametrize("reason", ["Prolog", "Cleaning", "", "Resources"])
+def test_a_job_whose_nodes_are_made_ready_waits_for_nodes_and_does_not_fail(reason: str) -> None:
+    assert waiting.is_for_nodes(reason)
+    assert not waiting.is_limit(reason)
