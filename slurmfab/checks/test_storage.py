@@ -13,6 +13,7 @@ from slurmfab.agent.mounts import exports_file, quota_report
 from slurmfab.agent.mounts.mount_point import is_right
 from slurmfab.agent.mounts.mount_units import AUTOFS, mounted_at
 from slurmfab.checks import storage
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.storage import DENIED, NOBODY, Proof
 from slurmfab.checks.wanted import deploy
@@ -35,7 +36,7 @@ def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock
     """the directories of its exports are served to the hosts that may mount them"""
     wanted = storage.wanted_exports(cluster, lock, exporting.name)
     if not wanted:
-        pytest.skip("no other host may mount what it exports.")
+        raise DoesNotApply("no other host may mount what it exports")
     state = exporting.run("systemctl is-active nfs-server").stdout.strip() or "not installed"
     threads = exporting.run("cat /proc/fs/nfsd/threads 2>/dev/null").stdout.strip()
     table = exports_file.entries(exporting.run("exportfs -s").stdout)
@@ -94,7 +95,7 @@ def test_homes_are_on_their_mount(mounting: CheckedHost, cluster: Cluster) -> No
         home: mount.path for mount in mounts_of(cluster, mounting.name) for home in homes_on(cluster, mounting, mount)
     }
     if not homes:
-        pytest.skip("no user of the cluster file has a home on a mount.")
+        raise DoesNotApply("no user of the cluster file has a home on a mount")
     script = "".join(f"stat -c '%m %n' -- {home} 2>/dev/null; " for home in homes)
     done = mounting.run(storage.as_user(storage.ROOT, f"{script}true"), seconds=3 * storage.SECONDS)
     assert done.rc not in storage.LATE, f"homes do not answer within {storage.SECONDS} s; is their server up?"
