@@ -47,8 +47,9 @@ def answering(program: str, script: str) -> dict[str, str]:
         program: its path; the real one is `$0.was` meanwhile.
         script: text for `sh`, without an apostrophe.
     """
+    write = f"printf '%s\\n' '#!/bin/sh' '{script}' > {program} && chmod 755 {program}"
     return {
-        "how": f"mv {program} {program}.was && printf '%s\\n' '#!/bin/sh' '{script}' > {program} && chmod 755 {program}",
+        "how": f"mv {program} {program}.was && {write}",
         "back": f"mv {program}.was {program}",
     }
 
@@ -208,7 +209,8 @@ OF_HOSTS = (
         "ctl",
         "slurmctld starts as root, with its log in a directory of slurm's",
         "mkdir -p /run/systemd/system/slurmctld.service.d && "
-        "printf '[Service]\\nUser=root\\n' > /run/systemd/system/slurmctld.service.d/zz.conf && systemctl daemon-reload",
+        "printf '[Service]\\nUser=root\\n' > /run/systemd/system/slurmctld.service.d/zz.conf && "
+        "systemctl daemon-reload",
         "rm -r /run/systemd/system/slurmctld.service.d && systemctl daemon-reload",
         "the log of slurmctld, which starts as root",
     ),
