@@ -49,7 +49,7 @@ def answering(program: str, script: str) -> dict[str, str]:
     """
     write = f"printf '%s\\n' '#!/bin/sh' '{script}' > {program} && chmod 755 {program}"
     return {
-        "how": f"mv {program} {program}.was && {write}",
+        "how": f"test ! -e {program}.was && mv {program} {program}.was && {write}",
         "back": f"mv {program}.was {program}",
     }
 
