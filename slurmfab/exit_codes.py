@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from slurmfab.program_name import FAB
 
-DONE, FAILURE, WRONG_INPUT, LEFT_OUT, SOMETHING_TO_DO = range(5)
+DONE, FAILURE, WRONG_INPUT, LEFT_OUT, SOMETHING_TO_DO, NOT_ALL_CHECKED = range(6)
 
 INTERRUPTED = 130
 """As shells count it: 128 and the signal's number."""
@@ -47,6 +47,11 @@ EXIT_CODES = {
         "something to do",
         "Nothing was changed, and something differs from the cluster file.",
         f"Read what differs, then `{FAB} deploy`. In CI this is no failure of `{FAB} plan`.",
+    ),
+    NOT_ALL_CHECKED: ExitCode(
+        "not all checked",
+        "Nothing has failed, and some of what was asked could not be checked now, as on a node that is busy or asleep.",
+        "Read what was not run, and why; run it again when that is over. With busy nodes a script may take it for 0.",
     ),
     INTERRUPTED: ExitCode(
         "interrupted",

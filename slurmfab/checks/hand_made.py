@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import pytest
-
 from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.agent.slurm.fetched_files import FETCHED_LINK
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import FILES, files_of
 from slurmfab.inventory.cluster import Cluster
@@ -93,9 +92,9 @@ def lives_without_files(host: CheckedHost, others: Mapping[str, CheckedHost], cl
 
 
 def need_files(host: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock) -> None:
-    """Skips a check on a host that rightly has no slurm.conf; see `lives_without_files`."""
+    """Leave out a check of a host that rightly has no slurm.conf; see `lives_without_files`."""
     if lives_without_files(host, others, cluster, lock):
-        pytest.skip("slurmdbd needs no slurm.conf, and the cluster was made by hand without one there.")
+        raise DoesNotApply("slurmdbd needs no slurm.conf, and the cluster was made by hand without one there")
 
 
 def texts(host: CheckedHost) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 from testinfra.backend.base import CommandResult
 
 from slurmfab.agent.client import commands
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import line_of
 from slurmfab.checks.slurm import Slurm
 
@@ -43,7 +44,7 @@ def side_by_side(
     """
     record = slurm.node_as_found(node)
     if int(record["CPUTot"]) < 2 * int(record["ThreadsPerCore"]):
-        pytest.skip(f"{node} has only one core.")
+        raise DoesNotApply(f"{node} has only one core")
     mark = f"pair-{secrets.token_hex(4)}"
     script = BOTH.format(states=line_of(commands.own_states(slurm.job_name)), mark=mark) + command
     with ThreadPoolExecutor(max_workers=2) as pool:

@@ -50,7 +50,7 @@ Further arguments:
     controller          the primary controller (`CheckedHost`), even if the user did not select it
     slurm               Slurm's commands and test jobs (`slurmfab.checks.slurm.Slurm`)
     others              all hosts that are reachable (`CheckedHost`), by name
-    nodes               names of the selected compute nodes that are reachable and passed all `foundation` checks
+    nodes               the selected compute nodes by name, each with the `foundation` check that failed there, or empty
     cluster, lock       the cluster file and its lock
 
 A check runs on all its hosts at the same time, in threads, so it must not change anything except local variables.
@@ -68,8 +68,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from slurmfab.checks import node_state
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.container_ways import CALLS
 from slurmfab.checks.drifted import kind_of
 from slurmfab.checks.foundation import is_foundation
@@ -127,6 +129,7 @@ class Checks:
         self.heard = heard
         self.results: dict[str, Result] = {}
         self.errors: dict[str, BaseException] = {}
+        self.run_already: set[str] = set()
         self.unsound: dict[str, str] = {}
         self.other_release: set[str] = set()
         self.together: dict[str, list[pytest.Function]] = {}
@@ -141,7 +144,7 @@ class Checks:
         self.shared: dict[str, Any] = {
             "controller": controller,
             "slurm": self.slurm,
-            "nodes": (),
+            "nodes": {},
             "others": {},
             "cluster": cluster,
             "lock": lock,
@@ -184,10 +187,19 @@ class Checks:
         return tuple(word for word in self.only if not any(word == group or word in name for group, name in chosen))
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Function, nextitem: pytest.Item | None) -> bool | None:
+        """Run a check on all its hosts at its first test; a test that does not apply is in no report."""
+        if check_of(item) not in self.run_already:
+            self.run_already.add(check_of(item))
+            self.run(self.together[check_of(item)])
+        if item.nodeid in self.results:
+            return None
+        runtestprotocol(item, log=False, nextitem=nextitem)
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        """Run a check on all its hosts at its first test; its other tests return the results of that run."""
-        if pyfuncitem.nodeid not in self.results:
-            self.run(self.together[check_of(pyfuncitem)])
+        """Return the result of a test, which has run already."""
         if pyfuncitem.nodeid in self.errors:
             raise self.errors[pyfuncitem.nodeid]
         return True
@@ -211,15 +223,19 @@ class Checks:
             results = tuple(pool.map(self.run_one, items))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        self.results.update({item.nodeid: result for item, result in zip(items, results, strict=True)})
-        self.heard(results)
+        found = {item.nodeid: result for item, result in zip(items, results, strict=True) if result}
+        self.results.update(found)
+        if found:
+            self.heard(tuple(found.values()))
 
-    def run_one(self, item: pytest.Function) -> Result:
-        """Run a check on one host."""
+    def run_one(self, item: pytest.Function) -> Result | None:
+        """Run a check on one host; `None` if it does not apply there."""
         begin = time.monotonic()
         error: BaseException | None = None
         try:
             item.obj(**self.arguments(item))
+        except DoesNotApply:
+            return None
         except Remark as remark:
             return replace(self.result(item, None, time.monotonic() - begin), cause=str(remark))
         except (Exception, pytest.skip.Exception) as caught:  # a bug in a check is reported as its result
@@ -236,15 +252,16 @@ class Checks:
         arguments, params = arguments_of(item), params_of(item)
         hosts = {name: params[name] for name in arguments if name in self.places}
         needed = [*hosts.values(), *([self.controller] if {"controller", "slurm"} & set(arguments) else [])]
-        if group_of(item) in OF_SLURM and self.other_release & set(hosts.values()):
-            pytest.skip(f"{fold(hosts.values())} has a Slurm that does not work with the controller's.")
+        concerned = {*hosts.values(), *(self.places["node"] if "nodes" in arguments else ())}
+        if group_of(item) in OF_SLURM and (strangers := self.other_release & concerned):
+            pytest.skip(f"{fold(strangers)} has a Slurm that does not work with the controller's.")
         for host in needed:
             self.need(item, host)
         if "slurm" in arguments and self.slurm and not self.slurm.answers:
             pytest.skip(f"slurmctld does not answer on {self.controller}.")
         others = {name: self.shared.get(name, params.get(name)) for name in arguments if name not in hosts}
         if "nodes" in others:
-            others["nodes"] = tuple(node for node in self.places["node"] if node not in {*self.lost, *self.unsound})
+            others["nodes"] = {node: self.unsound.get(node, "") for node in self.places["node"]}
         if "others" in others:
             others["others"] = {name: host for name, host in self.known.items() if name not in self.lost}
         return {**{name: self.known[host] for name, host in hosts.items()}, **others}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT
+from slurmfab.exit_codes import DONE, FAILURE, LEFT_OUT, NOT_ALL_CHECKED
 
 Outcome = Literal["passed", "failed", "not run"]
 PASSED: Outcome = "passed"
@@ -120,10 +120,10 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """0 if no check failed, 3 if checks failed only because hosts are unreachable, else 1."""
+        """0 if all passed, 1 if one failed, 3 if only because hosts are unreachable, 5 if only some were not run."""
         failed = self.having(FAILED)
         if not failed:
-            return DONE
+            return NOT_ALL_CHECKED if self.having(NOT_RUN) else DONE
         return LEFT_OUT if all(result.is_unreachable for result in failed) else FAILURE
 
     @property

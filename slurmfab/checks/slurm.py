@@ -15,6 +15,7 @@ from testinfra.backend.base import CommandResult
 from slurmfab.agent.client import commands
 from slurmfab.agent.nodes.states import record, records
 from slurmfab.checks import node_state, waiting
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost, last_words, line_of
 from slurmfab.checks.places import Place, place_for
 from slurmfab.hostlist import fold
@@ -119,19 +120,19 @@ class Slurm:
         return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
     def need_limits(self, key: str) -> None:
-        """Skip the check if Slurm is not configured to enforce a limit.
+        """Leave out the check if Slurm is not configured to enforce a limit.
 
         Args:
             key: a key of cgroup.conf, such as `ConstrainRAMSpace`.
 
         Raises:
-            pytest.skip.Exception: Slurm does not enforce the limit.
+            DoesNotApply: Slurm does not enforce the limit.
         """
         configuration = self.configuration()
         if "task/cgroup" not in configuration.get("taskplugin", ""):
-            pytest.skip("slurm.conf has no TaskPlugin=task/cgroup, so jobs are not held to anything.")
+            raise DoesNotApply("slurm.conf has no TaskPlugin=task/cgroup, so jobs are not held to anything")
         if configuration.get(key.lower(), "no") != "yes":
-            pytest.skip(f"cgroup.conf says {key}=no.")
+            raise DoesNotApply(f"cgroup.conf says {key}=no")
 
     def run(
         self,

@@ -6,6 +6,7 @@ import pytest
 
 from slurmfab.agent.client import commands
 from slurmfab.checks import associations
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.daemons import last_errors
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost, last_words, line_of
@@ -102,7 +103,7 @@ def test_accounts_are_in_force(enforcer: CheckedHost, slurm: Slurm, cluster: Clu
 def test_script_for_jobs_is_sound(enforcer: CheckedHost, inventory: Inventory) -> None:
     """the job_submit script is the one that slurmfab wrote"""
     if not explains_refusals(inventory.cluster, inventory.lock):
-        pytest.skip("slurmctld does not run slurmfab's job_submit script.")
+        raise DoesNotApply("slurmctld does not run slurmfab's job_submit script")
     path = f"{SLURM_DIRECTORY}/{SCRIPT}"
     script = enforcer.file(path)
     if not script.exists or script.content_string != submit_script(inventory):

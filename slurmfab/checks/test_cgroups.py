@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from slurmfab.agent.facts.cgroups import BUS, CONTROLLERS, MEMSW, NO_BUS, TOP, assess
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.release import Remark
 from slurmfab.checks.wanted import conf, files
 from slurmfab.facts import Cgroup, cgroup_from
 from slurmfab.inventory.cluster import Cluster
@@ -41,9 +41,12 @@ def test_node_has_usable_control_groups(node: CheckedHost, cluster: Cluster, loc
         )
         return
     if now.is_usable or not is_slurmfabs_choice(cluster):
-        return
+        raise DoesNotApply("slurm.conf needs none, and not for want of them here")
     if not cgroups.usual_version(others):
-        pytest.skip(f"no node has control groups that Slurm can use; {node.name}: {cgroups.description(now)}.")
+        raise Remark(
+            f"no node has control groups that Slurm can use, so nothing holds jobs to their cores and memory "
+            f"({cgroups.description(now)})"
+        )
     raise AssertionError(
         f"other nodes have control groups that Slurm can use, but this one has {cgroups.description(now)}: "
         f"because of it, no node limits jobs to their cores, memory and devices. Repair: {repair}; then {FAB} deploy"
@@ -55,7 +58,9 @@ def test_swap_space_is_accounted(node: CheckedHost, cluster: Cluster, lock: Lock
     wanted = parse(files(cluster, lock).get("cgroup.conf", "")).settings
     limits = wanted.get("constrainswapspace", "no").lower() == "yes"
     now = seen(node)
-    assert now.swap or not limits or not now.is_usable, (
+    if not limits or not now.is_usable:
+        raise DoesNotApply("cgroup.conf limits no swap space")
+    assert now.swap, (
         f"cgroup.conf limits swap space, but this kernel does not account it. Repair: {cgroups.repair(now)}"
     )
 

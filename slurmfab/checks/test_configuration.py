@@ -9,6 +9,7 @@ import pytest
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.client.commands import update_partition
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hand_made import MAIN, OWN, PRIVATE, THERE, HandMade, need_files
 from slurmfab.checks.hosts import CheckedHost, line_of
@@ -91,7 +92,7 @@ def test_files_are_the_controllers(
 def test_files_are_no_links(host: CheckedHost, controller: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """Slurm's files are files, and no links to others"""
     if cluster.slurm_conf_directory:
-        pytest.skip(f"they are links to {cluster.slurm_conf_directory}.")
+        raise DoesNotApply(f"they are links to {cluster.slurm_conf_directory}")
     right = HandMade(cluster, lock, host, controller)
     links = dict(line.split(" ", 1) for line in host.as_found.ask(LINKS).splitlines())
     wrong = [f"{name} is a symbolic link to {place}" for name, place in links.items() if not right.is_kept(name)]
@@ -104,7 +105,7 @@ def test_files_are_links_to_the_shared_directory(
     """Slurm's files are links to those in the shared directory"""
     shared = cluster.slurm_conf_directory
     if not shared or not lock.slurm:
-        return
+        raise DoesNotApply("the cluster file has no slurm_conf_directory")
     need_files(host, others, cluster, lock)
     names = " ".join((*FILES, *cluster.site_file_names))
     places = (line.split(" ") for line in host.as_found.ask(SHARED, names, shared).splitlines())
@@ -145,7 +146,7 @@ def test_site_files_are_as_the_cluster_file_says(host: CheckedHost, inventory: I
     """the site's own files in Slurm's directory match the cluster file"""
     files = site_files(inventory, host.name)
     if not files:
-        return
+        raise DoesNotApply("the cluster file has no such files for this host")
     answer = host.as_found.ask(f"cd {SLURM_DIRECTORY} 2>/dev/null && sha256sum {' '.join(files)} 2>/dev/null; :")
     actual = {name: value for value, name in (line.split() for line in answer.splitlines())}
     wrong = [

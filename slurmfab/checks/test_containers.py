@@ -73,8 +73,8 @@ def test_containers_are_held_to_the_memory_of_their_job(
     container_node: CheckedHost, slurm: Slurm, lock: Lock, cluster: Cluster
 ) -> None:
     """a container over its job's memory limit is ended, by each way of the cluster file"""
-    need_cgroups(lock, container_node.name)
     slurm.need_limits("ConstrainRAMSpace")
+    need_cgroups(lock, container_node.name)
     with small_root(container_node) as place:
         for way in ways(cluster):
             options, command = CALLS[way](place, EAT)

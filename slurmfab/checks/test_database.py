@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.test_daemons import assert_is_current, assert_listens
@@ -53,7 +52,7 @@ def test_mariadb_is_local(database: CheckedHost, cluster: Cluster) -> None:
     """MariaDB accepts connections only from its own host"""
     need_server(database, cluster)
     if cluster.database and not cluster.database.settings:
-        pytest.skip("the cluster file leaves MariaDB's settings to the site.")
+        raise DoesNotApply("the cluster file leaves MariaDB's settings to the site")
     sockets = database.socket.get_listening_sockets()
     places = [one.removeprefix("tcp://") for one in sockets if one.startswith("tcp://")]
     exposed = exposures(places, DATABASE_PORT)
@@ -69,6 +68,6 @@ def exposures(places: list[str], port: int) -> list[str]:
 
 
 def need_server(database: CheckedHost, cluster: Cluster) -> None:
-    """Skip the check if the database server is outside the cluster."""
+    """Leave out the check if the database server is outside the cluster."""
     if "mariadb" not in units_of(cluster, database.name):
-        pytest.skip("the database runs on a server outside the cluster.")
+        raise DoesNotApply("the database runs on a server outside the cluster")

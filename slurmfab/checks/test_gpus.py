@@ -96,8 +96,9 @@ def test_job_with_a_share_has_one_gpu(sharing_node: CheckedHost, slurm: Slurm, l
 def test_job_without_gpus_has_none(gpu_node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     """a job that asked for no GPU cannot open any"""
     files_of(lock, gpu_node.name)
+    slurm.need_limits("ConstrainDevices")
     if not is_held(lock, slurm, gpu_node.name):
-        pytest.skip(f"no usable cgroup controllers on {gpu_node.name}, or no ConstrainDevices.")
+        pytest.skip(f"no usable cgroup controllers on {gpu_node.name}.")
     found = probe_job(slurm, gpu_node.name, lock)
     assert not found.visible, (
         f"a job that requested no GPU was given {', '.join(found.visible)}. Repair: {deploy(gpu_node.name)}"

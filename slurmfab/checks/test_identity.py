@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
@@ -48,8 +49,10 @@ def ids_on(host: CheckedHost) -> tuple[dict[str, tuple[int, int]], dict[str, int
 def test_hostname_is_the_clusters(host: CheckedHost, lock: Lock) -> None:
     """the host has the hostname that the cluster knows it by"""
     known = lock.hosts[host.name].hostname if host.name in lock.hosts else ""
+    if not known:
+        raise DoesNotApply("the host was never deployed")
     actual = host.as_found.ask("cat /proc/sys/kernel/hostname").partition(".")[0]
-    assert not known or actual.lower() == known.lower(), (
+    assert actual.lower() == known.lower(), (
         f"its hostname is {actual}, but the cluster knows it as {known}, and Slurm's daemons go by that. "
         f"Repair: hostnamectl set-hostname {known}, then {deploy(host.name)}"
     )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.node_state import is_ready
 from slurmfab.checks.slurm import Slurm, job_words
@@ -17,6 +20,7 @@ SIGPIPE = 1 << (13 - 1)
 """Its bit among the signals that a process ignores (proc(5), SigIgn; signal(7))."""
 
 LOGS = "Repair: see /var/log/slurmd/slurmd.log there"
+MOST_NAMED = 3
 
 
 def test_job_runs(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
@@ -37,16 +41,43 @@ def test_jobs_do_not_ignore_sigpipe(pipe_node: CheckedHost, slurm: Slurm) -> Non
     )
 
 
-def test_job_runs_on_many_nodes(slurm: Slurm, nodes: tuple[str, ...], cluster: Cluster, lock: Lock) -> None:
+def test_job_runs_on_many_nodes(
+    slurm: Slurm, nodes: Mapping[str, str], others: Mapping[str, CheckedHost], cluster: Cluster, lock: Lock
+) -> None:
     """one job runs on all nodes at once"""
-    ready = tuple(name for name in widest_partition(cluster, nodes) if is_ready(slurm.node(name)))
-    if len(ready) < 2:
-        pytest.skip("no partition has two working nodes.")
-    done = slurm.run(ready, "uname -n")
-    assert done.rc == 0, f"the job on {fold(ready)} failed: {job_words(done)}. {LOGS}"
-    seen = {line.split(".")[0] for line in done.stdout.split()}
-    missing = [name for name in ready if hostname(lock, name) not in seen]
-    assert not missing, f"the job on {fold(ready)} did not run on {fold(missing)}. {LOGS}"
+    asked = widest_partition(cluster, tuple(nodes))
+    if len(asked) < 2:
+        raise DoesNotApply("no partition has two nodes")
+    silent = [name for name in asked if name not in others]
+    out = {name: why for name in asked if name in others and (why := why_not(slurm, name, nodes[name]))}
+    ready = tuple(name for name in asked if name not in {*out, *silent})
+    if len(ready) > 1:
+        done = slurm.run(ready, "uname -n")
+        assert done.rc == 0, f"the job on {fold(ready)} failed: {job_words(done)}. {LOGS}"
+        seen = {line.split(".")[0] for line in done.stdout.split()}
+        missing = [name for name in ready if hostname(lock, name) not in seen]
+        assert not missing, f"the job on {fold(ready)} did not run on {fold(missing)}. {LOGS}"
+    told = "; ".join(f"{name}: {why}" for name, why in list(out.items())[:MOST_NAMED])
+    assert not out, (
+        f"no job runs on {fold(out)} now ({told}), so none runs on all nodes. "
+        f"Repair: what the other failed checks of {fold(out)} say"
+    )
+    if silent:
+        pytest.skip(f"{fold(silent)} does not answer.")
+
+
+def why_not(slurm: Slurm, node: str, failed: str) -> str:
+    """Why a node takes no job; empty if it does.
+
+    Args:
+        slurm: knows its state.
+        node: its name.
+        failed: the check of a service that every job needs that has failed there; empty for none.
+    """
+    if failed:
+        return f"it has failed that {failed}"
+    record = slurm.node(node)
+    return "" if is_ready(record) else f"its state in Slurm is {record.get('State', 'UNKNOWN')}"
 
 
 def widest_partition(cluster: Cluster, nodes: tuple[str, ...]) -> tuple[str, ...]:
@@ -57,6 +88,7 @@ def widest_partition(cluster: Cluster, nodes: tuple[str, ...]) -> tuple[str, ...
             for partition in cluster.partitions
         ),
         key=len,
+        default=(),
     )
 
 

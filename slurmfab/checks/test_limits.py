@@ -9,6 +9,7 @@ import pytest
 from testinfra.backend.base import CommandResult
 
 from slurmfab.agent.client.commands import update_nodes
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.node_state import is_ready
 from slurmfab.checks.pairs import side_by_side
@@ -43,11 +44,11 @@ COMPARE = "compare cgroup.conf with the control groups that the host has mounted
 
 def test_memory_is_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     """a job over its memory limit is killed, and its node keeps working"""
-    need_cgroups(lock, node.name)
     slurm.need_limits("ConstrainRAMSpace")
+    need_cgroups(lock, node.name)
     configuration = slurm.configuration()
     if "MEMORY" not in configuration.get("selecttypeparameters", "").upper():
-        pytest.skip("SelectTypeParameters does not track memory, so jobs have no memory limit.")
+        raise DoesNotApply("SelectTypeParameters does not track memory, so jobs have no memory limit")
     before = node.run(DAEMONS).stdout
     done = slurm.run((node.name,), EAT, memory=ASKED)
     if str(EATEN * 1024 * 1024) in done.stdout.split():
@@ -83,12 +84,12 @@ def why_not_held(node: CheckedHost, configuration: dict[str, str]) -> str:
 
 def test_cores_are_limited(node: CheckedHost, slurm: Slurm, lock: Lock) -> None:
     """a job with one CPU cannot use other CPUs"""
-    need_cgroups(lock, node.name)
     slurm.need_limits("ConstrainCores")
+    need_cgroups(lock, node.name)
     record = slurm.node_as_found(node.name)
     threads, cpus = int(record["ThreadsPerCore"]), int(record["CPUTot"])
     if cpus <= threads:
-        pytest.skip(f"{node.name} has only one core.")
+        raise DoesNotApply(f"{node.name} has only one core")
     done = slurm.run((node.name,), CPUS)
     assert done.rc == 0, f"the job failed: {job_words(done)}. Repair: see /var/log/slurmd/slurmd.log there"
     got = int(done.stdout)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
 from slurmfab.inventory.cluster import Cluster
@@ -28,12 +27,12 @@ def test_gpus_are_measured(gpu_checker: CheckedHost, cluster: Cluster) -> None:
     checks = cluster.gpu_checks
     assert checks is not None, "otherwise there are no hosts for this check"
     if not checks.calendar:
-        pytest.skip(f"the cluster file sets no schedule; only {FAB} check-gpus measures GPUs.")
+        raise DoesNotApply(f"the cluster file sets no schedule; only {FAB} check-gpus measures GPUs")
     clock, timer, since, last = gpu_checker.ask(READ_MEASUREMENT_TIMES).splitlines()
     assert timer == "active", f"{GPU_CHECK_UNIT}.timer is {timer}. Repair: {deploy(gpu_checker.name)}"
     age = int(clock) - max(int(since), int(last))
     if last == "0" and age < checks.oldest:
-        pytest.skip("no measurement is due yet.")
+        raise DoesNotApply("no measurement is due yet")
     assert age < checks.oldest, (
         f"the last measurement is {age / 3600:.0f} h old; one is due {checks.when}. "
         f"See: systemctl list-timers {GPU_CHECK_UNIT}.timer; journalctl --unit={GPU_CHECK_UNIT}"
@@ -44,7 +43,7 @@ def test_gpus_are_fast_enough(gpu_checker: CheckedHost) -> None:
     """no node was below its threshold in its last GPU measurement"""
     last = newest(gpu_checker.ask(HISTORY))
     if not last:
-        pytest.skip("nothing has been measured yet.")
+        raise DoesNotApply("nothing has been measured yet")
     short = [f"{name}: {entry['why']}" for name, entry in sorted(last.items()) if entry["outcome"] == "falls short"]
     assert not short, (
         f"{'; '.join(short)}. Repair: fix the node; then {FAB} check-gpus --hosts NODE brings it back into service"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
 from slurmfab.inventory import subordinate_ids
@@ -14,7 +16,7 @@ FILES = ("/etc/subuid", "/etc/subgid")
 
 
 def test_users_have_their_subordinate_ids(podman_host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
-    """users have the subordinate IDs for containers that follow from their UIDs, and nobody else has one of them"""
+    """users have the subordinate IDs for containers that follow from their UIDs, and no line gives one to another"""
     wanted = {f"{name}:{first}:{subordinate_ids.COUNT}" for name, first in subordinate_ids.ranges(cluster, lock.ids)}
     users = {line.partition(":")[0] for line in wanted}
     for path in FILES:
@@ -27,6 +29,28 @@ def test_users_have_their_subordinate_ids(podman_host: CheckedHost, cluster: Clu
         assert not more, (
             f"{', '.join(more[:MOST_NAMED])} has further numbers in {path}. Repair: {deploy(podman_host.name)}"
         )
+        shared = list(intruders(set(found) - wanted, wanted))
+        assert not shared, (
+            f"{'; '.join(shared[:MOST_NAMED])}, by {path}: who starts a container there has the other's files. Repair: "
+            f"remove that line from {path} on {podman_host.name}; subordinate IDs follow from UIDs there"
+        )
+
+
+def intruders(others: Iterable[str], wanted: Iterable[str]) -> Iterator[str]:
+    """Who has numbers of another user, in lines of /etc/subuid or /etc/subgid (subuid(5)), each with the line.
+
+    Args:
+        others: the lines that nobody wants.
+        wanted: those of the cluster's users.
+    """
+    ranges = [(fields[0], int(fields[1]), int(fields[2])) for fields in (line.split(":") for line in wanted)]
+    for line in sorted(others):
+        name, first, count = (*line.split(":"), "", "")[:3]
+        if not (first.isdigit() and count.isdigit()):
+            continue
+        for owner, begin, size in ranges:
+            if int(first) < begin + size and begin < int(first) + int(count):
+                yield f"{name} has subordinate IDs of {owner} ({line})"
 
 
 def test_users_have_a_directory_for_images(podman_host: CheckedHost, cluster: Cluster, lock: Lock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from slurmfab.agent.packages.installed_packages import is_version
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.drifted import Drifted
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.wanted import deploy
@@ -20,7 +21,7 @@ def test_packages_of_the_site_are_installed(host: CheckedHost, inventory: Invent
     cluster = inventory.cluster
     wanted = cluster.packages.of_host(host.name, cluster.roles(host.name))
     if not wanted:
-        return
+        raise DoesNotApply("the cluster file has none for this host")
     files = deb_files.read(inventory) if any(one.file for one in wanted) else {}
     wanted = tuple(one._replace(version=files[one.file].version) if one.file else one for one in wanted)
     names = " ".join(one.name for one in wanted)
@@ -43,7 +44,7 @@ def test_files_of_the_site_are_as_the_cluster_file_says(host: CheckedHost, inven
     """the site's own files match the cluster file"""
     wanted = wanted_files(inventory, host.name)
     if not wanted:
-        return
+        raise DoesNotApply("the cluster file has none for this host")
     paths = " ".join(wanted)
     answer = host.as_found.ask(
         f"stat -c '%n %U:%G 0%a' {paths} 2>/dev/null; sha256sum {paths} 2>/dev/null | awk '{{print $2, $1}}'; :"

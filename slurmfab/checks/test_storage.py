@@ -13,6 +13,7 @@ from slurmfab.agent.mounts import exports_file, quota_report
 from slurmfab.agent.mounts.mount_point import is_right
 from slurmfab.agent.mounts.mount_units import AUTOFS, mounted_at
 from slurmfab.checks import storage
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost, last_words
 from slurmfab.checks.storage import DENIED, NOBODY, Proof
 from slurmfab.checks.wanted import deploy
@@ -35,7 +36,7 @@ def test_exports_are_served(exporting: CheckedHost, cluster: Cluster, lock: Lock
     """the directories of its exports are served to the hosts that may mount them"""
     wanted = storage.wanted_exports(cluster, lock, exporting.name)
     if not wanted:
-        pytest.skip("no other host may mount what it exports.")
+        raise DoesNotApply("no other host may mount what it exports")
     state = exporting.run("systemctl is-active nfs-server").stdout.strip() or "not installed"
     threads = exporting.run("cat /proc/fs/nfsd/threads 2>/dev/null").stdout.strip()
     table = exports_file.entries(exporting.run("exportfs -s").stdout)
@@ -72,11 +73,11 @@ def test_quotas_are_set(limiting: CheckedHost, cluster: Cluster, lock: Lock) -> 
 
 def test_files_are_shared(mounting: CheckedHost, others: Mapping[str, CheckedHost], cluster: Cluster) -> None:
     """what is written to a mount is read on another host, by root and by an ordinary user"""
+    written = [one for one in mounts_of(cluster, mounting.name) if elsewhere(cluster, mounting.name, one)]
+    if not written:
+        raise DoesNotApply("no other host has one of its mounts, or it may not write there")
     shared = [
-        (mount, partner)
-        for mount in mounts_of(cluster, mounting.name)
-        if storage.with_same_files(cluster, mount) and not mount.is_read_only
-        if (partner := storage.partner(cluster, mounting.name, others, mount))
+        (mount, partner) for mount in written if (partner := storage.partner(cluster, mounting.name, others, mount))
     ]
     if not shared:
         pytest.skip("no other host that answers has one of its mounts.")
@@ -94,7 +95,7 @@ def test_homes_are_on_their_mount(mounting: CheckedHost, cluster: Cluster) -> No
         home: mount.path for mount in mounts_of(cluster, mounting.name) for home in homes_on(cluster, mounting, mount)
     }
     if not homes:
-        pytest.skip("no user of the cluster file has a home on a mount.")
+        raise DoesNotApply("no user of the cluster file has a home on a mount")
     script = "".join(f"stat -c '%m %n' -- {home} 2>/dev/null; " for home in homes)
     done = mounting.run(storage.as_user(storage.ROOT, f"{script}true"), seconds=3 * storage.SECONDS)
     assert done.rc not in storage.LATE, f"homes do not answer within {storage.SECONDS} s; is their server up?"
@@ -135,6 +136,12 @@ def wrong_scratch(path: str, size: int, mount: str, printed: list[str]) -> str:
         there = int(total) / KIB_PER_GB
         return f"jobs may reserve {size} GB below {path} (scratch.size), and the file system has {there:.0f} GB"
     return ""
+
+
+def elsewhere(cluster: Cluster, host: str, mount: Mount) -> bool:
+    """Whether a host writes to a mount whose files another host of the cluster file has, too."""
+    same = set() if mount.is_read_only else {*storage.with_same_files(cluster, mount)}
+    return any(same.intersection(mounts_of(cluster, other)) for other in cluster.hosts if other != host)
 
 
 def homes_on(cluster: Cluster, host: CheckedHost, mount: Mount) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from slurmfab import __version__
-from slurmfab.checks.results import FAILED, PASSED
+from slurmfab.checks.results import FAILED, NOT_RUN, PASSED
 from slurmfab.hostlist import fold
 from slurmfab.html_report.section import Tone
 from slurmfab.html_report.sources import Missing, Sources
@@ -69,9 +69,11 @@ def statements(sources: Sources) -> list[Statement]:
         found.append(of_nodes(sources.status))
     if not isinstance(sources.checks, Missing):
         verdict = sources.checks.verdict
-        failed, passed = len(verdict.having(FAILED)), len(verdict.having(PASSED))
-        words = f"{failed:,} of {failed + passed:,} checks failed" if failed else f"all {passed:,} checks passed"
-        found.append(Statement("bad" if failed else "good", words))
+        failed, passed, left = (len(verdict.having(outcome)) for outcome in (FAILED, PASSED, NOT_RUN))
+        rest = f", {left:,} not run" if left else ""
+        all_ = "" if left else "all "
+        words = f"{failed:,} of {failed + passed:,} checks failed" if failed else f"{all_}{passed:,} checks passed"
+        found.append(Statement("bad" if failed else "watch" if left else "good", f"{words}{rest}"))
     if not isinstance(sources.plan, Missing):
         differing = {step.host for step in sources.plan.steps if step.differs}
         words = f"{fold(differing)} {verb(len(differing), 'differs', 'differ')} from the cluster file"

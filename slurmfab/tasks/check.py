@@ -22,7 +22,8 @@ def check_cluster(
     """Check that the cluster works, up to real jobs.
 
     Nothing is changed. Each failure is shown with its host, its cause and its repair. Exit codes: 0 all checks passed,
-    1 a check failed, 2 wrong input, 3 nothing failed, but some hosts could not be reached.
+    1 a check failed, 2 wrong input, 3 nothing failed, but some hosts could not be reached, 5 nothing failed, but some
+    checks could not be run, for example because nodes are busy. Checks that do not apply to the cluster are left out.
 
     With --failover slurmctld is stopped on the primary controller until the backup has taken over; jobs keep running.
 

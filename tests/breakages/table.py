@@ -14,6 +14,8 @@ from pathlib import Path
 
 import cases
 from breakage import Breakage, Checked, Mended, Oddity, Row, Setting
+from falsified import Falsified
+from sentences import ROWS, WITHOUT
 
 PARTS = 6
 """A run of all tests plays one of so many parts of the rows, each on one suite; `TURN=all` plays all rows on both."""
@@ -21,8 +23,12 @@ PARTS = 6
 SHARES = 2 * PARTS
 """So many runs play each row on both suites."""
 
+SENTENCE_PARTS = 12
+"""A run of all tests makes one of so many parts of the sentences false, each on one suite."""
+
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 BEGIN, END = "<!-- table of breakages: written by tests/breakages/table.py -->", "<!-- end of the table -->"
+SENTENCES = "<!-- table of sentences: written by tests/breakages/table.py -->"
 
 
 @cache
@@ -44,6 +50,38 @@ def share(all_rows: Sequence[Row], seed: str) -> tuple[tuple[Row, str], ...]:
     round_, part = divmod(int(seed), PARTS)
     chosen = ((place, row) for place, row in enumerate(all_rows) if place % PARTS == part)
     return tuple((row, row.suites[(place + round_) % len(row.suites)]) for place, row in chosen)
+
+
+def share_of_sentences(seed: str, suites: Sequence[str]) -> set[tuple[str, str]]:
+    """The checks whose sentence a run makes false, with the suites; `seed` is as for `share`."""
+    if seed == "all":
+        return {(row.check, suite) for row in ROWS for suite in suites}
+    round_, part = divmod(int(seed), SENTENCE_PARTS)
+    return {
+        (row.check, suites[(place + round_) % len(suites)])
+        for place, row in enumerate(ROWS)
+        if place % SENTENCE_PARTS == part
+    }
+
+
+def sentence_lines() -> Iterator[str]:
+    """The table of checks and of what makes their sentences false, as lines of Markdown."""
+    yield "| check | what makes it false, and the test saw it fail | it says |"
+    yield "|---|---|---|"
+    for row in ROWS:
+        yield f"| {row.check} | {of_sentence(row)} | {quoted((row.says,))} |"
+    yield ""
+    yield "No row yet, since it needs what the cluster of these rows has not:"
+    yield ""
+    yield "| check | needs |"
+    yield "|---|---|"
+    for check, why in WITHOUT.items():
+        yield f"| {check} | {why} |"
+
+
+def of_sentence(row: Falsified) -> str:
+    """What makes a sentence false, and on which host."""
+    return f"{row.what} ({row.place})"
 
 
 def page_lines() -> Iterator[str]:
@@ -90,11 +128,16 @@ def code(text: str) -> str:
 
 
 def page() -> str:
-    """docs/checks.md with the table of today."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
+    """docs/checks.md with the tables of today."""
+    return filled(filled(PAGE.read_text(), BEGIN, page_lines()), SENTENCES, sentence_lines())
+
+
+def filled(text: str, begin: str, lines: Iterator[str]) -> str:
+    """A page with these lines from a mark to the next end of a table."""
+    before, _, rest = text.partition(begin)
     _, _, after = rest.partition(END)
-    table = "\n".join(page_lines())
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+    table = "\n".join(lines)
+    return f"{before}{begin}\n\n{table}\n\n{END}{after}"
 
 
 if __name__ == "__main__":

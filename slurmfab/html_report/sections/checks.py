@@ -62,7 +62,7 @@ def section(sources: Sources) -> Section | None:
         return Section("checks", "Checks", Markup(), note=run.reason) if run.reason else None
     results = run.verdict.results
     shown, rest = columns(results, sources.inventory.cluster.hosts)
-    failed = run.verdict.having(FAILED)
+    failed, left = run.verdict.having(FAILED), run.verdict.having(NOT_RUN)
     return Section(
         "checks",
         "Checks",
@@ -72,11 +72,11 @@ def section(sources: Sources) -> Section | None:
             rest=rest,
             groups=matrix(results, shown),
             failed=findings(failed),
-            left=not_run(run.verdict.having(NOT_RUN)),
+            left=not_run(left),
         ),
         note=f"{run.verdict.headline}; by {run.by}, {run.begun.astimezone():%Y-%m-%d %H:%M}.",
-        badge=f"{len(failed)} failed" if failed else "passed",
-        tone="bad" if failed else "good",
+        badge=f"{len(failed)} failed" if failed else f"{len(left)} not run" if left else "passed",
+        tone="bad" if failed else "watch" if left else "good",
     )
 
 

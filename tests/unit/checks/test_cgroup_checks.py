@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from _pytest.outcomes import Skipped
 
 from slurmfab.checks import test_cgroups
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost
+from slurmfab.checks.release import Remark
 from slurmfab.facts import Cgroup
 from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
@@ -62,14 +63,13 @@ def test_a_node_for_whose_sake_nobody_is_held_to_anything_is_told(bench: Bench) 
         bench.check(bench.lock_with(n1=Cgroup("v2", troubles=("read-only",))), WRITABLE)
 
 
-def test_a_node_that_others_hold_back_passes(bench: Bench) -> None:
-    bench.check(bench.lock_with(n2=Cgroup("none")))
+def test_to_a_node_that_others_hold_back_the_check_does_not_apply(bench: Bench) -> None:
+    with pytest.raises(DoesNotApply):
+        bench.check(bench.lock_with(n2=Cgroup("none")))
 
 
-def test_where_no_node_has_any_nothing_is_looked_at(bench: Bench) -> None:
-    with pytest.raises(
-        Skipped, match="no node has control groups that Slurm can use; n1: version 2, mounted read-only"
-    ):
+def test_where_no_node_has_any_the_check_passes_and_remarks_that_nothing_holds_jobs(bench: Bench) -> None:
+    with pytest.raises(Remark, match=r"no node has control groups .* \(version 2, mounted read-only\)"):
         bench.check(bench.lock_with(n1=Cgroup("none"), n2=Cgroup("none")), WRITABLE)
 
 
@@ -77,7 +77,8 @@ def test_swap_space_that_is_to_be_limited_and_is_not_accounted_is_told(bench: Be
     limited = bench.lock_with(**dict.fromkeys(("n1", "n2"), Cgroup("v2", ("cpuset", "devices", "memory"), swap=True)))
     arguments = bench.node, bench.known.cluster
     bench.rules[SEEN] = bench.sound.replace(LIMIT, "")
-    test_cgroups.test_swap_space_is_accounted(*arguments, bench.known.lock)
+    with pytest.raises(DoesNotApply):
+        test_cgroups.test_swap_space_is_accounted(*arguments, bench.known.lock)
     with pytest.raises(
         AssertionError, match=r"does not account it\. Repair: swapaccount=1 on the kernel's command line"
     ):

@@ -24,6 +24,7 @@ from slurmfab.checks import (
     test_munge,
     test_nodes,
 )
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.drifted import Drifted, kind_of
 from slurmfab.checks.hosts import CheckedHost
 from slurmfab.checks.shell import CommandResult
@@ -577,7 +578,7 @@ def test_memory_is_not_looked_at_where_slurm_is_not_asked_to_hold_it(
     words: str,
 ) -> None:
     bench.shells["ctl"].rules["scontrol show config"] = configuration
-    with pytest.raises(Skipped, match=words):
+    with pytest.raises(DoesNotApply, match=words):
         test_limits.test_memory_is_limited(bench.hosts["n1"], bench.slurm, bench.known.lock)
 
 

@@ -28,7 +28,9 @@ def test_message_of_a_failed_check_falls_into_cause_and_repair(message: str, cau
     ("results", "code"),
     [
         ((), 0),
-        ((result("passed"), result("not run")), 0),
+        ((result("passed"), result("passed")), 0),
+        ((result("passed"), result("not run")), 5),
+        ((result("failed"), result("not run")), 1),
         ((result("passed"), result("failed")), 1),
         ((result("failed", is_unreachable=True), result("not run")), 3),
         ((result("failed", is_unreachable=True), result("failed")), 1),

@@ -200,6 +200,38 @@ def test_run_when_a_daemon_runs_a_replaced_program_tells_whether_a_restart_is_en
     assert words in f"{failed.cause} {failed.repair}"
 
 
+def test_run_when_slurmd_is_dead_on_a_node_says_that_no_job_runs_on_all_nodes(look: Look, shells: dict) -> None:
+    shells["n2"].rules["^units="] = daemons_of(start=None)
+    verdict = look("daemons", "jobs")
+    (failed,) = (result for result in verdict.having("failed") if result.check == "job_runs_on_many_nodes")
+    assert "no job runs on n2 now (n2: it has failed that " in failed.cause
+    assert not any("srun" in command and "n2" in command for command in shells["ctl"].commands)
+
+
+def test_run_when_a_node_is_drained_says_that_no_job_runs_on_all_nodes(look: Look, shells: dict) -> None:
+    right = shells["ctl"].rules["scontrol .*show node "]
+    shells["ctl"].rules = {"show node n2": right("n2").replace("IDLE", "IDLE+DRAIN"), **shells["ctl"].rules}
+    verdict = look("many_nodes")
+    assert [result.cause for result in verdict.having("failed")] == [
+        "no job runs on n2 now (n2: its state in Slurm is IDLE+DRAIN), so none runs on all nodes."
+    ]
+
+
+def test_run_when_a_node_is_unreachable_cannot_tell_whether_a_job_runs_on_all(look: Look, shells: dict) -> None:
+    shells["n2"] = Unreachable("n2", GONE)
+    assert outcomes(look("many_nodes"), "job_runs_on_many_nodes") == {"ctl": "not run"}
+
+
+def test_run_leaves_out_what_does_not_apply_in_the_results_and_in_the_junit_file(look: Look, tmp_path: Path) -> None:
+    verdict = look("configuration", "site", "nodes", junit=tmp_path / "checks.xml")
+    assert outcomes(verdict, "files_are_no_links") == {"ctl": "passed", "n1": "passed", "n2": "passed"}
+    assert outcomes(verdict, "files_are_links_to_the_shared_directory") == {}
+    assert {result.group for result in verdict.results} >= {"configuration", "nodes"}
+    assert [result for result in verdict.results if result.outcome != "passed" or result.group == "site"] == []
+    suite = ElementTree.parse(tmp_path / "checks.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("skipped")) == (str(len(verdict.results)), "0")
+
+
 def test_run_when_jobs_ran_cancels_what_is_left_of_them_by_name(look: Look, shells: dict) -> None:
     look("job_runs")
     names = {word for command in shells["ctl"].commands for word in command.split() if word.startswith("--job-name=")}

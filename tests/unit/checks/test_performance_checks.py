@@ -9,6 +9,7 @@ from ruled_shells import RuledShell
 from support import cluster
 
 from slurmfab.checks import test_performance
+from slurmfab.checks.applies import DoesNotApply
 from slurmfab.checks.hosts import CheckedHost
 
 TEXT = """\
@@ -46,7 +47,7 @@ def test_measurements_have_to_be_younger_than_two_periods(timer: str, since: int
 
 @pytest.mark.parametrize(("when", "last", "since"), [("never", 0, 0), ("daily", 0, 99 * DAY)])
 def test_where_nothing_is_due_yet_nothing_is_found(when: str, last: int, since: int) -> None:
-    with pytest.raises(pytest.skip.Exception):
+    with pytest.raises(DoesNotApply):
         look("active", since, last, when)
 
 
@@ -63,5 +64,5 @@ def test_a_node_that_fell_short_the_last_time_is_found_until_it_is_well() -> Non
 
 
 def test_without_any_measurement_nothing_is_known() -> None:
-    with pytest.raises(pytest.skip.Exception):
+    with pytest.raises(DoesNotApply):
         test_performance.test_gpus_are_fast_enough(history())

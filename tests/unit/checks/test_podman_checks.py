@@ -24,11 +24,18 @@ def test_subordinate_ids_that_follow_from_uids_pass() -> None:
     test_podman.test_users_have_their_subordinate_ids(host(cat=RIGHT), PODMAN, LOCK)
 
 
+def test_ranges_of_others_beside_those_of_users_pass() -> None:
+    beside = f"{RIGHT}bob:131000000:137536\n1005:131203072:65536\n\n# of the site\n"
+    test_podman.test_users_have_their_subordinate_ids(host(cat=beside), PODMAN, LOCK)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("ann:100000:65536\n", "ann lacks the right numbers in /etc/subuid"),
         (RIGHT + "ann:1000000:65536\n", "ann has further numbers in /etc/subuid"),
+        (RIGHT + "bob:131137600:10\n", r"bob has subordinate IDs of ann \(bob:131137600:10\), by /etc/subuid"),
+        (RIGHT + "1005:131000000:137537\n", r"1005 has subordinate IDs of ann"),
     ],
 )
 def test_other_subordinate_ids_are_told(text: str, why: str) -> None:
