@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import ClassVar, FrozenSet
 
-from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, State
+from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.agent.people.home_worker import HomeTrouble, worker
 
 SKELETON = "/etc/skel"
 """The initial content of a new home (useradd(8))."""
+
+DEAD = frozenset(
+    {errno.ETIMEDOUT, errno.ESTALE, errno.EIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENODEV}
+)
+"""Errors of a file system whose server or disk is gone, in contrast to what a user does to the own home."""
 
 
 class PersonHome(Resource):
@@ -40,11 +46,18 @@ class PersonHome(Resource):
         return {"home": "there"}
 
     def actual(self, context: Context) -> State:
-        """Whether the home exists; one of another user, and one that cannot be reached, give a remark."""
+        """Whether the home exists; one of another user, and one that its user has closed, give a remark.
+
+        Raises:
+            ResourceFailed: its file system does not work, so that no job of the user does.
+        """
         try:
             owner = worker.ask("owner", (self.uid, self.gid), context.path(self.home))
         except HomeTrouble as trouble:
-            context.remark = "the home of %s, %s, cannot be reached: %s" % (self.user, self.home, trouble)
+            text = "the home of %s, %s, cannot be reached: %s" % (self.user, self.home, trouble)
+            if trouble.errno in DEAD:
+                raise ResourceFailed(text) from None
+            context.remark = text
             return {"home": "there"}
         if owner is None:
             return {}
