@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import ModuleType
 
+from slurmfab.exit_codes import DONE
 from slurmfab.tasks.command import command, names, number
 from slurmfab.tasks.options import APPROVALS, CONNECTION, Common
 
@@ -60,7 +61,20 @@ def deploy(
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
     options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake)
     carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
-    return carry_out(common.cluster, options, contact, common.output)
+    code: int = carry_out(common.cluster, options, contact, common.output)
+    if code == DONE:
+        tell_of_checks(common)
+    return code
+
+
+def tell_of_checks(common: Common) -> None:
+    """Say behind a run that is done what the last check had against the cluster, unless hosts were changed since."""
+    from slurmfab.checks import kept
+    from slurmfab.inventory import loading
+    from slurmfab.terminal import write
+
+    if against := kept.still_against(loading.named_path(common.cluster)):
+        write(f"{against}.", common.output.stream)
 
 
 def first_contact() -> ModuleType:

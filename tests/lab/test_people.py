@@ -358,7 +358,8 @@ def test_what_a_user_does_to_the_home_stops_no_deployment_and_not_the_users_remo
     peopled.hosts.on("n2", HANGING_HOME)
     try:
         told = peopled.hosts.slurmfab("deploy")
-        assert told.returncode == 0, words_of(told)
+        assert told.returncode == 3, words_of(told)
+        assert "n2: person-home:/home/mallory: the home of mallory, /home/mallory, cannot be reached" in told.stdout
         for host, cause in (
             ("ctl", "/home/mallory/.ssh cannot be written by its user (mode 0500"),
             ("n1", "it is not a regular file"),
