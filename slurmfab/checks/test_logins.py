@@ -121,8 +121,8 @@ def test_users_have_their_limits(limited_host: CheckedHost, cluster: Cluster) ->
     if limits.tasks and shown.get("TasksMax") != str(limits.tasks):
         missing = list(dict.fromkeys((*missing, "TasksMax")))
     assert not missing, (
-        f"users who log in have no {' and no '.join(missing)} as login_limits says. "
-        f"Repair: {deploy(limited_host.name)}; if that changes nothing, see `systemctl cat user-.slice` and `systemctl show user-0.slice` for who sets it"
+        f"users who log in have no {' and no '.join(missing)} as login_limits says. Repair: "
+        f"{deploy(limited_host.name)}; if that changes nothing, `systemctl cat user-.slice` shows which file sets it"
     )
 
 
