@@ -72,6 +72,9 @@ EXPORTS_LEFT = (
     "findmnt -n /soft; dpkg-query -W -f '${db:Status-Status}' nfs-kernel-server | grep ^installed; "
     "cat /var/lib/nfs/etab"
 )
+AUTOFS = "echo 'c /dev/autofs 0600 root root - 10:235' >/etc/tmpfiles.d/autofs.conf"
+"""Gives a host from its next boot on the device for automount units, which udev makes on a real machine."""
+
 SERVING = {
     "glusterfsd": ("gluster --mode=script volume stop homes", "gluster volume start homes"),
     "sftp-server": ("mv /srv/brick /srv/away", "mv /srv/away /srv/brick"),
@@ -168,6 +171,7 @@ def test_a_server_that_answers_nothing_holds_up_no_plan_and_is_told(stored: Stor
 
 def test_a_node_that_starts_before_its_file_server_mounts_the_homes_when_they_are_next_used(stored: Stored) -> None:
     stops, starts = SERVING[stored.server]
+    stored.lab.on("n1", AUTOFS)
     stored.lab.on("ctl", stops)
     try:
         lab.kill_host(stored.lab.lab, "n1")
