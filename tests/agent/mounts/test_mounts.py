@@ -37,6 +37,7 @@ class Host(Context):
         self.fails = ""
         self.asked: list[str] = []
         self.required_by = ""
+        self.known = "12\n"
         self.mount(ROOT_LINE)
 
     def mount(self, table: str) -> None:
@@ -75,6 +76,8 @@ class Host(Context):
             self.mount(ROOT_LINE)
         elif words[0] == "journalctl":
             text = self.fails
+        elif words[0] == "squeue":
+            text = self.known
         return subprocess.CompletedProcess(words, code, text.encode(), b"")
 
     def shown(self, unit: str) -> str:
@@ -173,6 +176,17 @@ def test_a_mount_that_changes_is_unmounted_first(host: Host, files: Any, is_form
     host.write()
     host.mount(ROOT_LINE + HOME_LINE)
     assert apply(ReleasedMounts(files), host).status == ("changed" if is_former else "ok")
+
+
+def test_a_mount_that_a_forgotten_step_keeps_is_told_with_the_daemon_and_the_way_out(host: Host) -> None:
+    host.write()
+    host.mount(ROOT_LINE + HOME_LINE)
+    host.known = "13\n"
+    host.process(70, "slurmstepd: [12.batch]", "/")
+    outcome = apply(ReleasedMounts(()), host)
+    assert outcome.status == "failed"
+    assert "steps of jobs that Slurm has forgotten are left here: 12.batch (slurmstepd with PID 70" in outcome.message
+    assert "`kill -9 70`" in outcome.message
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ ACCOUNTS = "database: c1\naccounts: [{name: a}]\n"
         ),
         ("topology: [{SwitchName: s, Nodes: 'n[1-2]', Speed: 1}]", "unknown key"),
         ("slurm_conf: {TopologyPlugin: topology/tree}", "needs topology.conf, without which slurmctld does not start"),
-        ("slurm_conf: {topologyplugin: topology/block}", "topology/block needs topology.conf"),
+        ("slurm_conf: {TopologyPlugin: topology/block}", "topology/block needs topology.conf"),
     ],
 )
 def test_what_makes_no_sense_is_refused(more: str, reason: str) -> None:
