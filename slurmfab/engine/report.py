@@ -40,7 +40,7 @@ same command goes on."""
 UNKNOWN = "unknown"
 """The status of the resource at work on a host when the host was lost: it may have been changed."""
 
-WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:")
+WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:", "authorized-keys:")
 """The beginnings of ids of resources that nothing depends on: a host where one fails stays in the run."""
 
 DIFFERS = "differs"

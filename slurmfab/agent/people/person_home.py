@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from typing import ClassVar, FrozenSet
 
 from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
-from slurmfab.agent.people.home_worker import HomeTrouble, worker
+from slurmfab.agent.people.home_worker import DEAD, HomeTrouble, worker
 
 SKELETON = "/etc/skel"
 """The initial content of a new home (useradd(8))."""
-
-DEAD = frozenset(
-    {errno.ETIMEDOUT, errno.ESTALE, errno.EIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENODEV}
-)
-"""Errors of a file system whose server or disk is gone, in contrast to what a user does to the own home."""
 
 
 class PersonHome(Resource):
