@@ -97,7 +97,7 @@ class BrokenCluster:
 
     def play(self, row: Breakage, result: Result) -> None:
         """Break a host, and follow what check-cluster, plan and deploy make of it."""
-        hosts = self.ready()
+        hosts, text = self.ready(), ""
         hosts.on(row.host, row.breaks)
         if row.shows:
             eventually(lambda: succeeds(hosts, row.shows), f"ctl: {row.shows}")
