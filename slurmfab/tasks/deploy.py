@@ -61,20 +61,20 @@ def deploy(
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
     options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake)
     carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
-    code: int = carry_out(common.cluster, options, contact, common.output)
-    if code == DONE:
-        tell_of_checks(common)
-    return code
+    return with_checks(common, carry_out(common.cluster, options, contact, common.output))
 
 
-def tell_of_checks(common: Common) -> None:
-    """Say behind a run that is done what the last check had against the cluster, unless hosts were changed since."""
+def with_checks(common: Common, code: int) -> int:
+    """The exit code; tells behind a run that is done what the last check had against the cluster, if that holds."""
+    if code != DONE:
+        return code
     from slurmfab.checks import kept
     from slurmfab.inventory import loading
     from slurmfab.terminal import write
 
     if against := kept.still_against(loading.named_path(common.cluster)):
         write(f"{against}.", common.output.stream)
+    return code
 
 
 def first_contact() -> ModuleType:
