@@ -16,8 +16,11 @@ from pydantic import ConfigDict, Field
 
 from slurmfab import __version__, atomic_file, bounded_file, strict_json
 from slurmfab.answers import STRICT_BUT_OPEN, Phrase, Text
-from slurmfab.checks.results import Result, Verdict
+from slurmfab.checks.results import FAILED, Result, Verdict, by_check
+from slurmfab.engine import record
 from slurmfab.errors import BrokenFile, InputError
+from slurmfab.hostlist import fold
+from slurmfab.program_name import FAB
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -129,6 +132,31 @@ def last(cluster_file: Path) -> CheckRun | None:
         raise BrokenFile(path, "begun: it has no time zone")
     results = tuple(Result(**vars(result)) for result in stored.checks)
     return CheckRun(stored.begun, stored.by, Verdict(stored.cluster, results, stored.seconds))
+
+
+def still_against(cluster_file: Path) -> str:
+    """What the last run had against the cluster, in a line; empty if hosts were changed since, or it had nothing.
+
+    A run that changes hosts leaves a record, whose name begins with its time as that of results does.
+    """
+    checked = max(directory(cluster_file).glob("*.json"), default=None)
+    changed = max((path.name for path in record.directory(cluster_file).glob("*.json")), default="")
+    if checked is None or changed > checked.name:
+        return ""
+    try:
+        run = last(cluster_file)
+    except InputError:
+        return ""
+    failed = by_check(run.verdict.having(FAILED)) if run else {}
+    if not run or not failed:
+        return ""
+    (group, _), first = next(iter(failed.items()))
+    more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+    when = run.begun.astimezone().strftime("%Y-%m-%d %H:%M")
+    return (
+        f"But the last check ({when}, {run.by}) failed, and this run changed nothing about it: {group}: "
+        f"{first[0].title} ({fold(result.host for result in first)}){more}. To check again: {FAB} check-cluster"
+    )
 
 
 @cache

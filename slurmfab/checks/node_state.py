@@ -108,7 +108,7 @@ def _rules(name: str, states: set[str], reason: str, acceptance: str, resume: st
         (
             reason.startswith(HEALTH) and bool(states & {"DRAIN", "DRAINED", "DRAINING"}),
             "Its own health check has drained it. Repair: fix the problem; the node returns to service by "
-            f"itself some minutes later, or with {FAB} resume {name}",
+            f"itself some minutes later, or with {FAB} resume {name}; without `health` in the file: {FAB} deploy",
         ),
         (
             "unexpectedly rebooted" in reason,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from slurmfab.agent.facts.facts import CONFIGLESS_DROP_IN
 from slurmfab.agent.files.free_space import LEAST_BYTES
+from slurmfab.agent.files.null_device import NULL
 from slurmfab.agent.slurm.fetched_files import FETCHED_LINK
 from slurmfab.paths import MUNGE_SOCKET, SLURM_DIRECTORY, SLURM_LOGS, SLURM_SPOOL, SLURMD_LOGS
 
@@ -84,8 +85,13 @@ class System:
     has_python: bool = True
 
     def complaint(self, of: str) -> str:
-        """The error of a program, such as `munge`, when an ordinary user ran it; without a full stop."""
-        return next((line for line in self.complaints if line.startswith(f"{of}:")), "no word of why").rstrip(".")
+        """The error of a program, such as `munge`, when an ordinary user ran it; without a full stop.
+
+        Of several, that of /dev/null is the cause: no shell of a user starts anything without it.
+        """
+        found = next((line for line in self.complaints if NULL in line), "")
+        found = found or next((line for line in self.complaints if line.startswith(f"{of}:")), "no word of why")
+        return found.rstrip(".")
 
 
 def parse(text: str) -> System:

@@ -25,7 +25,7 @@ def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
     """{account} has the cluster's UID and GID"""
     wanted = lock.ids[f"{account}.uid"], lock.ids[f"{account}.gid"]
     users, groups = ids_on(host)
-    assert account in users, f"there is no user {account}. Repair: {deploy(host.name)}"
+    assert account in users, lack_of(host, account)
     assert account in groups, f"there is no group {account}. Repair: {deploy(host.name)}"
     actual, gid = users[account], groups[account]
     assert actual == wanted, (
@@ -34,6 +34,18 @@ def test_user_has_its_ids(host: CheckedHost, account: str, lock: Lock) -> None:
     )
     assert gid == wanted[1], (
         f"the group {account} has the GID {gid} here, but {wanted[1]} in the cluster. Repair: {MOVE_IDS}"
+    )
+
+
+def lack_of(host: CheckedHost, account: str) -> str:
+    """Why a user is not found: it is not there, or the host does not look into /etc/passwd."""
+    there = host.as_found.run(f"grep -c '^{account}:' /etc/passwd").stdout.strip()
+    if there in ("", "0"):
+        return f"there is no user {account}. Repair: {deploy(host.name)}"
+    line = host.as_found.run("grep '^passwd:' /etc/nsswitch.conf").stdout.strip() or "no line passwd"
+    return (
+        f"/etc/passwd has the user {account}, but the host does not find it: /etc/nsswitch.conf has {line}. "
+        "Repair: `passwd: files systemd` and `group: files systemd` in /etc/nsswitch.conf"
     )
 
 

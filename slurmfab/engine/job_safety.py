@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from slurmfab.agent.core.resource import OK
+from slurmfab.agent.services.service import RUNS
 from slurmfab.engine import drain_first
 from slurmfab.engine.drain_first import DrainTarget
-from slurmfab.engine.job_waiting import NODES_AND_JOBS
+from slurmfab.engine.job_waiting import NODES_AND_JOBS, jobs_by_node
 from slurmfab.engine.progress import first_sentence
 from slurmfab.engine.report import Step
 from slurmfab.engine.run import JobImpact, Run
-from slurmfab.errors import HostError, JobsInTheWay, Unreachable
+from slurmfab.errors import HostError, JobsInTheWay, SlurmfabError, Unreachable
 from slurmfab.hostlist import fold, shell_word
 from slurmfab.impact.approvals import task_that_allows
 from slurmfab.impact.disruptive_changes import disruptions, harm, refusal
@@ -26,6 +27,7 @@ from slurmfab.impact.restart_requirements import Requirement
 from slurmfab.plan.phases.daemons import renewal, runs_slurmctld
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.program_name import FAB
+from slurmfab.ssh.fan_out import on_each
 from slurmfab.ssh.session import answer_value
 from slurmfab.status import snapshot
 from slurmfab.status.snapshot import Job, Snapshot, jobs_from
@@ -70,6 +72,7 @@ class JobSafety:
         self.counted_at: float | None = None
         self.min_job_age = MIN_JOB_AGE
         self.agreed: set[str] = set()
+        self.dead: frozenset[str] = frozenset()
 
     @property
     def impact(self) -> JobImpact:
@@ -194,7 +197,40 @@ class JobSafety:
             self.counted_at = time.monotonic()
             self.min_job_age = min_job_age(plan_input)
             self.running_before = len(running(slurm.jobs))
+            self.dead = self.without_processes(plan_input, slurm)
         self.jobs_before = {**{job.number: job for job in slurm.jobs}, **self.jobs_before}
+
+    def without_processes(self, plan_input: PlanInput, slurm: Snapshot) -> frozenset[str]:
+        """The jobs that run by Slurm's account only: they have no process on a node of theirs whose slurmd is down.
+
+        slurmctld learns of their end when such a slurmd starts, and so it seems to come of the run that starts it.
+
+        Args:
+            plan_input: the plan's input, with the facts before the first change.
+            slurm: Slurm before the first change.
+
+        Returns:
+            Their ids; of hosts that do not answer, none.
+        """
+        by_node = jobs_by_node(slurm)
+        silent = [
+            node
+            for node in self.run.remaining(self.run.hosts)
+            if by_node.get(node) and node in plan_input.facts
+            if plan_input.facts[node].services.get("slurmd") not in (None, *RUNS)
+        ]
+
+        def steps_on(node: str) -> tuple[str, ...]:
+            return tuple(
+                answer_value(node, self.run.transport.call(node, {"op": "job-processes"}), "job_processes")["steps"]
+            )
+
+        gone: set[str] = set()
+        for node, steps in on_each(silent, steps_on):
+            if not isinstance(steps, SlurmfabError):
+                there = {step.partition(".")[0] for step in steps}
+                gone |= {job.number for job in running(by_node[node])} - there
+        return frozenset(gone)
 
     def finish(self) -> None:
         """Count the jobs again and resume what was drained; called when all changes are done."""
@@ -238,7 +274,8 @@ class JobSafety:
             ends = self.final_states(missing(self.jobs_before.values(), now.jobs))
         except HostError:
             ends, remembers = {}, False
-        counted = tally(self.jobs_before.values(), now.jobs, ends, remembers=remembers, accepted=allowed)
+        counted = tally(self.jobs_before.values(), now.jobs, ends, remembers=remembers, accepted=allowed,
+                        earlier=self.dead)  # fmt: skip
         self.impact = replace(self.impact, tally=replace(counted, before=self.running_before))
 
     def snapshot_after(self) -> Snapshot | str:

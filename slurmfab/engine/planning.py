@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from slurmfab.engine import database_password, mail_password, older_copy, power_password, registry_users
 from slurmfab.engine.actor import stamp
 from slurmfab.engine.run import Run
-from slurmfab.errors import HostFailed
+from slurmfab.errors import HostFailed, InputError
 from slurmfab.facts import HostFacts
 from slurmfab.folding import fold_lines
 from slurmfab.impact.approvals import Approvals
@@ -67,6 +68,10 @@ class LocalInput:
     registry_users: str = field(default="", repr=False)
 
 
+UNCHANGED = "Nothing was changed on any host."
+Taken = TypeVar("Taken")
+
+
 def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> LocalInput:
     """Read the files that the cluster file names.
 
@@ -77,24 +82,50 @@ def read_local_input(inventory: Inventory, *, with_scripts: bool = True) -> Loca
     Raises:
         InputError: a file is missing or not fit for use.
     """
-    cluster = inventory.cluster
-    password = database_password.read(cluster.database)
-    beside = inventory.path.parent
-    power, relay = power_password.read(cluster.power, beside), mail_password.read(cluster.mail, beside)
-    images = registry_users.read(cluster.registry, beside)
-    passwords = LocalInput(password, {}, stamp(), power_password=power, mail_password=relay, registry_users=images)
-    if not with_scripts:
-        return passwords
-    slurms, others = slurm_files.read(cluster.slurm_files, beside), files_on_hosts.read_whole(cluster, beside)
-    return replace(
-        passwords,
-        scripts=job_scripts.read(cluster, beside),
-        slurm_files=slurms,
-        own_files=others,
-        deb_files=deb_files.read(inventory),
-        slurm_key=repository_key.read(inventory),
-        slurm_debs=slurm_debs.read(inventory),
+    cluster, beside, all_of = inventory.cluster, inventory.path.parent, Readings()
+    passwords = LocalInput(
+        all_of.take(lambda: database_password.read(cluster.database), ""),
+        {},
+        stamp(),
+        power_password=all_of.take(lambda: power_password.read(cluster.power, beside), ""),
+        mail_password=all_of.take(lambda: mail_password.read(cluster.mail, beside), ""),
+        registry_users=all_of.take(lambda: registry_users.read(cluster.registry, beside), ""),
     )
+    if not with_scripts:
+        all_of.refuse()
+        return passwords
+    read = replace(
+        passwords,
+        scripts=all_of.take(lambda: job_scripts.read(cluster, beside), {}),
+        slurm_files=all_of.take(lambda: slurm_files.read(cluster.slurm_files, beside), ()),
+        own_files=all_of.take(lambda: files_on_hosts.read_whole(cluster, beside), ()),
+        deb_files=all_of.take(lambda: deb_files.read(inventory), {}),
+        slurm_key=all_of.take(lambda: repository_key.read(inventory), ""),
+        slurm_debs=all_of.take(lambda: slurm_debs.read(inventory), ()),
+    )
+    all_of.refuse()
+    return read
+
+
+class Readings:
+    """Readings of files of which all are tried, so that one run names every file that is missing or not fit for use."""
+
+    def __init__(self) -> None:
+        self.complaints: dict[str, None] = {}
+
+    def take(self, read: Callable[[], Taken], otherwise: Taken) -> Taken:
+        """What a reading returns, or another value where it fails."""
+        try:
+            return read()
+        except InputError as error:
+            self.complaints |= dict.fromkeys(str(error).splitlines())
+            return otherwise
+
+    def refuse(self) -> None:
+        """Raise an InputError with the complaints of all readings, if there are any."""
+        if self.complaints:
+            lines = [line for line in self.complaints if line != UNCHANGED]
+            raise InputError("\n".join((*lines, UNCHANGED)))
 
 
 def assess_hosts(run: Run, facts: Mapping[str, HostFacts], *, with_scripts: bool = True) -> PlanInput:

@@ -40,8 +40,8 @@ same command goes on."""
 UNKNOWN = "unknown"
 """The status of the resource at work on a host when the host was lost: it may have been changed."""
 
-LOGIN = "ssh-login:"
-"""The beginning of ids of resources that nothing depends on: a host where one fails stays in the run."""
+WITHOUT_FOLLOWERS = ("ssh-login:", "person-home:", "authorized-keys:")
+"""The beginnings of ids of resources that nothing depends on: a host where one fails stays in the run."""
 
 DIFFERS = "differs"
 """The status of a resource that differs from what is wanted and that a deployment does not change."""
@@ -183,7 +183,7 @@ class Step:
     @property
     def fatal(self) -> tuple[Outcome, ...]:
         """The failed outcomes on which other resources of the host depend."""
-        return tuple(outcome for outcome in self.with_status(FAILED) if not outcome.id.startswith(LOGIN))
+        return tuple(outcome for outcome in self.with_status(FAILED) if not outcome.id.startswith(WITHOUT_FOLLOWERS))
 
     @property
     def differs(self) -> bool:
@@ -252,8 +252,8 @@ class Report:
     def exit_code(self) -> int:
         """The exit code of the process: that of the error that ended the run early, or else by the outcomes.
 
-        0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped, or do not let the slurm user in,
-        and all else is as wanted, 4 if a dry run found something to do.
+        0 if all hosts are as wanted, 1 if something failed, 3 if hosts were skipped, do not let the slurm user in, or
+        do not reach a user's home, and all else is as wanted, 4 if a dry run found something to do.
         """
         if self.error_code:
             return self.error_code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, TypedDict
 
 from slurmfab.status.snapshot import Job
@@ -38,6 +38,7 @@ class JobEnd:
         state: Slurm's state of its end, or its state now if it starts again.
         reason: Slurm's reason; empty for none.
         accepted: whether the user allowed the change that hurt it.
+        earlier: whether its processes were gone before the first change.
     """
 
     id: str
@@ -46,12 +47,22 @@ class JobEnd:
     state: str
     reason: str = ""
     accepted: bool = False
+    earlier: bool = False
 
     @property
     def description(self) -> str:
         """The job and its end: `12 (ann) on n1: NODE_FAIL, NodeDown`."""
         where = f" on {self.nodes}" if self.nodes else ""
         return f"{self.id} ({self.user}){where}: {self.fate}"
+
+    @property
+    def loss(self) -> str:
+        """How it was lost, in a sentence."""
+        if self.earlier:
+            return (
+                f"Lost before this run, since its processes were gone before the first change: job {self.description}."
+            )
+        return f"{'Lost (allowed)' if self.accepted else 'LOST'}: job {self.description}."
 
     @property
     def fate(self) -> str:
@@ -113,7 +124,7 @@ class JobTally:
     @property
     def is_broken(self) -> bool:
         """Whether a job was lost that the user had not allowed to be lost, or nobody can say."""
-        return self.after is None or any(not job.accepted for job in self.lost)
+        return self.after is None or any(not (job.accepted or job.earlier) for job in self.lost)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -122,8 +133,7 @@ class JobTally:
             return (f"Jobs: {self.before} ran before; {self.unknown}, so the number of running jobs is unknown.",)
         counts = f"Jobs: {self.before} ran before, {self.after} {'runs' if self.after == 1 else 'run'} now."
         ended = (f"Ended by themselves: {'; '.join(job.description for job in self.ended)}.",) if self.ended else ()
-        lost = (f"{'Lost (allowed)' if job.accepted else 'LOST'}: job {job.description}." for job in self.lost)
-        return (counts, *ended, *lost)
+        return (counts, *ended, *(job.loss for job in self.lost))
 
     def as_json(self) -> JobTallyJson:
         """The tally as JSON values."""
@@ -168,6 +178,7 @@ def tally(
     *,
     remembers: bool = True,
     accepted: frozenset[str] = frozenset(),
+    earlier: frozenset[str] = frozenset(),
 ) -> JobTally:
     """Compare the jobs before and after a change.
 
@@ -177,13 +188,14 @@ def tally(
         ends: what slurmctld says of jobs that are `missing`, by job id.
         remembers: whether slurmctld must still know all jobs that ended since.
         accepted: ids of the jobs that an allowed change hurts.
+        earlier: ids of the jobs whose processes were gone before the first change.
     """
     jobs, present = tuple(before), tuple(now)
     ended, lost = [], []
     for job in missing(jobs, present):
         end = end_of(job, ends.get(job.number), remembers=remembers, accepted=job.number in accepted)
         if is_lost(end):
-            lost.append(end)
+            lost.append(replace(end, earlier=job.number in earlier))
         elif job.state in RUNS:
             ended.append(end)
     return JobTally(len(running(jobs)), len(running(present)), tuple(ended), tuple(lost))

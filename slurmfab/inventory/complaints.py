@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -54,20 +54,31 @@ def cluster_from(document: Document, where: str) -> Cluster:
     """
     complaints = list(document.complaints)
     shape = copy.deepcopy(document.shape)
+    removed: set[Place] = set()
     for _ in range(_PASSES):
         try:
             cluster = Cluster.model_validate(shape)
             mistakes("Cluster", broken(cluster))
         except ValidationError as error:
             found = error.errors(include_url=False)[:MOST_COMPLAINTS]
-            complaints += [_complaint(detail, document) for detail in found]
-            if not _take_out(shape, [detail["loc"] for detail in found]):
+            own = [detail for detail in found if not _is_ours(detail, removed)]
+            complaints += [_complaint(detail, document) for detail in own]
+            removed |= {detail["loc"] for detail in found}
+            if not own or not _take_out(shape, [detail["loc"] for detail in found]):
                 break
         else:
             if not complaints:
                 return cluster
             break
     raise ClusterFileError(tuple(_lines(complaints, where)))
+
+
+def _is_ours(detail: ErrorDetails, removed: Collection[Place]) -> bool:
+    """Whether a key is missing, or a mapping lacks one, only since an earlier pass took the mistake out."""
+    place = detail["loc"]
+    if detail["type"] == "missing":
+        return place in removed
+    return detail["type"] == "value_error" and any(one[:-1] == place for one in removed)
 
 
 def place_in_words(place: Place) -> str:

@@ -25,6 +25,9 @@ NETWORK = frozenset(
 )
 """Types of file systems on other machines; they are mounted once the network is up (systemd.mount(5))."""
 
+_OWN_RECOVERY = frozenset({"lustre", "beegfs", "gpfs"})
+"""Types whose clients connect again by themselves."""
+
 LIKE_NETWORK = ("fuse.",)
 """How the types of other file systems begin that are taken for such."""
 
@@ -110,7 +113,7 @@ class Mount(Model):
         options: as for mount(8).
         roles: the roles of the hosts that mount it.
         hosts: these hosts instead.
-        automount: whether it is mounted only when it is first used.
+        automount: whether it is mounted only when it is first used; left out, see `is_tried_again`.
     """
 
     path: Annotated[Path, Field(description="Mount point, such as /home.")]
@@ -134,7 +137,13 @@ class Mount(Model):
         HostNames | None,
         Field(min_length=1, description="Hostlist of the hosts that mount it, instead of roles."),
     ] = None
-    automount: Annotated[bool, Field(description="Whether it is mounted when it is first used.")] = False
+    automount: Annotated[
+        bool,
+        Field(
+            description="Whether it is mounted when it is first used, and not at boot. Left out, a network file system "
+            "is mounted at boot and, where that fails, at its next use."
+        ),
+    ] = False
 
     @model_validator(mode="after")
     def _fits_together(self) -> Mount:
@@ -220,6 +229,22 @@ def needs_network(mount: Mount, mounts: Iterable[Mount]) -> bool:
         return True
     below = covering(mounts, mount.source) if mount.type == BIND else None
     return below is not None and below != mount and needs_network(below, [one for one in mounts if one != mount])
+
+
+def is_tried_again(mount: Mount, mounts: Iterable[Mount], state_directory: str) -> bool:
+    """Whether a mount that fails at boot is tried again at its next use, as of a file server that comes later.
+
+    That of slurmctld's state is not: slurmctld does not start without it. Lustre, BeeGFS and GPFS have daemons or
+    modules of their own that come back.
+
+    Args:
+        mount: the mount.
+        mounts: all mounts of its host.
+        state_directory: slurmctld's.
+    """
+    if "automount" in mount.model_fields_set or mount.type in _OWN_RECOVERY:
+        return False
+    return needs_network(mount, mounts) and not f"{state_directory}/".startswith(f"{mount.path}/")
 
 
 def unit_name(path: str, suffix: str) -> str:

@@ -60,6 +60,9 @@ UNIFIED = "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY"
 NETWORK_SETTINGS = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
 """Environment that lets a host change the settings of its own network namespace, which containers in it need."""
 
+AUTOFS = Path("/dev/autofs")
+"""The kernel's device for automount units."""
+
 NSPAWN_DIRECTORIES = (Path("/run/systemd/nspawn/propagate"), Path("/run/systemd/nspawn/unix-export"))
 """Directories in which systemd-nspawn keeps a subdirectory per machine. Since version 256 the second one's is a mount,
 and systemd-nspawn starts no machine whose mount is still there."""
@@ -90,6 +93,8 @@ def switch_on(host: HostLayout, cgroup_directories: Iterable[Path], spec: LabSpe
     for path in spec.shared:
         host.shared(path).mkdir(parents=True, exist_ok=True)
     binds = [f"--bind={host.shared(path)}:{path}" for path in spec.shared]
+    # systemd looks for it once, before it makes any device, and supports no automount units without it.
+    binds += [f"--bind={AUTOFS}"] if AUTOFS.exists() else []
     if spec.newer_slurm:
         binds.append(f"--bind-ro={slurm_repository.ensure(spec.suite, lambda _: None)}:{slurm_repository.PLACE}")
     environment = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **NETWORK_SETTINGS}

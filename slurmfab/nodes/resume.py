@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurmfab.agent.nodes.resume import NodeResume
 from slurmfab.agent.nodes.states import NodeState
@@ -126,12 +126,14 @@ def repair(run: Run, seen: Snapshot, any_reason: bool) -> None:
         any_reason: whether to resume nodes that users took out of service.
     """
     plan_input, steps = deployment.survey(run, may_prepare=True)
-    diagnoses = diagnose(run, Survey(plan_input, tuple(steps), seen))
+    survey = Survey(plan_input, tuple(steps), seen)
+    diagnoses = diagnose(run, survey)
     run.progress.end()
     for line in diagnosis.format_diagnoses({one.node: one.text for one in diagnoses if one.text}):
         run.progress.line(line)
     if any(step.differs for step in steps):
         deployment.deploy(run)
+        diagnoses = diagnose(run, replace(survey, steps=()))  # what it has repaired is in the way no more
     for one in diagnoses:
         if one.blocking and one.node not in run.failed_hosts:
             run.exclude(one.node, HostError(one.node, f"not resumed: {'; '.join(one.blocking)}."))

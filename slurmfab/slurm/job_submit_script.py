@@ -12,7 +12,7 @@ from collections.abc import Mapping
 SCRIPT = "job_submit.lua"
 """The file's name; job_submit/lua reads it from the directory of slurm.conf (job_submit_plugins.shtml)."""
 
-_HOLDING = {"1", "associations", "limits", "qos", "safe", "wckeys", "all"}
+HOLDING = {"1", "associations", "limits", "qos", "safe", "wckeys", "all"}
 """Values of AccountingStorageEnforce with which jobs need an account (slurm.conf(5))."""
 
 
@@ -32,7 +32,7 @@ def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
     if "accountingstorageenforce" not in settings:
         return True
     enforced = (settings["accountingstorageenforce"] or "").lower().split(",")
-    return bool(_HOLDING & {word.strip() for word in enforced})
+    return bool(HOLDING & {word.strip() for word in enforced})
 
 
 def lua_text(text: str) -> str:

@@ -292,8 +292,8 @@ def explained(error: Exception, route: Route, message: str = "") -> Unreachable:
     if isinstance(error, socket.gaierror):
         return Unreachable(
             route.host,
-            f"the name {route.address} does not resolve. "
-            "Set its address in the cluster file (addresses) or in ssh_config.",
+            f"the name {route.address} does not resolve. Give it an address: in DNS, as HostName in ssh_config, or, "
+            "for a host of the cluster file, under addresses there. Hosts that are to join go by addresses, too.",
         )
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError | ConnectionRefusedError):
         return Unreachable(route.host, f"nothing listens at {where}. Is the host up, and its sshd running?")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import ModuleType
 
+from slurmfab.exit_codes import DONE
 from slurmfab.tasks.command import command, names, number
 from slurmfab.tasks.options import APPROVALS, CONNECTION, Common
 
@@ -60,7 +61,20 @@ def deploy(
     approvals = Approvals(drain_first, frozenset(allow), move_ids, prune)
     options = DeployOptions(hosts, plan, retry_failed, approvals, yes, wake)
     carry_out = first_contact().deploy if commands.is_first_contact(common.cluster, options) else commands.deploy
-    return carry_out(common.cluster, options, contact, common.output)
+    return with_checks(common, carry_out(common.cluster, options, contact, common.output))
+
+
+def with_checks(common: Common, code: int) -> int:
+    """The exit code; tells behind a run that is done what the last check had against the cluster, if that holds."""
+    if code != DONE:
+        return code
+    from slurmfab.checks import kept
+    from slurmfab.inventory import loading
+    from slurmfab.terminal import write
+
+    if against := kept.still_against(loading.named_path(common.cluster)):
+        write(f"{against}.", common.output.stream)
+    return code
 
 
 def first_contact() -> ModuleType:

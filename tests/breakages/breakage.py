@@ -14,6 +14,8 @@ HOSTS = ("ctl", "n1", "n2")
 class Mended:
     """`deploy` repairs it: exit code 0, then nothing is left to do, and an ordinary user's job runs on every node.
 
+    A check that finds it has to name `deploy` as its repair.
+
     Args:
         words: what the output of `deploy` has to contain besides.
         exit_code: 0, or 3 if `deploy` leaves a host out and the cluster works nevertheless.

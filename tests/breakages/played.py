@@ -15,6 +15,12 @@ USER = "ada"
 """The ordinary user, whose job has to run on every node at the end of each row."""
 
 DATABASE = "database: ctl\n"
+DEPLOY = re.compile(r"^\s+repair: \S+ deploy(?: --hosts \S+)?$", re.MULTILINE)
+"""A repair that is `deploy` and nothing else, as check-cluster names it."""
+
+NO_CHANGE = ": nothing changed on "
+"""How the summary of a run tells that it changed nothing."""
+
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -91,7 +97,7 @@ class BrokenCluster:
 
     def play(self, row: Breakage, result: Result) -> None:
         """Break a host, and follow what check-cluster, plan and deploy make of it."""
-        hosts = self.ready()
+        hosts, text = self.ready(), ""
         hosts.on(row.host, row.breaks)
         if row.shows:
             eventually(lambda: succeeds(hosts, row.shows), f"ctl: {row.shows}")
@@ -102,14 +108,23 @@ class BrokenCluster:
             assert result.found, f"check-cluster found nothing: {text}"
             result.named = holds(text, row.check)
             assert result.named, f"check-cluster does not say {row.check}: {text}"
+        says_deploy = bool(row.check and DEPLOY.search(text))
+        names_deploy = "deploy" in "".join(line for line in text.splitlines() if "repair: " in line)
+        assert names_deploy or not (row.check and isinstance(row.deploy, Mended)), f"no repair is deploy: {text}"
         code, text = self.said("plan")
         assert holds(text, row.plan), f"plan does not say {row.plan}: exit code {code}: {text}"
         result.found, result.named = result.found or code != 0, result.named or bool(row.plan)
-        self.repaired(row, result)
+        self.repaired(row, result, says_deploy=says_deploy)
         self.rests()
 
-    def repaired(self, row: Breakage, result: Result) -> None:
-        """What deploy does, and the recommended repair if it does not mend."""
+    def repaired(self, row: Breakage, result: Result, *, says_deploy: bool) -> None:
+        """What deploy does, and the recommended repair if it does not mend.
+
+        Args:
+            row: what was broken.
+            result: gains what became of it.
+            says_deploy: whether a check named `deploy` alone as its repair.
+        """
         code, text = self.said("deploy", *row.deploys)
         if isinstance(row.deploy, Checked):
             assert code == 0, f"deploy: exit code {code}: {text}"
@@ -121,6 +136,7 @@ class BrokenCluster:
             return
         assert code == row.deploy.exit_code, f"deploy: exit code {code}: {text}"
         assert holds(text, row.deploy.words), f"deploy does not say {row.deploy.words}: {text}"
+        assert not (says_deploy and code == 0 and NO_CHANGE in text), f"the repair of a check changes nothing: {text}"
         if isinstance(row.deploy, Mended):
             result.mended = True
             return

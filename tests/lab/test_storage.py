@@ -16,6 +16,8 @@ from lab_cluster import DeployedLab
 from lab_user import words_of
 from stock import Stock, in_turn
 
+from slurmfab import lab
+
 pytestmark = pytest.mark.lab
 
 HOSTS = ("ctl", "n1", "n2")
@@ -30,7 +32,7 @@ KEY_FILE = "/root/homes-key"
 LOGINS = "mkdir -p /srv/brick /root/.ssh && cat >> /root/.ssh/authorized_keys <<'END'\n{}\nEND"
 MOUNTED = "findmnt -n -o FSTYPE,SOURCE /home; systemctl is-enabled home.mount"
 LEFT = (
-    "findmnt -n /home; ls /etc/systemd/system/home.mount /var/lib/slurmfab/owned/mounts.json; "
+    "findmnt -n /home; ls /etc/systemd/system/home.*mount /var/lib/slurmfab/owned/mounts.json; "
     "systemctl is-enabled home.mount | grep -v not-found"
 )
 SUBMIT = "su - ann -c \"sbatch --parsable -w n1 -n1 --mem=50 --wrap '{}'\""
@@ -70,6 +72,12 @@ EXPORTS_LEFT = (
     "findmnt -n /soft; dpkg-query -W -f '${db:Status-Status}' nfs-kernel-server | grep ^installed; "
     "cat /var/lib/nfs/etab"
 )
+SERVING = {
+    "glusterfsd": ("gluster --mode=script volume stop homes", "gluster volume start homes"),
+    "sftp-server": ("mv /srv/brick /srv/away", "mv /srv/away /srv/brick"),
+}
+"""Commands that end and begin to serve the homes, by program."""
+
 SSH_OPTIONS = f"allow_other, IdentityFile={KEY_FILE}, StrictHostKeyChecking=accept-new"
 
 
@@ -147,12 +155,34 @@ def test_quickcheck_submits_at_home_and_reads_the_output_there(stored: Stored) -
 def test_a_server_that_answers_nothing_holds_up_no_plan_and_is_told(stored: Stored) -> None:
     stored.lab.on("ctl", f"pkill -STOP {stored.server}")
     try:
-        planned = stored.lab.slurmfab("plan")
+        runs = [stored.lab.slurmfab(command) for command in ("plan", "deploy")]
         found = stored.check()
     finally:
         stored.lab.on("ctl", f"pkill -CONT {stored.server}")
-    assert planned.returncode == 0, words_of(planned)
+    for done in runs:
+        assert done.returncode == 3, words_of(done)
+        assert "it does not answer; is its file server up?" in words_of(done)
+        assert "all is as wanted" not in words_of(done)
     assert "no answer within 10 s" in found["files_are_shared/n1"]["cause"], found
+
+
+def test_a_node_that_starts_before_its_file_server_mounts_the_homes_when_they_are_next_used(stored: Stored) -> None:
+    stops, starts = SERVING[stored.server]
+    stored.lab.on("ctl", stops)
+    try:
+        lab.kill_host(stored.lab.lab, "n1")
+        lab.start_host(stored.lab.lab, "n1")
+        stored.lab.until("n1", "systemctl is-active slurmd", "active", patience=150)
+        assert not stored.is_mounted("n1")
+        refused = stored.lab.slurmfab("deploy", "--hosts", "n1")
+        assert (refused.returncode, "all is as wanted" in words_of(refused)) == (3, False), words_of(refused)
+    finally:
+        stored.lab.on("ctl", starts)
+    for host in ("n1", "ctl", "n2"):
+        stored.lab.until(host, "ls /home", "ann", patience=90)
+    assert stored.is_mounted("n1")
+    assert stored.lab.on("n1", "systemctl is-active systemd-logind home.automount").split() == ["active", "active"]
+    stored.lab.deploy()
 
 
 def test_a_mount_is_not_taken_away_under_a_job(stored: Stored) -> None:

@@ -28,6 +28,7 @@ class FakeSlurm(FakeHosts):
         processes: steps with a step daemon, by host.
         unwell: what the health check finds, by host.
         looked: called before each look at Slurm, to alter it.
+        changed: called with each host that is changed.
         ended: lines of squeue for jobs that have ended, for who asks by number.
         closed: partitions that were drained.
         trouble: why Slurm tells nothing of nodes and jobs although it answers.
@@ -39,6 +40,7 @@ class FakeSlurm(FakeHosts):
     processes: dict[str, list[str]] = field(default_factory=dict)
     unwell: dict[str, list[str]] = field(default_factory=dict)
     looked: Callable[[], None] = lambda: None
+    changed: Callable[[str], object] = lambda _: None
     ended: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     trouble: str = ""
@@ -63,6 +65,7 @@ class FakeSlurm(FakeHosts):
 
     def outcomes(self, host: str, request: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         if not request["dry_run"]:
+            self.changed(host)
             for wanted in request["resources"]:
                 self.change(wanted)
         is_left = any(self.state(name).is_for_change for name in self.nodes)

@@ -208,6 +208,11 @@ def ids_of_jobs(*options: str) -> Command:
     return ("squeue", "--all", "--noheader", "--format=%i", *options)
 
 
+def known_job_ids() -> Command:
+    """Prints the numeric ids of all jobs that slurmctld knows, ended ones and tasks of arrays too, one per line."""
+    return ("squeue", "--all", "--array", "--noheader", "--states=all", "--format=%A")
+
+
 def own_states(name: str) -> Command:
     """Prints comment and state of the user's own jobs of this name, one per line; also of ended ones."""
     return ("squeue", "--me", "--all", "--noheader", "--states=all", "--name=" + name, "--format=%k %T")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar, Dict, List, Tuple
 
 from slurmfab.agent.core.reading import read_text
@@ -64,12 +65,13 @@ def point_of(context: Context, path: str) -> MountPoint:
     """The mount that a file of a mount unit describes."""
     text = read_text(context.path(path))
     unit = mount_units.unit_of(path)
-    # A mount unit without a section for its installation is started by its automount unit.
-    unit = unit if "[Install]" in text else unit[: -len(MOUNT)] + AUTOMOUNT
+    beside = mount_units.automount_of(unit)
+    again = beside if os.path.exists(context.path(mount_units.automount_of(path))) else ""
+    unit, again = (unit, again) if mount_units.starts_at_boot(text) else (beside, "")
     kind = mount_units.value(text, "Type")
     is_bind = BIND in mount_units.value(text, "Options").split(",")
     source = mount_units.value(text, "What")
-    return MountPoint(mount_units.value(text, "Where"), unit, source, BIND if is_bind else kind, SECONDS)
+    return MountPoint(mount_units.value(text, "Where"), unit, source, BIND if is_bind else kind, SECONDS, again=again)
 
 
 def shown(state: State) -> str:

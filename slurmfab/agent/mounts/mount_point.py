@@ -45,6 +45,7 @@ class MountPoint(Resource):
         type: as in the cluster file; `bind` for another directory.
         seconds: time limit of one attempt to mount.
         patience: seconds during which a failed attempt is repeated, as while another host sets its server up.
+        again: the automount unit beside a mount unit, which mounts at the next use what failed at boot; empty for none.
     """
 
     kind: ClassVar[str] = "mount"
@@ -55,14 +56,15 @@ class MountPoint(Resource):
     type: str
     seconds: float
     patience: float = 0.0
+    again: str = ""
 
     def name(self) -> str:
         """The path."""
         return self.path
 
     def units(self) -> Tuple[str, ...]:
-        """The unit."""
-        return (self.unit,)
+        """The units."""
+        return (self.unit, self.again) if self.again else (self.unit,)
 
     @property
     def is_automount(self) -> bool:
@@ -85,7 +87,8 @@ class MountPoint(Resource):
             ResourceFailed: it cannot be mounted, and why.
         """
         shown = show(context, self.unit)
-        enabled = "yes" if shown.get("UnitFileState") in ENABLED else "no"
+        states = [show(context, unit).get("UnitFileState") for unit in self.units()]
+        enabled = "yes" if all(state in ENABLED for state in states) else "no"
         table = mount_units.table(context)
         there = mount_units.mounted_at(table, self.path)
         if there is not None and not is_right(there, table, self.source, self.type):
@@ -111,7 +114,11 @@ class MountPoint(Resource):
             )
         if "mounted" in differing:
             self.refuse_under_jobs(context)
-        context.must(["systemctl", "enable", "--quiet", "--", self.unit])
+        context.must(["systemctl", "enable", "--quiet", "--", *self.units()])
+        if "mounted" in differing and self.again:
+            # Where the file system is mounted already, systemd refuses this, and the next boot does it.
+            context.run(["systemctl", "reset-failed", "--", self.again])
+            context.run(["systemctl", "start", "--", self.again])
         if "mounted" in differing:
             self.start(context)
 

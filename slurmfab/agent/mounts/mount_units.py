@@ -52,8 +52,19 @@ def meaning(files: Mapping[str, str], path: str) -> Tuple[str, bool]:
         files: texts by path of units.
         path: of the mount unit.
     """
-    lines = [line.strip() for line in LINES.findall(files.get(path, ""))]
-    return "\n".join(lines), path[: -len(MOUNT)] + AUTOMOUNT in files
+    text = files.get(path, "")
+    lines = [line.strip() for line in LINES.findall(text)]
+    return "\n".join(lines), automount_of(path) in files and not starts_at_boot(text)
+
+
+def automount_of(path: str) -> str:
+    """The file, or the name, of the automount unit beside a mount unit."""
+    return path[: -len(MOUNT)] + AUTOMOUNT
+
+
+def starts_at_boot(text: str) -> bool:
+    """Whether a mount unit is started at boot, and not by its automount unit alone."""
+    return "[Install]" in text
 
 
 def table(context: Context) -> List[mounts.Mount]:

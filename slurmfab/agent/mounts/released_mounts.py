@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Dict, List, Tuple
+from typing import ClassVar, Dict, Iterable, List, Tuple
 
 from slurmfab.agent.core.resource import Context, Resource, ResourceFailed, State
-from slurmfab.agent.mounts import in_use, mount_units
+from slurmfab.agent.mounts import in_use, mount_units, stuck_steps
 from slurmfab.agent.mounts.mount_units import AUTOMOUNT, MOUNT
 from slurmfab.agent.services import systemctl
 from slurmfab.agent.services.service import ENABLED, show
@@ -95,10 +95,13 @@ def refuse_in_use(context: Context, mounted: Dict[str, str]) -> None:
     if not mounted:
         return
     jobs = in_use.running_jobs(context)
+    stuck = stuck_steps.forgotten(context, jobs) if jobs else {}
+    if stuck:
+        raise ResourceFailed("%s not unmounted: %s" % (be(mounted), stuck_steps.told(stuck)))
     if jobs:
         raise ResourceFailed(
             "%s not unmounted: %s. Wait for the end of the jobs, or drain the node, and deploy again"
-            % (", ".join(mounted) + (" is" if len(mounted) == 1 else " are"), in_use.told_jobs(jobs))
+            % (be(mounted), in_use.told_jobs(jobs))
         )
     for point, path in mounted.items():
         users = [*needing(context, path), *in_use.processes(context, point)]
@@ -107,6 +110,12 @@ def refuse_in_use(context: Context, mounted: Dict[str, str]) -> None:
                 "%s is not unmounted: it is in use by %s. End what uses it, and deploy again"
                 % (point, ", ".join(users))
             )
+
+
+def be(mounted: Iterable[str]) -> str:
+    """Mount points with their verb: `/home is`."""
+    points = list(mounted)
+    return ", ".join(points) + (" is" if len(points) == 1 else " are")
 
 
 def needing(context: Context, path: str) -> List[str]:

@@ -26,13 +26,10 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noq
         `hung`: names of the jobs' processes in uninterruptible sleep (state D, proc(5)).
     """
     proc = context.path("/proc")
-    steps: Dict[int, str] = {}
+    steps = step_daemons(context)
     parents: Dict[int, int] = {}
     waiting: Dict[int, str] = {}
     for pid in (int(name) for name in names(proc) if name.isdigit()):
-        match = _STEP.match(read_bytes("%s/%d/cmdline" % (proc, pid)))
-        if match and is_step_daemon("%s/%d" % (proc, pid)):
-            steps[pid] = "%s.%s" % (match[1].decode(), match[2].decode())
         # The name in parentheses may hold spaces and parentheses itself (proc(5)).
         head, _, tail = read_bytes("%s/%d/stat" % (proc, pid)).decode(errors="replace").rpartition(")")
         fields = tail.split()
@@ -42,6 +39,17 @@ def read(request: Mapping[str, Any], context: Context) -> Dict[str, Any]:  # noq
                 waiting[pid] = head.partition("(")[2]
     hung = sorted({name for pid, name in waiting.items() if set(ancestors(pid, parents)) & set(steps)})
     return {"steps": sorted(set(steps.values())), "hung": hung}
+
+
+def step_daemons(context: Context) -> Dict[int, str]:
+    """The step of each step daemon as `JOB.STEP`, by PID."""
+    proc = context.path("/proc")
+    found = {}
+    for pid in (int(name) for name in names(proc) if name.isdigit()):
+        match = _STEP.match(read_bytes("%s/%d/cmdline" % (proc, pid)))
+        if match and is_step_daemon("%s/%d" % (proc, pid)):
+            found[pid] = "%s.%s" % (match[1].decode(), match[2].decode())
+    return found
 
 
 def is_step_daemon(place: str) -> bool:

@@ -70,22 +70,20 @@ def is_right(node: NodeState) -> bool:
     return node.answers and not node.flags & NOT_READY
 
 
-def format_state(node: NodeState) -> str:
-    """A node's state and reason for a report, or `ready`."""
-    return READY if is_right(node) else node.with_reason
-
-
 class SlurmNodes(Resource):
     """Nodes that run jobs; a node that a person has drained stays drained and counts as right.
 
     Args:
         nodes: NodeNames.
         seconds: how long to wait until their slurmd has registered.
+        has_health: whether nodes have a health check, which resumes those that it has drained; without one they are
+            resumed here.
     """
 
     kind: ClassVar[str] = "slurm-nodes"
     nodes: Tuple[str, ...]
     seconds: int = 60
+    has_health: bool = True
 
     def name(self) -> str:
         """The nodes."""
@@ -110,7 +108,16 @@ class SlurmNodes(Resource):
             return {}
         if any(one.is_for_change for one in found.values()):
             context.remark = LEFT_DRAINED
-        return {node: format_state(found.get(node, MISSING)) for node in self.nodes}
+        states = {node: found.get(node, MISSING) for node in self.nodes}
+        return {node: READY if self.is_right(one) else one.with_reason for node, one in states.items()}
+
+    def is_right(self, node: NodeState) -> bool:
+        """Whether a node is right, and not one that a former health check has drained."""
+        return is_right(node) and not self.is_left_by_health(node)
+
+    def is_left_by_health(self, node: NodeState) -> bool:
+        """Whether a health check drained a node that nothing resumes any more."""
+        return not self.has_health and node.is_for_health
 
     def converge(self, context: Context, differing: frozenset[str]) -> None:  # noqa: ARG002
         """Wait until every node is ready, or its state will not change by waiting; resume once those that are back.
@@ -167,7 +174,11 @@ class Wait:
         except ResourceFailed as error:
             self.silence = str(error)
         states = {node: found.get(node, MISSING) for node in self.wanted.nodes}
-        return {node: one for node, one in states.items() if not is_right(one)}
+        return {node: one for node, one in states.items() if not self.wanted.is_right(one)}
+
+    def is_back(self, node: NodeState) -> bool:
+        """Whether a node is out of service for a reason that no longer applies."""
+        return is_back(node) or (node.answers and self.wanted.is_left_by_health(node))
 
     def has_hope(self, late: Mapping[str, NodeState]) -> bool:
         """Whether waiting may help one of the nodes, or slurmctld if it does not answer."""
@@ -182,7 +193,7 @@ class Wait:
 
     def patience(self, node: str, state: NodeState) -> float:
         """The seconds for which a node in this state may still become ready by itself."""
-        if is_back(state) and node not in self.resumed:
+        if self.is_back(state) and node not in self.resumed:
             return self.wanted.seconds
         if state.is_drained or state.is_set_by_person:
             return 0.0
@@ -190,7 +201,7 @@ class Wait:
 
     def resume_those_back(self, late: Mapping[str, NodeState]) -> None:
         """Resume nodes whose reason no longer applies, each of them once."""
-        back = {node for node, one in late.items() if is_back(one)} - self.resumed
+        back = {node for node, one in late.items() if self.is_back(one)} - self.resumed
         if back:
             self.context.run(commands.update_nodes(sorted(back), "State=RESUME"))
             self.resumed |= back

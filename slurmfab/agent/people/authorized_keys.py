@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import ClassVar, FrozenSet, List, Tuple
 
-from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, State
+from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
 from slurmfab.agent.files.marked_block import DamagedBlock, MarkedBlock, join_lines, split_lines
-from slurmfab.agent.people.home_worker import HomeTrouble, worker
+from slurmfab.agent.people.home_worker import DEAD, HomeTrouble, worker
 
 BEGIN, END = "# BEGIN slurmfab keys", "# END slurmfab keys"
 BLOCK = MarkedBlock(BEGIN, END)
@@ -86,10 +86,13 @@ class AuthorizedKeys(Resource):
 
         Raises:
             LeftAsItWas: the file cannot be read.
+            ResourceFailed: its file system does not work, so that no job of the user does.
         """
         try:
             data, obstacle = worker.ask("read keys", (self.uid, self.gid), context.path(self.home))
         except HomeTrouble as trouble:
+            if trouble.errno in DEAD:
+                raise ResourceFailed(self.remark(str(trouble))) from None
             raise LeftAsItWas(self.remark(str(trouble))) from None
         return split_lines(data), obstacle
 

@@ -26,6 +26,11 @@ LEAST_PATIENCE_SECONDS = 0.2
 
 NO_ANSWER = "it does not answer; is its file server up?"
 
+DEAD = frozenset(
+    {errno.ETIMEDOUT, errno.ESTALE, errno.EIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENODEV}
+)
+"""Errors of a file system whose server or disk is gone, in contrast to what a user does to the own home."""
+
 HEADER_BYTES = 4
 CLOSED_UP_TO = 4096
 """File descriptors up to this one are closed in the child: it must not hold the host's lock, or the SSH channel."""

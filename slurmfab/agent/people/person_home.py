@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import ClassVar, FrozenSet
 
-from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, State
-from slurmfab.agent.people.home_worker import HomeTrouble, worker
+from slurmfab.agent.core.resource import Context, LeftAsItWas, Resource, ResourceFailed, State
+from slurmfab.agent.people.home_worker import DEAD, HomeTrouble, worker
 
 SKELETON = "/etc/skel"
 """The initial content of a new home (useradd(8))."""
@@ -40,11 +40,18 @@ class PersonHome(Resource):
         return {"home": "there"}
 
     def actual(self, context: Context) -> State:
-        """Whether the home exists; one of another user, and one that cannot be reached, give a remark."""
+        """Whether the home exists; one of another user, and one that its user has closed, give a remark.
+
+        Raises:
+            ResourceFailed: its file system does not work, so that no job of the user does.
+        """
         try:
             owner = worker.ask("owner", (self.uid, self.gid), context.path(self.home))
         except HomeTrouble as trouble:
-            context.remark = "the home of %s, %s, cannot be reached: %s" % (self.user, self.home, trouble)
+            text = "the home of %s, %s, cannot be reached: %s" % (self.user, self.home, trouble)
+            if trouble.errno in DEAD:
+                raise ResourceFailed(text) from None
+            context.remark = text
             return {"home": "there"}
         if owner is None:
             return {}

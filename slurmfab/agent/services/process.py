@@ -12,6 +12,8 @@ from slurmfab.agent.core.reading import read_text
 LISTEN = "0A"
 """The state of a listening socket (/proc/net/tcp, proc(5))."""
 
+AGES = ((86400, "days"), (3600, "h"), (60, "min"))
+
 STOPPED = "T"
 """The state of a process that a signal has stopped: it answers nothing, while the kernel accepts connections for it."""
 
@@ -29,6 +31,13 @@ def process_start(pid: int) -> float:
         return 0.0
     boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return boot + int(found[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def age(pid: int) -> str:
+    """How old a process is, in its largest whole unit, such as `3 h`; `0 s` when there is no such process."""
+    start = process_start(pid)
+    seconds = int(time.time() - start) if start else 0
+    return next(("%d %s" % (seconds // size, unit) for size, unit in AGES if seconds >= size), "%d s" % max(seconds, 0))
 
 
 def is_frozen(pid: int) -> bool:

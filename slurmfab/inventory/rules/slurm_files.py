@@ -23,6 +23,8 @@ _WRITTEN: Mapping[str, str] = {
 
 _SECRET = (".key", ".jwks", ".pem")
 _PLUGIN = "TopologyPlugin"
+_WITH_FILE = ("topology/tree", "topology/block")
+_TOPOLOGY_FILES = (TOPOLOGY, "topology.yaml")
 
 
 def each_file_has_one_source(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -51,6 +53,19 @@ def topology_has_its_plugin(cluster: Cluster) -> Iterator[tuple[Place, str]]:
     for key, value in cluster.slurm_conf.items() if cluster.topology else ():
         if key.lower() == _PLUGIN.lower() and value != "topology/tree":
             yield ("slurm_conf", key), "the key topology at the top needs topology/tree; remove one of the two"
+
+
+def topology_has_its_file(cluster: Cluster) -> Iterator[tuple[Place, str]]:
+    """slurmctld does not start with topology/tree or topology/block without a file (topology.conf(5))."""
+    has_file = cluster.topology or any(name in cluster.slurm_files for name in _TOPOLOGY_FILES)
+    for key, value in cluster.slurm_conf.items() if not has_file else ():
+        if key.lower() == _PLUGIN.lower() and value in _WITH_FILE:
+            switches = "name the switches under topology, or " if value == "topology/tree" else ""
+            yield (
+                ("slurm_conf", key),
+                f"{value} needs {TOPOLOGY}, without which slurmctld does not start: {switches}name that file under "
+                "slurm_files",
+            )
 
 
 def switches_are_a_tree(cluster: Cluster) -> Iterator[tuple[Place, str]]:
@@ -96,5 +111,6 @@ def _cut_off(cluster: Cluster) -> Iterator[tuple[Place, str]]:
 RULES: tuple[Callable[[Cluster], Iterator[tuple[Place, str]]], ...] = (
     each_file_has_one_source,
     topology_has_its_plugin,
+    topology_has_its_file,
     switches_are_a_tree,
 )

@@ -195,4 +195,5 @@ def nodes(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     answering = tuple(
         name for name in plan_input.compute_nodes if name in plan_input.facts and not plan_input.is_on_trial(name)
     )
-    return (SlurmNodes(answering, READY_SECONDS),) if answering else ()
+    has_health = plan_input.cluster.health is not None
+    return (SlurmNodes(answering, READY_SECONDS, has_health),) if answering else ()

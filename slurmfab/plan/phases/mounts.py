@@ -10,7 +10,7 @@ from slurmfab.agent.mounts.mount_point import MountPoint
 from slurmfab.agent.mounts.mount_units import AUTOMOUNT, MOUNT, OF
 from slurmfab.agent.mounts.released_mounts import ReleasedMounts
 from slurmfab.agent.services.units_loaded import UnitsLoaded
-from slurmfab.inventory.mounts import BIND, CLIENTS, covering, mounts_of, needs_network, unit_name
+from slurmfab.inventory.mounts import BIND, CLIENTS, covering, is_tried_again, mounts_of, needs_network, unit_name
 from slurmfab.paths import UNIT_FILES
 from slurmfab.plan.phases.owned import owned
 from slurmfab.slurm.render import fill
@@ -34,13 +34,15 @@ SECONDS = 60
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """Former mounts unmounted, the units' files, and the mounts; empty where the host neither has nor had any."""
     mounts = mounts_of(plan_input.cluster, host)
-    files = (*(file for one in mounts for file in unit_files(one, mounts)), *state_files(plan_input, host))
+    state = plan_input.cluster.state_directory
+    files = (*(file for one in mounts for file in unit_files(one, mounts, state)), *state_files(plan_input, host))
     written = owned(plan_input, host, OF, files)
     if not written:
         return ()
     units = tuple((file.path, file.text) for file in files if file.path.endswith((MOUNT, AUTOMOUNT)))
     names = (*(path.rpartition("/")[2] for path, _ in units), *DAEMONS[:1])
-    return (ReleasedMounts(units), *written, UnitsLoaded(OF, names), *(mount_point(one) for one in mounts))
+    points = (mount_point(one, mounts, state) for one in mounts)
+    return (ReleasedMounts(units), *written, UnitsLoaded(OF, names), *points)
 
 
 def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
@@ -48,19 +50,22 @@ def packages(plan_input: PlanInput, host: str) -> tuple[str, ...]:
     return tuple(CLIENTS[one.type] for one in mounts_of(plan_input.cluster, host) if one.type in CLIENTS)
 
 
-def mount_point(mount: Mount) -> MountPoint:
-    """A mounted file system."""
+def mount_point(mount: Mount, mounts: tuple[Mount, ...], state: str) -> MountPoint:
+    """A mounted file system; arguments as for `unit_files`."""
     unit = unit_name(mount.path, AUTOMOUNT if mount.automount else MOUNT)
-    return MountPoint(mount.path, unit, mount.source, mount.type, float(SECONDS))
+    again = unit_name(mount.path, AUTOMOUNT) if is_tried_again(mount, mounts, state) else ""
+    return MountPoint(mount.path, unit, mount.source, mount.type, float(SECONDS), again=again)
 
 
-def unit_files(mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[OwnedFile]:
+def unit_files(mount: Mount, mounts: tuple[Mount, ...], state: str) -> Iterator[OwnedFile]:
     """Yield the files of a mount's units.
 
     Args:
         mount: the mount.
         mounts: all mounts of its host.
+        state: slurmctld's state directory.
     """
+    has_automount = mount.automount or is_tried_again(mount, mounts, state)
     context = {
         "path": mount.path,
         "source": mount.source.replace("%", "%%"),
@@ -69,10 +74,11 @@ def unit_files(mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[OwnedFile]:
         "after": SERVERS.get(mount.type, ""),
         "before": " ".join(DAEMONS),
         "seconds": SECONDS,
-        "automount": mount.automount,
+        "automount": has_automount,
+        "at_boot": not mount.automount,
     }
     yield OwnedFile(f"{UNIT_FILES}/{unit_name(mount.path, MOUNT)}", fill("mount-unit", context))
-    if mount.automount:
+    if has_automount:
         yield OwnedFile(f"{UNIT_FILES}/{unit_name(mount.path, AUTOMOUNT)}", fill("automount-unit", context))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from slurmfab.agent.core.resource import Resource
+from slurmfab.agent.files.null_device import NullDevice
 from slurmfab.agent.identities.group import Group
 from slurmfab.agent.identities.moved_ids import MovedIds
 from slurmfab.agent.identities.user import User
+from slurmfab.agent.services.revived_unit import RevivedUnit
 from slurmfab.inventory.system_ids import SYSTEM_USERS, move
 from slurmfab.paths import SLURM_HOME
 from slurmfab.plan.phases.once import once
@@ -14,15 +16,20 @@ from slurmfab.plan.plan_input import PlanInput
 SLURM_DAEMONS = ("slurmctld", "slurmdbd", "slurmrestd", "slurmd")
 """Slurm's daemons that run with slurm's UID or read it at their start; all of them need munged."""
 
+SYSTEM = (NullDevice(), RevivedUnit("systemd-logind"))
+
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
     """Both users, before a package can make them with other numbers; slurm may log in, munge may not.
+
+    What all programs need comes first, since useradd and packages need it, too: /dev/null, and systemd-logind, which
+    gives up for good while a file system of its sandbox does not answer.
 
     With `move_ids`, users that exist with other numbers get the lock's numbers first. Without it, a run with such a
     host has stopped before it makes a plan.
     """
     moves = moved(plan_input, host)
-    return (*moves, *both(plan_input, tuple(one.user for one in moves)))
+    return (*moves, *SYSTEM, *both(plan_input, tuple(one.user for one in moves)))
 
 
 @once

@@ -21,6 +21,7 @@ from slurmfab.agent.mounts.released_mounts import ReleasedMounts
 FOLDER = "/etc/systemd/system"
 UNIT = f"{FOLDER}/home.mount"
 TEXT = "[Unit]\n[Mount]\nWhat=gl:/homes\nWhere=/home\nType=glusterfs\nOptions=_netdev\n\n[Install]\n"
+LAZY = TEXT.replace("\n[Install]\n", "")
 HOME = MountPoint("/home", "home.mount", "gl:/homes", "glusterfs", 60.0)
 ROOT_LINE = "20 1 0:18 / / rw - ext4 /dev/sda1 rw\n"
 HOME_LINE = "30 20 0:44 / /home rw shared:1 - fuse.glusterfs gl:homes rw\n"
@@ -36,6 +37,7 @@ class Host(Context):
         self.fails = ""
         self.asked: list[str] = []
         self.required_by = ""
+        self.known = "12\n"
         self.mount(ROOT_LINE)
 
     def mount(self, table: str) -> None:
@@ -63,17 +65,19 @@ class Host(Context):
         elif words[:2] == ["systemctl", "show"]:
             text = "\n\n".join(self.shown(unit) for unit in words[words.index("--") + 1 :])
         elif words[:2] == ["systemctl", "enable"]:
-            self.enabled.add(words[-1])
+            self.enabled.update(words[words.index("--") + 1 :])
         elif words[:2] == ["systemctl", "disable"]:
             self.enabled.discard(words[-1])
         elif words[:2] == ["systemctl", "start"] and self.fails:
             code = 1
-        elif words[:2] == ["systemctl", "start"]:
+        elif words[:2] == ["systemctl", "start"] and words[-1].endswith(".mount"):
             self.mount(ROOT_LINE + HOME_LINE)
         elif words[:2] == ["systemctl", "stop"]:
             self.mount(ROOT_LINE)
         elif words[0] == "journalctl":
             text = self.fails
+        elif words[0] == "squeue":
+            text = self.known
         return subprocess.CompletedProcess(words, code, text.encode(), b"")
 
     def shown(self, unit: str) -> str:
@@ -101,6 +105,23 @@ def test_a_mount_when_it_is_missing_is_enabled_and_started_once(host: Host) -> N
     assert apply(HOME, host).status == "changed"
     assert host.enabled == {"home.mount"}
     assert apply(build(json.loads(json.dumps(as_request(HOME)))), host).status == "ok"
+
+
+def test_a_network_mount_has_a_unit_that_tries_again_and_is_mounted_at_once(host: Host) -> None:
+    again = MountPoint("/home", "home.mount", "gl:/homes", "glusterfs", 60.0, again="home.automount")
+    assert apply(again, host).status == "changed"
+    assert host.enabled == {"home.mount", "home.automount"}
+    started = [one for one in host.asked if one.startswith("systemctl start")]
+    assert started == ["systemctl start -- home.automount", "systemctl start -- home.mount"]
+
+
+def test_a_mount_of_an_earlier_version_gets_the_unit_that_tries_again_and_stays_mounted(host: Host) -> None:
+    host.enabled = {"home.mount"}
+    host.mount(ROOT_LINE + HOME_LINE)
+    again = MountPoint("/home", "home.mount", "gl:/homes", "glusterfs", 60.0, again="home.automount")
+    assert apply(again, host).status == "changed"
+    assert host.enabled == {"home.mount", "home.automount"}
+    assert not any("start" in one or "stop" in one for one in host.asked)
 
 
 def test_a_mount_that_fails_says_why_in_the_words_of_mount(host: Host) -> None:
@@ -147,13 +168,25 @@ def test_a_former_mount_is_unmounted_and_does_not_come_back(host: Host) -> None:
     [
         pytest.param(((UNIT, TEXT.replace("[Unit]", "[Unit]\nDescription=x")),), False, id="described otherwise"),
         pytest.param(((UNIT, TEXT.replace("gl:/homes", "nas:/homes")),), True, id="another source"),
-        pytest.param(((UNIT, TEXT), (f"{FOLDER}/home.automount", "")), True, id="at its first use"),
+        pytest.param(((UNIT, LAZY), (f"{FOLDER}/home.automount", "")), True, id="at its first use"),
+        pytest.param(((UNIT, TEXT), (f"{FOLDER}/home.automount", "")), False, id="once more at its next use"),
     ],
 )
 def test_a_mount_that_changes_is_unmounted_first(host: Host, files: Any, is_former: bool) -> None:
     host.write()
     host.mount(ROOT_LINE + HOME_LINE)
     assert apply(ReleasedMounts(files), host).status == ("changed" if is_former else "ok")
+
+
+def test_a_mount_that_a_forgotten_step_keeps_is_told_with_the_daemon_and_the_way_out(host: Host) -> None:
+    host.write()
+    host.mount(ROOT_LINE + HOME_LINE)
+    host.known = "13\n"
+    host.process(70, "slurmstepd: [12.batch]", "/")
+    outcome = apply(ReleasedMounts(()), host)
+    assert outcome.status == "failed"
+    assert "steps of jobs that Slurm has forgotten are left here: 12.batch (slurmstepd with PID 70" in outcome.message
+    assert "`kill -9 70`" in outcome.message
 
 
 @pytest.mark.parametrize(

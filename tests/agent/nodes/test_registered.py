@@ -60,10 +60,10 @@ class Slurmctld(Context):
         return "".join(f"NodeName={node} NodeAddr=127.0.0.1 State=IDLE\n" for node in nodes).encode()
 
 
-def waited(*tables: str, seconds: int = 60, port: int = 1) -> tuple[Outcome, Slurmctld]:
+def waited(*tables: str, seconds: int = 60, port: int = 1, has_health: bool = True) -> tuple[Outcome, Slurmctld]:
     """The outcome for n1 and n2."""
     slurm = Slurmctld(*tables, port=port)
-    return apply(SlurmNodes(("n1", "n2"), seconds), slurm), slurm
+    return apply(SlurmNodes(("n1", "n2"), seconds, has_health), slurm), slurm
 
 
 def why(outcome: Outcome, node: str = "n1") -> str:
@@ -159,3 +159,20 @@ def test_what_is_waited_for_is_told_once() -> None:
 def test_the_port_of_slurmd_is_that_of_the_configuration() -> None:
     assert slurmd_port.default_port("SlurmctldPort = 7001\nSlurmdPort              = 7002\n") == 7002
     assert slurmd_port.default_port("") == 6818
+
+
+ILL = "n1|drained|slurmfab: health: /data is not mounted|root"
+
+
+@pytest.mark.parametrize(("has_health", "status"), [(True, "ok"), (False, "changed")])
+def test_a_node_that_a_health_check_has_drained_is_resumed_once_there_is_no_health_check_any_more(
+    has_health: bool, status: str
+) -> None:
+    outcome, slurm = waited(ILL + N2, ILL + N2, f"n1|idle|none|root{N2}", has_health=has_health)
+    assert (outcome.status, outcome.others) == (status, ())
+    assert slurm.updates == ([] if has_health else [("NodeName=n1", "State=RESUME")])
+
+
+def test_a_node_to_whose_health_reason_a_person_added_another_is_left_as_it_is_without_a_health_check() -> None:
+    outcome, slurm = waited(f"n1|drained|slurmfab: health: x : broken fan|root{N2}", has_health=False)
+    assert (outcome.status, slurm.updates) == ("ok", [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -18,8 +19,9 @@ from slurmfab.agent.core.resource import Context, LeftAsItWas, apply
 from slurmfab.agent.identities.group import Group
 from slurmfab.agent.identities.id_processes import with_numbers
 from slurmfab.agent.identities.users_and_groups import find_user
+from slurmfab.agent.people import person_home
 from slurmfab.agent.people.authorized_keys import BEGIN, END, AuthorizedKeys
-from slurmfab.agent.people.home_worker import worker
+from slurmfab.agent.people.home_worker import HomeTrouble, worker
 from slurmfab.agent.people.person import Person
 from slurmfab.agent.people.person_home import PersonHome
 from slurmfab.agent.people.removed_person import RemovedPerson
@@ -429,3 +431,20 @@ def test_names_of_processes_and_people_forge_no_further_lines(root: Path, contex
     assert find_user(context, "eve") is None
     (process,) = with_numbers(context, {4711}, ())
     assert process.command == f"x{separator}y"
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(errno.ETIMEDOUT, "failed"), (errno.ESTALE, "failed"), (errno.EACCES, "ok")]
+)
+def test_a_home_on_a_dead_server_fails_as_no_job_of_its_user_runs_there(
+    context: Context, monkeypatch: pytest.MonkeyPatch, number: int, status: str
+) -> None:
+    def ask(*_: object) -> None:
+        raise HomeTrouble("it does not answer", number)
+
+    monkeypatch.setattr(person_home.worker, "ask", ask)
+    outcome = apply(HOME, context)
+    assert (outcome.status, outcome.message) == (
+        status,
+        "the home of ann, /home/ann, cannot be reached: it does not answer",
+    )

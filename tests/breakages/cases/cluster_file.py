@@ -94,6 +94,18 @@ ROWS = (
         "MaxTime: 1-00:00:00}",
     ),
     mistake(
+        "topology-without-its-file",
+        "`TopologyPlugin: topology/tree` without topology.conf",
+        "slurm_conf: {TopologyPlugin: topology/tree}\n",
+        "slurm_conf.TopologyPlugin: topology/tree needs topology.conf, without which slurmctld does not start",
+    ),
+    mistake(
+        "quota-on-no-mount",
+        "`quota` is for a directory that no host serves",
+        "quota: {path: /data, soft: 10G}\n",
+        'quota.path: "/data" is on no mount and no export of the cluster file',
+    ),
+    mistake(
         "port-that-is-none",
         "`SlurmctldPort: 70000`, at which Slurm 24.11 listens as 4464",
         "slurm_conf: {SlurmctldPort: 70000}\n",

@@ -295,4 +295,20 @@ ROWS = (
         plan=("its hostname is other", "hostnamectl set-hostname n1"),
         deploy=Told(("its hostname is other", "hostnamectl set-hostname n1"), repair="hostnamectl set-hostname n1"),
     ),
+    Breakage(
+        name="null-device-closed",
+        what="only root may write to `/dev/null`",
+        breaks="chmod 0600 /dev/null",
+        check=("no user but root can run Slurm's commands", "/dev/null"),
+        plan=("null-device:/dev/null", "mode: 0600 -> 0666"),
+        deploy=Mended(),
+    ),
+    Breakage(
+        name="null-device-replaced",
+        what="a file is in the place of `/dev/null`",
+        breaks="rm /dev/null; umask 022; echo lost >/dev/null",
+        check=("no user but root can run Slurm's commands", "/dev/null"),
+        plan=("null-device:/dev/null", "type: no device -> device 1, 3"),
+        deploy=Mended(),
+    ),
 )

@@ -116,4 +116,12 @@ ROWS = (
         does=f"printf '[Service]\\nNice=-1\\n' >{SITES}; {RELOADED}",
         undoes=f"rm {SITES}; {RELOADED}",
     ),
+    Breakage(
+        name="logind-given-up",
+        what="systemd has given up systemd-logind, as when a file server hangs",
+        breaks="until systemctl is-failed --quiet systemd-logind; do "
+        "systemctl kill --signal=KILL systemd-logind 2>&1; sleep 0.2; done",
+        plan=("revived-unit:systemd-logind", "failed: yes -> no"),
+        deploy=Mended(),
+    ),
 )

@@ -55,3 +55,23 @@ def test_results_when_the_file_is_broken_then_it_is_named(tmp_path: Path, text: 
     (tmp_path / "cluster.checks/20261123T093300.000000Z.json").write_text(text)
     with pytest.raises(InputError, match="20261123T093300"):
         kept.last(tmp_path / "cluster.yaml")
+
+
+def test_what_the_last_check_found_is_told_behind_a_run_that_changed_nothing_since(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    assert kept.still_against(file) == ""
+    kept.keep(file, run_at())
+    told = kept.still_against(file)
+    assert "munge: the key (n1), and 1 more. To check again: fab check-cluster" in told
+
+
+@pytest.mark.parametrize(("minutes", "is_told"), [(-1, True), (1, False)])
+def test_what_the_last_check_found_is_not_told_when_hosts_were_changed_after_it(
+    tmp_path: Path, minutes: int, is_told: bool
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    kept.keep(file, run_at())
+    (tmp_path / "cluster.runs").mkdir()
+    name = (BEGUN + timedelta(minutes=minutes)).strftime("%Y%m%dT%H%M%S.%fZ")
+    (tmp_path / f"cluster.runs/{name}-1a2b.json").write_text("{}")
+    assert bool(kept.still_against(file)) == is_told

@@ -279,6 +279,32 @@ def test_a_job_that_was_there_at_the_first_count_is_missed_though_a_later_count_
     assert run.report().as_json()["jobs"]["before"] == 2
 
 
+@pytest.mark.parametrize(
+    ("slurmd", "steps", "is_earlier"),
+    [
+        pytest.param("failed", [], True, id="slurmd and the job were killed"),
+        pytest.param("failed", ["1.batch"], False, id="slurmd was killed, and the job went on"),
+        pytest.param("active", [], False, id="slurmd runs"),
+    ],
+)
+def test_a_job_whose_processes_were_gone_before_the_first_change_is_lost_before_the_run_and_not_by_it(
+    slurmd: str, steps: list[str], is_earlier: bool
+) -> None:
+    here = harmless()
+    here.slurm.facts["n1"] = dataclasses.replace(here.slurm.facts["n1"], services={"slurmd": slurmd})
+    here.slurm.jobs, here.slurm.processes["n1"] = [job_line(1, "n1")], steps
+    run, safety = counted(here)
+    here.slurm.jobs = []
+    safety.count_jobs_again()
+    report = run.report()
+    assert [job["earlier"] for job in report.as_json()["jobs"]["lost"]] == [is_earlier]
+    assert report.exit_code == (0 if is_earlier else 1)
+    assert ("Lost before this run" in summary(report), "FAILED: jobs were lost" in summary(report)) == (
+        is_earlier,
+        not is_earlier,
+    )
+
+
 @pytest.mark.parametrize(("seconds", "is_lost"), [(0, True), (MIN_JOB_AGE + 1, False)])
 def test_a_job_that_slurmctld_no_longer_knows_is_lost_unless_slurmctld_may_have_forgotten_it(
     seconds: float, is_lost: bool

@@ -11,6 +11,7 @@ from slurmfab.agent.core.resource import Change, Outcome
 from slurmfab.engine.report import Report, Step
 from slurmfab.engine.summary import after_new_nodes, after_plan, next_step, summary
 from slurmfab.errors import HostError, Unreachable
+from slurmfab.exit_codes import LEFT_OUT
 from slurmfab.impact.approvals import Approvals, DeployOptions
 from slurmfab.impact.disruptive_changes import Disruption
 from slurmfab.impact.forecast import Forecast
@@ -126,3 +127,14 @@ def test_after_a_plan_that_would_be_refused_the_refusal_says_what_to_try() -> No
     danger = Disruption("partition-removed", "partition debug: removed", "It hurts.", (), ())
     refused = dataclasses.replace(report(WOULD), forecast=Forecast(disruptions=(danger,)))
     assert after_plan(refused, DeployOptions(), DEFAULT) == ""
+
+
+def test_a_home_that_cannot_be_reached_is_told_and_all_else_is_done() -> None:
+    outcome = Outcome("person-home:/home/ann", "failed", message="the home of ann, /home/ann, cannot be reached: late")
+    found = report(Step("homes", "n1", (outcome,)))
+    assert found.exit_code == LEFT_OUT
+    assert not found.steps[0].fatal
+    assert summary(found).splitlines() == [
+        "n1: person-home:/home/ann: the home of ann, /home/ann, cannot be reached: late",
+        "lab: nothing changed on 2 hosts; not done: n1 (2.0 s).",
+    ]

@@ -131,3 +131,13 @@ def test_a_node_drained_by_its_health_check_is_resumed_when_the_cause_has_ended(
 def test_the_report_of_resume_covers_all_named_nodes(names: tuple[str, ...]) -> None:
     run, _ = resumed(hosts(n1=SOMEBODYS, n2=OURS), *names)
     assert run.report().hosts == names
+
+
+def test_a_node_whose_cause_the_repair_removes_is_resumed() -> None:
+    slurm = hosts(n1=ILL)
+    slurm.wrong["n1"] = {"service:slurmd"}
+    slurm.unwell["n1"] = ["/home is not mounted"]
+    slurm.changed = lambda host: slurm.unwell.pop(host, None)
+    run, told = resumed(slurm, "n1")
+    assert "n1: its health check finds: /home is not mounted." in told
+    assert (run.report().exit_code, slurm.nodes["n1"]) == (0, IDLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import cluster
 
-from slurmfab.errors import InputError
+from slurmfab.errors import ClusterFileError, InputError
 from slurmfab.inventory.quota import limits, places
 
 HEAD = """\
@@ -64,3 +64,10 @@ def test_limits_are_the_users_own_or_those_of_all_in_kib() -> None:
 def test_the_host_that_has_the_file_system_sets_quotas(more: str, where: dict[str, str]) -> None:
     assert places(cluster(HEAD + "quota: {path: /home/people, hard: 1G}\n" + more)) == where
     assert places(cluster(HEAD.replace(", quota: {hard: 1T}", "").replace(", quota: false", "") + more)) == {}
+
+
+@pytest.mark.parametrize("quota", ["{path: /home, soft: 1G}", "{path: /home, soft: 5X}", "{soft: 1G}"])
+def test_a_mistake_in_a_quota_is_one_complaint_and_makes_no_second_one(quota: str) -> None:
+    with pytest.raises(ClusterFileError) as raised:
+        cluster(f"{HEAD}quota: {quota}\n")
+    assert len(str(raised.value).splitlines()) == 1, str(raised.value)

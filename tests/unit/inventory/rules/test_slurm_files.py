@@ -51,6 +51,8 @@ ACCOUNTS = "database: c1\naccounts: [{name: a}]\n"
             "the key topology at the top needs topology/tree",
         ),
         ("topology: [{SwitchName: s, Nodes: 'n[1-2]', Speed: 1}]", "unknown key"),
+        ("slurm_conf: {TopologyPlugin: topology/tree}", "needs topology.conf, without which slurmctld does not start"),
+        ("slurm_conf: {TopologyPlugin: topology/block}", "topology/block needs topology.conf"),
     ],
 )
 def test_what_makes_no_sense_is_refused(more: str, reason: str) -> None:
@@ -60,6 +62,7 @@ def test_what_makes_no_sense_is_refused(more: str, reason: str) -> None:
 @pytest.mark.parametrize(
     "more",
     [
+        "slurm_files: {topology.conf: f}\nslurm_conf: {TopologyPlugin: topology/tree}",
         "slurm_files: {topology.conf: f, plugstack.conf.d/x.conf: g, job_container.conf: h}",
         f"{ACCOUNTS}slurm_files: {{job_submit.lua: f}}",
         f"{ACCOUNTS}slurm_conf: {{JobSubmitPlugins: lua}}\nslurm_files: {{job_submit.lua: f}}",
