@@ -165,7 +165,7 @@ def headline(known: Inventory, asked: Asked) -> str:
 
 def rows(account: tuple[Kept, ...]) -> list[tuple[str, ...]]:
     """The table of what became of each key of the old files."""
-    return [HEADER, *((one.file, one.key, one.value[:WIDEST_VALUE], one.where) for one in account)]
+    return [HEADER, *((one.file, one.key, one.shown[:WIDEST_VALUE], one.where) for one in account)]
 
 
 def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], code: int) -> ImportJson:
@@ -180,7 +180,7 @@ def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str,
         "files": [str(one) for one in writing.file_names(known.path, takeover.files)],
         "remarks": list(told),
         "keys": [
-            {"file": one.file, "key": one.key, "value": one.value, "where": one.where} for one in takeover.account
+            {"file": one.file, "key": one.key, "value": one.shown, "where": one.where} for one in takeover.account
         ],
         "exit_code": code,
     }
