@@ -41,6 +41,9 @@ from slurmfab.slurm.window import reaches
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
 
+PASSWORDS = ("JobCompPass", "AccountingStoragePass")
+"""Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names and addresses of the host itself."""
 
@@ -394,6 +397,20 @@ class PlanInput:
         return is_hand_made(own) and dict(self.files_of(host)).get(name) == own
 
     @cached_property
+    def passwords_there(self) -> Mapping[str, str]:
+        """The passwords in the primary controller's slurm.conf that the cluster file does not mention: they stay.
+
+        They are facts, in the deployer's memory alone, and go to no other place than slurm.conf.
+        """
+        before = self.facts[self.cluster.controller].slurm_conf if self.cluster.controller in self.facts else ""
+        if not any(key.lower() in before.lower() for key in PASSWORDS):
+            return {}
+        present = parse(before).settings
+        mentioned = {key.lower() for key in self.cluster.slurm_conf}
+        known = (key for key in PASSWORDS if key.lower() not in mentioned)
+        return {key: present[key.lower()] for key in known if present.get(key.lower())}
+
+    @cached_property
     def slurm_conf(self) -> render.SlurmConf:
         """The values from which Slurm's files are rendered."""
         controllers = [name for name in self.cluster.controllers if name in self.members]
@@ -407,7 +424,7 @@ class PlanInput:
                 (partition.name, self.partition_nodes(partition.nodes), partition.settings)
                 for partition in self.cluster.partitions
             ),
-            slurm_conf=self.cluster.slurm_conf,
+            slurm_conf={**self.passwords_there, **self.cluster.slurm_conf},
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
             memory_margin=self.cluster.memory_margin,

@@ -168,8 +168,11 @@ def remarks(old: OldCluster) -> Iterator[str]:
             states.setdefault(state, []).append(node)
     for state, names in states.items():
         yield (
-            f"State={state} of {', '.join(names)} is left out: slurmctld keeps the states of nodes in its own files. "
-            "Set it there if it is needed."
+            f"State={state} of {', '.join(names)} is not in the cluster file: slurmctld keeps the states of nodes in its "
+            "own files. The line stays as long as slurm.conf does."
         )
     if down := old.setting("DownNodes"):
-        yield f"DownNodes is left out ({down}): set nodes down in Slurm itself."
+        yield (
+            f"DownNodes is not in the cluster file ({down}): slurmctld keeps the states of nodes in its own files. The "
+            "line stays as long as slurm.conf does."
+        )

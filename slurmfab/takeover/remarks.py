@@ -59,8 +59,8 @@ def hidden(asked: Asked) -> Iterator[str]:
                 found.setdefault((path, key), []).append(name)
     for (path, key), names in found.items():
         yield (
-            f"{fold(names)}: {path}: {key} is a password, so its value was not read. If it is needed, set {key} in "
-            "slurm_conf by hand before the next deployment."
+            f"{fold(names)}: {path}: {key} is a password, so its value was not read. It stays in slurm.conf on the "
+            "hosts, also when slurmfab writes that anew; to remove it, write slurm_conf: {" + key + ": null}."
         )
 
 

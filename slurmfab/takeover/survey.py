@@ -12,6 +12,9 @@ from slurmfab.hostlist import fold
 from slurmfab.impact.slurm_diff import TEXT, differences
 from slurmfab.inventory.loading import Inventory
 from slurmfab.paths import SLURM_DIRECTORY
+from slurmfab.plan.hand_made_files import is_runtime
+from slurmfab.plan.phases.daemons import renewal
+from slurmfab.plan.phases.slurm_conf import has_own_files
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import configuration, gres, hardware
 from slurmfab.program_name import FAB
@@ -201,7 +204,23 @@ def complaints_of_plan(plan_input: PlanInput) -> Iterator[str]:
 
 
 def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str]:
-    """Yield the differences in Slurm's sense that the first deployment would make."""
-    told = [f"{one.file}: {one}" for one in settled.left if (one.file, one.name.lower()) not in known]
-    if told:
-        yield f"The first deployment changes this for Slurm: {'; '.join(told)}."
+    """Yield which files the first deployment will write anew, and because of which lines; nothing where all stay.
+
+    Args:
+        settled: the cluster file, and the differences that no key mends.
+        known: by file and key in lower case, why a key is left out.
+    """
+    plan_input = settled.plan_input
+    because = [one for one in settled.left if not is_runtime(one)]
+    if plan_input.hand_made or not because:
+        return
+    hosts = [name for name in plan_input.facts if has_own_files(plan_input, name)]
+    restarts = renewal(plan_input, plan_input.facts)
+    lines = "; ".join(
+        f"{one.file}: {one}" + (f" ({why})" if (why := known.get((one.file, one.name.lower()), "")) else "")
+        for one in because
+    )
+    yield (
+        f"The first deployment will write {', '.join(plan_input.rendered)} anew on {fold(hosts)}, and comments and order "
+        f"of the hand-made files go, because of these lines: {lines}. {restarts}".rstrip()
+    )

@@ -13,6 +13,7 @@ from support import prepared
 from slurmfab.facts import Account
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.plan.plan_input import PlanInput
 from slurmfab.takeover import accounts
 from slurmfab.takeover.carried import PACKAGED_PLUGSTACK
 from slurmfab.takeover.first_lock import first_lock
@@ -51,6 +52,12 @@ def cluster(
 
 def parsed(one: Takeover) -> Cluster:
     return loading.parse(one.text, "cluster.yaml")
+
+
+def plan_of_import(one: Takeover, found: FoundCluster) -> PlanInput:
+    """What the first plan after the import is made from."""
+    known = parsed(one)
+    return PlanInput(known, first_lock(known, OldCluster(found)), found.facts)
 
 
 def where(one: Takeover, key: str) -> str:
@@ -222,7 +229,6 @@ def test_gpus_of_a_node_without_gres_stay_unused_and_are_told() -> None:
         ("PowerPlugin=power/none", "PowerPlugin", "Slurm 24.11 ignores this key"),
         ("Frobnicate=1", "Frobnicate", "no such key in Slurm 24.11"),
         ("JobCompPass=secret", "JobCompPass", "a password does not come into the cluster file"),
-        ("Prolog=/a\nProlog=/b", "Prolog", "the cluster file has one program for it"),
     ],
 )
 def test_a_key_without_a_place_is_left_out_with_the_reason(line: str, key: str, reason: str) -> None:
@@ -231,6 +237,42 @@ def test_a_key_without_a_place_is_left_out_with_the_reason(line: str, key: str, 
     assert about(one, reason)
     assert where(one, key).startswith(f"left out: {reason.split(': ', maxsplit=1)[0]}")
     assert "secret" not in one.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "JobCompPass=secret",
+        "Prolog=/a\nProlog=/b",
+        "DownNodes=n2 Reason=broken",
+        "NodeName=n3 CPUs=4 State=DOWN",
+        "NodeName=n3 CPUs=4 State=DRAIN",
+    ],
+)
+def test_files_with_a_line_of_other_peoples_habits_stay_and_no_deployment_is_announced(line: str) -> None:
+    found = cluster(f"{BASE}{line}\n", names=("ctl", "n1", "n2", "n3"))
+    one = survey(found)
+    assert plan_of_import(one, found).hand_made["slurm.conf"] == f"{BASE}{line}\n"
+    assert about(one, "The first deployment") == []
+    assert "secret" not in one.text + "".join(entry.shown for entry in one.account)
+
+
+@pytest.mark.parametrize("line", ["PowerPlugin=power/none", "FastSchedule=2"])
+def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(line: str) -> None:
+    found = cluster(f"{BASE}{line}\n", names=("ctl", "n1", "n2", "n3"))
+    one = survey(found)
+    assert not plan_of_import(one, found).hand_made
+    (told,) = about(one, "The first deployment will write slurm.conf, cgroup.conf anew on ctl,n[1-3]")
+    assert line.split()[-1].partition("=")[0].lower() in told.lower()
+    assert "scontrol reconfigure renews slurmctld on ctl and slurmd on n[1-" in told
+
+
+def test_several_prologs_are_one_line_each_where_slurm_runs_all_and_told_where_it_does_not() -> None:
+    text = f"{BASE}Prolog=/a\nProlog=/b\n"
+    assert parsed(taken(text)).slurm_conf["Prolog"] == "/a,/b"
+    rendered = plan_of_import(taken(text), cluster(text)).rendered["slurm.conf"]
+    assert "Prolog=/a\nProlog=/b\n" in rendered
+    assert about(taken(text, slurm="22.05"), "Slurm 22.05 runs the program of the last line alone")
 
 
 def test_keys_are_spelled_as_in_the_manual() -> None:
