@@ -91,6 +91,15 @@ def test_accounts_are_in_force(enforcer: CheckedHost, slurm: Slurm, cluster: Clu
     )
 
 
+def test_jobs_need_no_account(recorder: CheckedHost, slurm: Slurm) -> None:
+    """slurmctld records jobs and requires no account, as the cluster file says"""
+    enforced = slurm.configuration().get("accountingstorageenforce", "none")
+    assert "associations" not in enforced, (
+        f"slurmctld requires accounts (AccountingStorageEnforce = {enforced}), and the cluster file does not. "
+        f"Repair: {deploy(recorder.name)}"
+    )
+
+
 def test_script_for_jobs_is_sound(enforcer: CheckedHost, inventory: Inventory) -> None:
     """the job_submit script is the one that slurmfab wrote"""
     if not explains_refusals(inventory.cluster, inventory.lock):

@@ -268,7 +268,7 @@ class Settings:
 
 
 def lines_of(key: str, value: str) -> str:
-    """The line of a key, or one line for each program of several, which Slurm knows in no other form (slurm.conf(5))."""
+    """The line of a key; several programs have one each, because Slurm knows no other form (slurm.conf(5))."""
     several = value.split(",") if key.lower() in ("prolog", "epilog") else (value,)
     return "\n".join(assignment(key, one) for one in several)
 

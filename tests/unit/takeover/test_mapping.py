@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from found_clusters import BIG, GPUS, SLURMDBD, address, conf, found
+from found_clusters import BIG, FOUR_CORES, GPUS, SLURMDBD, address, conf, found
 from support import prepared
 
-from slurmfab.facts import Account
+from slurmfab.facts import Account, Gpu
+from slurmfab.impact.hardware_changes import differences
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.takeover import accounts
 from slurmfab.takeover.carried import PACKAGED_PLUGSTACK
 from slurmfab.takeover.first_lock import first_lock
@@ -391,3 +392,68 @@ def test_a_cluster_with_slurmfabs_own_partition_keeps_it() -> None:
     assert "own_partition" not in one.text
     assert about(one, "The first deployment") == []
     assert "slurmfab" not in [partition.name for partition in parsed(one).partitions]
+
+
+GPU_LINE = "NodeName=n3 NodeHostName=n3 CPUs=4 RealMemory=8000 Gres={}\nGresTypes=gpu,mps,shard\n"
+
+
+@pytest.mark.parametrize(
+    ("gres", "gres_conf"),
+    [
+        ("gpu:2", "NodeName=n3 Name=gpu File=/dev/nvidia[0-1]\n"),
+        ("gpu:a100:2", "NodeName=n3 Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"),
+        ("gpu:a100:2,mps:200", "NodeName=n3 Name=gpu Type=a100 File=/dev/nvidia[0-1]\nNodeName=n3 Name=mps Count=200\n"),
+    ],
+)
+def test_a_dead_node_with_gpus_keeps_its_lines_and_plan_and_lock_know_that_it_was_never_seen(
+    gres: str, gres_conf: str
+) -> None:
+    texts = {"ctl": (conf("gres.conf", gres_conf),)}
+    found = cluster(f"{BASE}{GPU_LINE.format(gres)}", files=texts, unreachable={"n3": "no route to host"})
+    one = survey(found)
+    plan = plan_of_import(one, found)
+    assert about(one, "will refuse this") == about(one, "The first deployment") == []
+    assert plan.hand_made.keys() >= {"slurm.conf", "gres.conf"}
+    assert (plan.lock.hosts["n3"].never_seen, len(plan.lock.hosts["n3"].gpus)) == (True, 2)
+    assert not plan.lock.hosts["n1"].never_seen
+
+
+@pytest.mark.parametrize(
+    ("memory", "gpus", "never_seen"), [(16000, GPUS[:2], False), (4000, GPUS[:2], True), (16000, GPUS[:1], True)]
+)
+def test_a_node_that_comes_back_is_compared_with_its_line_and_is_seen_when_it_has_that(
+    memory: int, gpus: tuple[Gpu, ...], never_seen: bool
+) -> None:
+    text = f"{BASE}{GPU_LINE.format('gpu:2')}"
+    texts = {"ctl": (conf("gres.conf", "NodeName=n3 Name=gpu File=/dev/nvidia[0-1]\n"),)}
+    found = cluster(text, files=texts, unreachable={"n3": "no route to host"})
+    known = parsed(survey(found))
+    lock = first_lock(known, OldCluster(found))
+    there = dataclasses.replace(FOUR_CORES, RealMemory=memory)
+    texts["n3"] = texts["ctl"]
+    back = cluster(text, ("ctl", "n1", "n2", "n3"), texts, hosts={"n3": {"hardware": there, "gpus": gpus}})
+    after = pin(known, lock, back.facts)
+    assert after.hosts["n3"].never_seen is never_seen
+    assert PlanInput(known, after, back.facts).differences == ()
+    changes = differences(after.hosts["n3"], there, gpus, known.memory_margin)
+    assert bool(changes) is never_seen
+
+
+@pytest.mark.parametrize("gres", ["gpu:a100:2,mps:200", "gpu:a100:2,shard:8", "gpu:2,shard:8"])
+def test_shares_of_gpus_without_a_type_stay_as_slurm_has_them(gres: str) -> None:
+    text = f"{BASE}{GPU_LINE.format(gres)}"
+    gpus = tuple(dataclasses.replace(gpu, type="a100") for gpu in GPUS[:2])
+    found = cluster(text, names=("ctl", "n1", "n2", "n3"), hosts={"n3": {"hardware": FOUR_CORES, "gpus": gpus}})
+    plan = plan_of_import(survey(found), found)
+    assert plan.hand_made["slurm.conf"] == text
+    assert f"Gres={gres}" in plan.rendered["slurm.conf"]
+
+
+def test_gpus_without_gres_are_accepted_as_they_are_and_no_difference_is_left() -> None:
+    found = cluster(hosts={"n1": {"hardware": BIG, "gpus": GPUS}})
+    one = survey(found)
+    plan = plan_of_import(one, found)
+    assert parsed(one).nodes[0].settings["Gres"] == "none"
+    assert "gpu" not in plan.rendered["slurm.conf"] + plan.rendered.get("gres.conf", "")
+    assert differences(plan.host("n1"), BIG, GPUS, "3%") == []
+    assert plan.hand_made["slurm.conf"] == BASE
