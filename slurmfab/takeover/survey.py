@@ -36,11 +36,12 @@ UNSET_STATE = "/var/spool"
 """StateSaveLocation if slurm.conf has none (slurm.conf(5))."""
 
 
-def survey(found: FoundCluster) -> Takeover:
+def survey(found: FoundCluster, *, adopts_least: bool = True) -> Takeover:
     """Make the cluster file of a found cluster.
 
     Args:
         found: what its hosts have shown.
+        adopts_least: whether it leaves out what the cluster does not have.
 
     Raises:
         InputError: an essential part of it cannot be kept; the message has all reasons, and ways.
@@ -48,7 +49,8 @@ def survey(found: FoundCluster) -> Takeover:
     old = OldCluster(found)
     refusals.refuse(old)
     taken = carried(old)
-    settled, accounts_remarks = with_accounts(settled_without_accounts(old, taken), old)
+    draft = replace(first_draft(old, taken), adopts_least=adopts_least)
+    settled, accounts_remarks = with_accounts(settled_without_accounts(old, draft), old)
     left_out = tuple(settings.dropped(settled.draft, old))
     reasons = {(file, key.lower()): why for file, key, why in left_out}
     remarks = (
@@ -64,19 +66,20 @@ def survey(found: FoundCluster) -> Takeover:
         *changes(settled, reasons),
         *devices.remarks(old, settled.plan_input),
         *complaints_of_plan(settled.plan_input),
+        *not_taken(settled.draft),
     )
     account = tuple(Accountant(old, settled, taken, reasons).entries())
     return Takeover(cluster_text.text(settled.draft), taken.files, taken.programs, remarks, account)
 
 
-def settled_without_accounts(old: OldCluster, taken: Carried) -> Settled:
+def settled_without_accounts(old: OldCluster, draft: Draft) -> Settled:
     """The cluster file but for accounts.
 
     Raises:
         InputError: the cluster file would be refused.
     """
     try:
-        return settings.settle(first_draft(old, taken), old)
+        return settings.settle(draft, old)
     except ClusterFileError as error:
         lines = "\n".join(f"  - {complaint.partition(': ')[2]}" for complaint in error.complaints)
         raise InputError(
@@ -201,6 +204,13 @@ def complaints_of_plan(plan_input: PlanInput) -> Iterator[str]:
             refuse_unfit(plan_input)
         except InputError as error:
             yield f"{FAB} plan will refuse this: {error}"
+
+
+def not_taken(draft: Draft) -> Iterator[str]:
+    """Yield what the cluster did not have and does not get."""
+    if draft.adopts_least:
+        lines = "; ".join(f"{what} ({line})" for line, what in cluster_text.NOT_TAKEN.items())
+        yield f"Not taken: {lines}. To take one, remove its line from the cluster file; all: {FAB} import --adopt usual."
 
 
 def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str]:

@@ -10,11 +10,12 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lab_cluster import DeployedLab
 from stock import Stock
 
+from slurmfab.lab import kill_host
 from slurmfab.slurm import versions
 from slurmfab.slurm.platform import DEBIAN
 
@@ -684,6 +685,67 @@ def scripts(lab: DeployedLab, suite: str) -> HandMade:
     lab.on("ctl", f"set -e\n{conf}{mail}{file(f'{ETC}/job_submit.lua', JOB_SUBMIT)}systemctl restart slurmctld")
     everywhere(lab, f"{conf}{nodes}systemctl restart slurmd", "n1", "n2")
     return at_work(lab, "scripts", "render", ("n1", "n2"))
+
+
+WORN = """
+# jobs are recorded, and nobody is held to anything
+ClusterName=worn
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+ReturnToService=1
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup,task/affinity
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=ctl
+JobAcctGatherType=jobacct_gather/linux
+# from the times of the old billing
+JobCompPass={password}
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+SlurmdTimeout=30
+GresTypes=gpu,mps
+NodeName=n1 CPUs=2 CoresPerSocket=2 RealMemory=1500 Gres=gpu:tesla:2,mps:200
+NodeName=n2 CPUs=2 CoresPerSocket=2 RealMemory=1500
+NodeName=n3 CPUs=2 CoresPerSocket=2 RealMemory=1500 Gres=gpu:2
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+WORN_GRES = """
+NodeName=n1 Name=gpu Type=tesla File=/dev/nvidia[0-1]
+NodeName=n1 Name=mps Count=200
+NodeName=n3 Name=gpu File=/dev/nvidia[0-1]
+"""
+
+
+def worn(lab: DeployedLab, suite: str) -> HandMade:
+    """Accounting that holds nobody, a password of old times, MPS without a type, GPUs that nobody uses, a dead node."""
+    prepare(lab)
+    pids = DEBIAN.pid_files(versions.distribution_version(suite))
+    text = SLURMDBD.format(pid=pids["slurmdbd"], password=PASSWORD).replace("DbdHost=n3", "DbdHost=ctl")
+    dbd = f"{file(f'{ETC}/slurmdbd.conf', text, '600')}chown slurm: {ETC}/slurmdbd.conf\n"
+    conf = file(f"{ETC}/slurm.conf", WORN.format(**named(pids), password=PASSWORD))
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainDevices=yes\nConstrainRAMSpace=yes")
+    conf += file(f"{ETC}/gres.conf", WORN_GRES)
+    add = "until sacctmgr -n show cluster >/dev/null 2>&1; do sleep 0.2; done\nsacctmgr -i add cluster worn\n"
+    add += "sacctmgr -i add account physics Description=x Organization=y\nsacctmgr -i add user ada Account=physics\n"
+    start = "systemctl restart slurmctld"
+    lab.on("ctl", f"set -e\n{DATABASE}{dbd}{conf}systemctl restart slurmdbd\n{start}\n{add}{start}")
+    everywhere(lab, f"{conf}systemctl restart slurmd", "n1", "n2", "n3")
+    made = at_work(lab, "worn", "worn", ("n1", "n2"), "-w", "n1", "--mem=50")
+    kill_host(lab.lab, "n3")
+    down = f"sed -i '/^NodeName=n3/s/$/ State=DOWN/' {ETC}/slurm.conf"
+    everywhere(lab, down, "ctl", "n1", "n2")
+    lab.on("ctl", "scontrol reconfigure")
+    lab.until("ctl", "sinfo -h -n n3 -o %t | tr -d '*'", "down")
+    return replace(made, accounting="ctl")
 
 
 KINDS: Mapping[str, Kind] = {

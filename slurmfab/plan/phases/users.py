@@ -16,7 +16,7 @@ SLURM_DAEMONS = ("slurmctld", "slurmdbd", "slurmrestd", "slurmd")
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """Both users, before a package can make them with other numbers; slurm may log in, munge may not.
+    """Both users, before a package can make them with other numbers; munge may not log in.
 
     With `move_ids`, users that exist with other numbers get the lock's numbers first. Without it, a run with such a
     host has stopped before it makes a plan.
@@ -34,9 +34,11 @@ def both(plan_input: PlanInput, moves: tuple[str, ...]) -> tuple[Resource, ...]:
         moves: the users whose numbers change on the host: any of `slurm` and `munge`.
     """
     ids, munge = plan_input.lock.ids, plan_input.platform.munge
+    # Only SSH needs a shell and a home for slurm.
+    kept = plan_input.cluster.slurm_ssh.logins == "none"
     return (
         Group("slurm", ids["slurm.gid"], moved="slurm" in moves),
-        User("slurm", ids["slurm.uid"], "slurm", SLURM_HOME, "/bin/bash", moved="slurm" in moves),
+        User("slurm", ids["slurm.uid"], "slurm", SLURM_HOME, "/bin/bash", moved="slurm" in moves, kept=kept),
         Group("munge", ids["munge.gid"], moved="munge" in moves),
         User("munge", ids["munge.uid"], "munge", munge.home, munge.shell, moved="munge" in moves),
     )

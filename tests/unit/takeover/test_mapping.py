@@ -402,7 +402,10 @@ GPU_LINE = "NodeName=n3 NodeHostName=n3 CPUs=4 RealMemory=8000 Gres={}\nGresType
     [
         ("gpu:2", "NodeName=n3 Name=gpu File=/dev/nvidia[0-1]\n"),
         ("gpu:a100:2", "NodeName=n3 Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"),
-        ("gpu:a100:2,mps:200", "NodeName=n3 Name=gpu Type=a100 File=/dev/nvidia[0-1]\nNodeName=n3 Name=mps Count=200\n"),
+        (
+            "gpu:a100:2,mps:200",
+            "NodeName=n3 Name=gpu Type=a100 File=/dev/nvidia[0-1]\nNodeName=n3 Name=mps Count=200\n",
+        ),
     ],
 )
 def test_a_dead_node_with_gpus_keeps_its_lines_and_plan_and_lock_know_that_it_was_never_seen(
