@@ -370,8 +370,8 @@ SHOWN = ("actual", "wanted", "diff")
 def without_secrets(change: Mapping[str, Any]) -> dict[str, Any]:
     """A change whose texts have `(hidden)` in the place of what looks like a secret.
 
-    Its digests still compare what was there. Nothing after this knows the secret: no plan, record, page or bundle. Resources whose state is a secret as a whole
-    are hidden on their hosts already.
+    Its digests still compare what was there. Nothing after this knows the secret: no plan, record, page or bundle.
+    Resources whose state is a secret as a whole are hidden on their hosts already.
     """
     return {key: hide(value) if key in SHOWN and type(value) is str else value for key, value in change.items()}
 

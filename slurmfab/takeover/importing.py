@@ -99,7 +99,7 @@ def import_cluster(
     if not hosts:
         raise InputError(f"Name the controller of the cluster: {FAB} import --hosts CONTROLLER.")
     if adopt not in ADOPT:
-        raise InputError(f"--adopt is {' or '.join(ADOPT)}, not {ascii(adopt)}.")
+        raise InputError(f"--adopt is {' or '.join(ADOPT)}, not {adopt!a}.")
     path = loading.named_path(cluster)
     writing.refuse_existing(path)
     asked = asking.ask(hosts, connection, output)

@@ -26,11 +26,23 @@ def remarks(asked: Asked) -> Iterator[str]:
         )
     if "slurmctld" not in asked.running.get(found.controller, ()):
         yield f"{found.controller}: slurmctld does not run there now; its files were read all the same."
+    idle = [name for name in old_nodes(asked) if "slurmd" not in asked.running.get(name, ())]
+    if idle:
+        every = " That is every node that answered, so no job runs." if idle == list(old_nodes(asked)) else ""
+        yield (
+            f"{fold(idle)}: slurmd does not run there now.{every} The first deployment starts it; see before why it "
+            "ended: journalctl -u slurmd."
+        )
     if found.facts[found.controller].slurm_conf.startswith(MADE_BY_SLURMFAB):
         yield (
             f"slurmfab made the slurm.conf of {found.controller}. If a copy of its cluster file and lock is left, "
             "use that instead: it says more than an import can find."
         )
+
+
+def old_nodes(asked: Asked) -> tuple[str, ...]:
+    """The compute nodes that answered."""
+    return tuple(name for name in OldCluster(asked.cluster).nodes if name in asked.cluster.hosts)
 
 
 def left(asked: Asked) -> Iterator[str]:

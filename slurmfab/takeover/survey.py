@@ -210,7 +210,7 @@ def not_taken(draft: Draft) -> Iterator[str]:
     """Yield what the cluster did not have and does not get."""
     if draft.adopts_least:
         lines = "; ".join(f"{what} ({line})" for line, what in cluster_text.NOT_TAKEN.items())
-        yield f"Not taken: {lines}. To take one, remove its line from the cluster file; all: {FAB} import --adopt usual."
+        yield f"Not taken: {lines}. To take one, remove its line from the cluster file."
 
 
 def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str]:
@@ -231,6 +231,6 @@ def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str
         for one in because
     )
     yield (
-        f"The first deployment will write {', '.join(plan_input.rendered)} anew on {fold(hosts)}, and comments and order "
-        f"of the hand-made files go, because of these lines: {lines}. {restarts}".rstrip()
+        f"The first deployment will write {', '.join(plan_input.rendered)} anew on {fold(hosts)}, and comments and "
+        f"order of the hand-made files go, because of these lines: {lines}. {restarts}".rstrip()
     )

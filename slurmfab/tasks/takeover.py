@@ -11,7 +11,7 @@ from slurmfab.tasks.options import CONNECTION, Common
     help={
         **{name: CONNECTION[name] for name in ("user", "key", "port", "become", "gateway", "accept_new_host_keys")},
         "hosts": "the cluster's controller; its slurm.conf names the other hosts",
-        "adopt": "what the cluster does not have: least leaves it out (default), usual takes SSH for slurm and host names",
+        "adopt": "least (default) or usual: usual adds SSH logins of slurm and names of hosts, if it lacks them",
         "verbose": "show what became of every key of the old files",
         "cluster": "cluster file to write (default: $SLURMFAB_CLUSTER, else configs/cluster.yaml)",
     },

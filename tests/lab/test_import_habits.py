@@ -1,4 +1,4 @@
-"""Hand-made clusters with what years leave behind: a dead node, old passwords, GPUs that nobody uses; all of it stays."""
+"""A hand-made cluster with what years leave behind stays: a dead node, an old password, GPUs that nobody uses."""
 
 from __future__ import annotations
 

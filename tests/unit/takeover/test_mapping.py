@@ -264,7 +264,7 @@ def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(
     one = survey(found)
     assert not plan_of_import(one, found).hand_made
     (told,) = about(one, "The first deployment will write slurm.conf, cgroup.conf anew on ctl,n[1-3]")
-    assert line.split()[-1].partition("=")[0].lower() in told.lower()
+    assert line.rsplit(maxsplit=1)[-1].partition("=")[0].lower() in told.lower()
     assert "scontrol reconfigure renews slurmctld on ctl and slurmd on n[1-" in told
 
 
