@@ -23,6 +23,9 @@ OF_EACH_HOST = (GRES, CGROUP)
 """The files that may differ between hosts."""
 
 
+SERVES = "enable_configless"
+"""The option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))."""
+
 STATES = ("", "unknown", "idle", "down", "drain", "fail", "failing")
 """States of a node line that say nothing of what the node is, as CLOUD and FUTURE do."""
 
@@ -62,7 +65,15 @@ def alike(present: Mapping[str, str], rendered: Mapping[str, str], is_same_host:
 
 def may_stay(one: Difference) -> bool:
     """Whether a hand-made slurm.conf is right with this difference: order, or how nodes are now, which Slurm keeps."""
-    return one.kind == TEXT or is_runtime(one)
+    return one.kind == TEXT or is_runtime(one) or is_served_besides(one)
+
+
+def is_served_besides(one: Difference) -> bool:
+    """Whether slurmctld only serves its files besides (enable_configless), for whom the site knows."""
+    if one.kind != SETTING or one.name.lower() != "slurmctldparameters":
+        return False
+    actual, wanted = (set(map(str.strip, filter(None, value.lower().split(",")))) for value in (one.actual, one.wanted))
+    return actual - wanted == {SERVES} and wanted <= actual
 
 
 def is_runtime(one: Difference) -> bool:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from slurmfab.accounting import export
-from slurmfab.errors import ClusterFileError, InputError
+from slurmfab.errors import ClusterFileError, InputError, SlurmfabError
 from slurmfab.hostlist import fold
 from slurmfab.impact.slurm_diff import TEXT, differences
 from slurmfab.inventory.loading import Inventory
 from slurmfab.paths import SLURM_DIRECTORY
-from slurmfab.plan.hand_made_files import is_runtime
+from slurmfab.plan.hand_made_files import may_stay
 from slurmfab.plan.phases.daemons import renewal
 from slurmfab.plan.phases.slurm_conf import has_own_files
 from slurmfab.plan.plan_input import PlanInput
@@ -47,12 +47,13 @@ def survey(found: FoundCluster, *, adopts_least: bool = True) -> Takeover:
         InputError: an essential part of it cannot be kept; the message has all reasons, and ways.
     """
     old = OldCluster(found)
-    refusals.refuse(old)
+    reasons = refusals.reasons_against(old)
+    refusals.refuse(old, (*reasons, *unsayable(old)) if reasons else ())
     taken = carried(old)
     draft = replace(first_draft(old, taken), adopts_least=adopts_least)
     settled, accounts_remarks = with_accounts(settled_without_accounts(old, draft), old)
     left_out = tuple(settings.dropped(settled.draft, old))
-    reasons = {(file, key.lower()): why for file, key, why in left_out}
+    left_out_because = {(file, key.lower()): why for file, key, why in left_out}
     remarks = (
         *(f"{key} of {file} is left out: {why}." for file, key, why in left_out),
         *nodes.remarks(old),
@@ -63,13 +64,26 @@ def survey(found: FoundCluster, *, adopts_least: bool = True) -> Takeover:
         *other_variants(old),
         *other_ways_of_files(old),
         *lost_hosts(old),
-        *changes(settled, reasons),
+        *changes(settled, left_out_because),
         *devices.remarks(old, settled.plan_input),
         *complaints_of_plan(settled.plan_input),
         *not_taken(settled.draft),
     )
-    account = tuple(Accountant(old, settled, taken, reasons).entries())
+    account = tuple(Accountant(old, settled, taken, left_out_because).entries())
     return Takeover(cluster_text.text(settled.draft), taken.files, taken.programs, remarks, account)
+
+
+def unsayable(old: OldCluster) -> tuple[str, ...]:
+    """What a cluster file cannot say of a cluster that is refused anyway, so that people see all reasons at once."""
+    if any(refusals.no_slurm_conf(old)):
+        return ()
+    try:
+        settings.settle(first_draft(old, carried(old)), old)
+    except ClusterFileError as error:
+        return tuple(f"{complaint.partition(': ')[2].rstrip('.')}." for complaint in error.complaints)
+    except SlurmfabError:
+        return ()  # such as a release without tables, which is among the reasons
+    return ()
 
 
 def settled_without_accounts(old: OldCluster, draft: Draft) -> Settled:
@@ -221,7 +235,7 @@ def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str
         known: by file and key in lower case, why a key is left out.
     """
     plan_input = settled.plan_input
-    because = [one for one in settled.left if not is_runtime(one)]
+    because = [one for one in settled.left if not may_stay(one)]
     if plan_input.hand_made or not because:
         return
     hosts = [name for name in plan_input.facts if has_own_files(plan_input, name)]

@@ -687,6 +687,141 @@ def scripts(lab: DeployedLab, suite: str) -> HandMade:
     return at_work(lab, "scripts", "render", ("n1", "n2"))
 
 
+GANG = """
+# day and night: jobs of the day suspend those of the night
+ClusterName=gang
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+ProctrackType=proctrack/cgroup
+SlurmctldParameters=enable_configless,idle_on_node_suspend
+PreemptType=preempt/partition_prio
+PreemptMode=SUSPEND,GANG
+SchedulerTimeSlice=60
+SuspendProgram=/usr/local/sbin/node-off
+ResumeProgram=/usr/local/sbin/node-on
+SuspendTime=7200
+SuspendTimeout=120
+ResumeTimeout=600
+SuspendExcParts=night
+NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500
+PartitionName=night Nodes=n[1-2] Default=YES OverSubscribe=FORCE:1 PriorityTier=1
+PartitionName=day Nodes=n[1-2] OverSubscribe=FORCE:1 PriorityTier=10
+"""
+
+
+def gang(lab: DeployedLab, suite: str) -> HandMade:
+    """Jobs that suspend others, nodes that may sleep, and slurmctld that serves files although all nodes have some."""
+    prepare(lab)
+    pids = named(DEBIAN.pid_files(versions.distribution_version(suite)))
+    conf = file(f"{ETC}/slurm.conf", GANG.format(**pids)) + file(f"{ETC}/cgroup.conf", "ConstrainCores=yes")
+    switch = "#!/bin/sh\nlogger -t power $0 $*"
+    conf += "".join(file(f"/usr/local/sbin/node-{way}", switch, "755") for way in ("on", "off"))
+    lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
+    everywhere(lab, f"{conf}systemctl restart slurmd", "n1", "n2")
+    return at_work(lab, "gang", "gang", ("n1", "n2"))
+
+
+TREES = """
+# nodes of the biologists are theirs when they need them
+ClusterName=trees
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+TopologyPlugin=topology/tree
+Licenses=matlab:10,ansys:4
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+EnforcePartLimits=ANY
+GresTypes=gpu,shard
+Include nodes.conf
+"""
+
+TREE_NODES = """
+NodeName=DEFAULT CPUs=2 CoresPerSocket=2 RealMemory=1500
+NodeName=n1 Gres=gpu:tesla:2,shard:8 Feature=fat
+NodeName=n2 Feature=ib
+NodeSet=fast Feature=ib
+NodeSet=theirs Nodes=n1
+PartitionName=DEFAULT MaxTime=2-0
+PartitionName=main Nodes=theirs,fast Default=YES PriorityTier=1
+PartitionName=bio Nodes=theirs PriorityTier=5 PreemptMode=OFF
+"""
+
+
+def trees(lab: DeployedLab, suite: str) -> HandMade:
+    """Switches, licences, a partition that requeues others' jobs, shards without a type, node sets in an Include."""
+    prepare(lab)
+    conf = file(f"{ETC}/slurm.conf", TREES.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
+    conf += file(f"{ETC}/nodes.conf", TREE_NODES)
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
+    conf += file(
+        f"{ETC}/topology.conf", "SwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n2\nSwitchName=top Switches=s[1-2]"
+    )
+    conf += file(
+        f"{ETC}/gres.conf", "NodeName=n1 Name=gpu Type=tesla File=/dev/nvidia[0-1]\nNodeName=n1 Name=shard Count=8"
+    )
+    lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
+    everywhere(lab, f"{conf}systemctl restart slurmd", "n1", "n2")
+    return at_work(lab, "trees", "trees", ("n1", "n2"))
+
+
+ALONE = """
+# the machine under the desk
+ClusterName=alone
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+ProctrackType=proctrack/linuxproc
+GresTypes=gpu,mps
+NodeName=ctl CPUs=2 CoresPerSocket=2 RealMemory=1500 Gres=gpu:tesla:2,mps:200
+PartitionName=desk Nodes=ctl Default=YES
+"""
+
+
+def alone(lab: DeployedLab, suite: str) -> HandMade:
+    """One host that is controller and compute node, with MPS of GPUs that have a type."""
+    prepare(lab)
+    conf = file(f"{ETC}/slurm.conf", ALONE.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=no")
+    conf += file(f"{ETC}/gres.conf", "Name=gpu Type=tesla File=/dev/nvidia[0-1]\nName=mps Count=200")
+    lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld slurmd")
+    return at_work(lab, "alone", "alone", ("ctl",))
+
+
 WORN = """
 # jobs are recorded, and nobody is held to anything
 ClusterName=worn
@@ -760,5 +895,8 @@ KINDS: Mapping[str, Kind] = {
     "configless": Kind(configless, gpus=("n1:1:Tesla_T4", "n2:1:Tesla_T4")),
     "own-ids": Kind(own_ids, shared=("/srv/shared",)),
     "scripts": Kind(scripts),
+    "gang": Kind(gang),
+    "trees": Kind(trees, gpus=("n1:2:Tesla_T4",)),
+    "alone": Kind(alone, nodes=1, gpus=("ctl:2:Tesla_T4",), packages={"ctl": DEBIAN.packages("compute")}),
 }
 """All kinds of hand-made clusters, by name."""

@@ -58,6 +58,9 @@ KEPT = {
         "FirstJobId: 50000",
         "slurm_conf_directory: /srv/shared",
     ),
+    "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
+    "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
+    "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl"),
     "scripts": ("prolog.sh", "job_submit.lua", "JobSubmitPlugins: lua", "HealthCheckInterval: 300"),
 }
 """Texts in the cluster file that an import writes, by kind of cluster."""
@@ -76,6 +79,9 @@ WAYS = {
     "includes": ("ctl", "scontrol show topology | grep -o 'SwitchName=[a-z0-9]*' | xargs", TREE),
     "configless": ("n1", "ls /etc/slurm/*.conf 2>/dev/null | grep -vc plugstack || :", "0"),
     "own-ids": ("ctl", "stat -c '%u %U' /srv/slurm/state/job_state", "1001 slurm"),
+    "gang": ("n1", "grep -c enable_configless /etc/slurm/slurm.conf", "1"),
+    "trees": ("ctl", "scontrol -o show node n1 | grep -o 'shard:[^ ]*'", "shard:8"),
+    "alone": ("ctl", "scontrol -o show node ctl | grep -o 'mps:[^ ]*'", "mps:200"),
     "scripts": ("ctl", f"cd /tmp; srun -w n2 sh -c 'echo $SITE $(ls /var/log/site-prologs)'; {COMMENT}", SCRIPTED),
 }
 """For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
@@ -128,7 +134,7 @@ class Deployed:
 
 
 def combinations() -> Iterator[Any]:
-    """Each kind of cluster on one suite by turns, three of the six on each; with `TURN=all` on both."""
+    """Each kind of cluster on one suite by turns, about half of them on each; with `TURN=all` on both."""
     for suite in SUITES:
         for kind in (one for one in KINDS if suite in in_turn(one)):
             yield pytest.param((kind, suite), id=f"{kind}-{suite}")

@@ -248,6 +248,8 @@ def test_a_key_without_a_place_is_left_out_with_the_reason(line: str, key: str, 
         "DownNodes=n2 Reason=broken",
         "NodeName=n3 CPUs=4 State=DOWN",
         "NodeName=n3 CPUs=4 State=DRAIN",
+        "SlurmctldParameters=enable_configless",
+        "SlurmctldParameters=cloud_dns,enable_configless",
     ],
 )
 def test_files_with_a_line_of_other_peoples_habits_stay_and_no_deployment_is_announced(line: str) -> None:
@@ -321,7 +323,7 @@ def test_nodes_that_fetch_their_files_beside_nodes_with_their_own_are_told() -> 
     one = taken(f"{BASE}SlurmctldParameters=enable_configless\n", configless=("n1",))
     assert not parsed(one).configless
     assert about(one, "n1 fetch their files from slurmctld (configless), unlike most nodes")
-    assert about(one, "slurm.conf: SlurmctldParameters: enable_configless -> (default)")
+    assert about(one, "The first deployment") == []
     assert where(one, "SlurmctldParameters") == "left out: the cluster file has no place for it"
 
 
