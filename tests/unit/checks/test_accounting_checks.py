@@ -125,7 +125,7 @@ def test_a_cluster_that_records_jobs_and_holds_nobody_has_a_check_of_its_own(
     if is_right:
         test_accounting.test_jobs_need_no_account(controller, slurm)
         return
-    with pytest.raises(AssertionError, match="slurmctld requires accounts .* and the cluster file does not"):
+    with pytest.raises(AssertionError, match=r"slurmctld requires accounts .* and the cluster file does not"):
         test_accounting.test_jobs_need_no_account(controller, slurm)
 
 
