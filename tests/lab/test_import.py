@@ -80,8 +80,8 @@ WAYS = {
     "configless": ("n1", "ls /etc/slurm/*.conf 2>/dev/null | grep -vc plugstack || :", "0"),
     "own-ids": ("ctl", "stat -c '%u %U' /srv/slurm/state/job_state", "1001 slurm"),
     "gang": ("n1", "grep -c enable_configless /etc/slurm/slurm.conf", "1"),
-    "trees": ("ctl", "scontrol -o show node n1 | grep -o 'shard:[^ ]*'", "shard:8"),
-    "alone": ("ctl", "scontrol -o show node ctl | grep -o 'mps:[^ ]*'", "mps:200"),
+    "trees": ("n1", "grep -oh 'gpu:tesla:.*shard:[^ ]*' /etc/slurm/nodes.conf", "gpu:tesla:2,shard:8"),
+    "alone": ("ctl", "grep -oh 'gpu:tesla:.*mps:[^ ]*' /etc/slurm/slurm.conf", "gpu:tesla:2,mps:200"),
     "scripts": ("ctl", f"cd /tmp; srun -w n2 sh -c 'echo $SITE $(ls /var/log/site-prologs)'; {COMMENT}", SCRIPTED),
 }
 """For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
