@@ -25,6 +25,7 @@ A check with one of these arguments, a `CheckedHost`, runs once for each such ho
     sleeper             a compute node that may sleep
     switcher            a controller, if the cluster file has `power`
     enforcer            the primary controller, if jobs need an account
+    recorder            the primary controller, if there are accounts and jobs need none
     mailer              the primary controller, if it sends mail about jobs
     module_host         a host on which people or jobs work, if the cluster file has `modules`
     docker_host         such a host, if the cluster file has `containers` with docker
@@ -350,7 +351,8 @@ def places_of(inventory: Inventory, hosts: Sequence[str]) -> dict[str, tuple[str
         "sleeper": tuple(node for node in nodes if cluster.power and node in cluster.power.nodes),
         "switcher": tuple(host for host in cluster.controllers if host in hosts) if cluster.power else (),
         "gpu_checker": primary if cluster.gpu_checks else (),
-        "enforcer": primary if cluster.has_accounts else (),
+        "enforcer": primary if cluster.enforces_accounts else (),
+        "recorder": primary if cluster.has_accounts and not cluster.enforces_accounts else (),
         **image_places(cluster, hosts),
         **monitoring_places(cluster, hosts),
         "mailer": primary if sends_mail(cluster, lock) else (),

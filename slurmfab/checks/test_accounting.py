@@ -18,7 +18,7 @@ from slurmfab.inventory.loading import Inventory
 from slurmfab.inventory.lock import Lock
 from slurmfab.paths import SLURM_DIRECTORY
 from slurmfab.program_name import FAB
-from slurmfab.slurm.job_submit_script import HOLDING, SCRIPT
+from slurmfab.slurm.job_submit_script import SCRIPT
 
 CODE = 7
 """Exit code of a job that has to fail; no other failure gives this number."""
@@ -86,7 +86,6 @@ def said(database: CheckedHost) -> str:
 
 def test_accounts_are_in_force(enforcer: CheckedHost, slurm: Slurm, cluster: Cluster) -> None:
     """slurmctld has the accounts, users and QOS of the cluster file"""
-    require_enforcement(cluster)
     enforced = slurm.configuration().get("accountingstorageenforce", "none")
     assert "associations" in enforced, (
         f"slurmctld does not require accounts (AccountingStorageEnforce = {enforced}). Repair: {FAB} deploy"
@@ -101,15 +100,13 @@ def test_accounts_are_in_force(enforcer: CheckedHost, slurm: Slurm, cluster: Clu
     )
 
 
-def require_enforcement(cluster: Cluster) -> None:
-    """Skip a check where the cluster file's own slurm_conf lets jobs run without accounts, which no run changes."""
-    own = {key.lower(): value for key, value in cluster.slurm_conf.items()}
-    value = own.get("accountingstorageenforce", "safe")
-    if not HOLDING & {word.strip() for word in (value or "").lower().split(",")}:
-        pytest.skip(
-            "slurm_conf.AccountingStorageEnforce in the cluster file lets jobs run without accounts; take it out to "
-            "have accounts and limits in force."
-        )
+def test_jobs_need_no_account(recorder: CheckedHost, slurm: Slurm) -> None:
+    """slurmctld records jobs and requires no account, as the cluster file says"""
+    enforced = slurm.configuration().get("accountingstorageenforce", "none")
+    assert "associations" not in enforced, (
+        f"slurmctld requires accounts (AccountingStorageEnforce = {enforced}), and the cluster file does not. "
+        f"Repair: {deploy(recorder.name)}"
+    )
 
 
 def test_script_for_jobs_is_sound(enforcer: CheckedHost, inventory: Inventory) -> None:
@@ -125,7 +122,6 @@ def test_script_for_jobs_is_sound(enforcer: CheckedHost, inventory: Inventory) -
 
 def test_without_an_account_no_job_runs(enforcer: CheckedHost, slurm: Slurm, cluster: Cluster, lock: Lock) -> None:
     """jobs of a user without an account are refused with a reason"""
-    require_enforcement(cluster)
     if enforcer.run("getent passwd %s", STRANGER).rc != 0:
         pytest.skip(f"there is no user {STRANGER} for the test.")
     if any(user == STRANGER for _, user in associations.ask(enforcer).pairs):

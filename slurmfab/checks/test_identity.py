@@ -73,9 +73,15 @@ def test_hostname_is_the_clusters(host: CheckedHost, lock: Lock) -> None:
 def test_names_resolve(host: CheckedHost, cluster: Cluster, lock: Lock) -> None:
     """the names of the cluster's hosts resolve to their addresses
 
-    Hosts that were never deployed are left out, because other hosts do not have their addresses yet.
+    Hosts that were never deployed are left out, because other hosts do not have their addresses yet. With
+    `hosts_file: false`, so are those that only Slurm calls by this name, and to which it goes by their address.
     """
-    names = tuple(name for name in cluster.hosts if name in lock.hosts and lock.hosts[name].hostname)
+    hostnames = {name: lock.hosts[name].hostname for name in cluster.hosts if name in lock.hosts}
+    names = tuple(
+        name
+        for name, hostname in hostnames.items()
+        if hostname and (cluster.hosts_file or hostname == name or not is_numeric(cluster.addresses.get(name, "")))
+    )
     lines = host.ask(RESOLVE.format(names=" ".join(names))).splitlines()
     found = {fields[0]: fields[1:] for fields in map(str.split, lines)}
     is_free = not cluster.hosts_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from sys import intern
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -349,8 +349,8 @@ def outcome_from(answer: Any, host: str = "") -> Outcome:
         AgentFailed: it is no outcome.
     """
     line = checked_object(host, outcome_model(), answer, "outcome")
-    changes = tuple(Change(**interned(change)) for change in line.get("changes", ()))
-    message = line.get("message", "")
+    changes = tuple(Change(**interned(without_secrets(change))) for change in line.get("changes", ()))
+    message = hide(line.get("message", ""))
     message = hang(message) if "\n" in message else message
     others = tuple((intern(name), hang(why)) for name, why in line.get("others", ()))
     return Outcome(
@@ -361,6 +361,27 @@ def outcome_from(answer: Any, host: str = "") -> Outcome:
 def interned(plain: Mapping[str, Any]) -> dict[str, Any]:
     """JSON values whose texts are interned, so that equal ones share memory."""
     return {key: intern(value) if type(value) is str else value for key, value in plain.items()}
+
+
+SHOWN = ("actual", "wanted", "diff")
+"""The parts of a change that people see."""
+
+
+def without_secrets(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A change whose texts have `(hidden)` in the place of what looks like a secret.
+
+    Its digests still compare what was there. Nothing after this knows the secret: no plan, record, page or bundle.
+    Resources whose state is a secret as a whole are hidden on their hosts already.
+    """
+    return {key: hide(value) if key in SHOWN and type(value) is str else value for key, value in change.items()}
+
+
+@lru_cache(maxsize=256)
+def hide(text: str) -> str:
+    """A text without secrets; cached, because many hosts have equal differences."""
+    from slurmfab.agent.logs import secret_texts  # some 30 patterns that a run without differences need not compile
+
+    return secret_texts.without_secrets(text) if text else ""
 
 
 def apart(step: Step) -> tuple[Step, tuple[Step, ...]]:

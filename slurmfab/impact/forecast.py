@@ -125,12 +125,13 @@ def labelled(differences: Iterable[Difference], version: SlurmVersion) -> tuple[
 def label_as_json(label: Label) -> LabelJson:
     """A difference and its requirement as JSON values."""
     difference = label.difference
+    actual, wanted = difference.shown
     return {
         "file": difference.file,
         "kind": difference.kind,
         "name": difference.title,
-        "actual": difference.actual,
-        "wanted": difference.wanted,
+        "actual": actual,
+        "wanted": wanted,
         "needs": label.need.value,
     }
 

@@ -67,6 +67,8 @@ def pinned(cluster: Cluster, host: str, old: HostLock, fact: HostFacts) -> tuple
     """
     if old.hardware is None:
         return old.gpus or fact.gpus
+    if old.never_seen and len(fact.gpus) >= len(old.gpus):
+        return fact.gpus
     named = named_files(cluster.settings_of(host)) if "compute" in cluster.roles(host) else ()
     kept = tuple(gpu for gpu in old.gpus if gpu.file in named or gpu.bus or gpu.type or _FOUND.fullmatch(gpu.file))
     files = {gpu.file for gpu in kept}

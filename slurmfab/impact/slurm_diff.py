@@ -84,7 +84,17 @@ class Difference:
         if self.is_removed:
             return "removed"
         nothing = "(none)" if self.kind == DEVICES else "(default)"
-        return f"{self.actual or nothing} -> {self.wanted or nothing}"
+        actual, wanted = self.shown
+        return f"{actual or nothing} -> {wanted or nothing}"
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The actual and the wanted value for people and records: without secrets."""
+        if self.kind != SETTING:
+            return self.actual, self.wanted
+        from slurmfab.agent.logs.secret_texts import value_without_secrets  # a run without differences needs none
+
+        return value_without_secrets(self.name, self.actual), value_without_secrets(self.name, self.wanted)
 
     def __str__(self) -> str:
         return f"{self.title}: {self.change}"

@@ -59,7 +59,7 @@ from slurmfab.inventory.values import (
     written_as,
 )
 from slurmfab.ip_addresses import canonical
-from slurmfab.slurm.job_submit_script import explains_refusals
+from slurmfab.slurm.job_submit_script import explains_refusals, needs_accounts
 from slurmfab.slurm.site_files import OCI, TOPOLOGY
 
 _CLUSTER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
@@ -410,6 +410,11 @@ class Cluster(Model):
     def has_accounts(self) -> bool:
         """Whether the file has accounts, so that Slurm enforces associations and limits."""
         return self.database is not None and bool(self.accounts)
+
+    @property
+    def enforces_accounts(self) -> bool:
+        """Whether jobs need an account: unless `slurm_conf` has an AccountingStorageEnforce without that."""
+        return needs_accounts(self.slurm_conf, enforces=self.has_accounts)
 
     @property
     def explains_refusals(self) -> bool:

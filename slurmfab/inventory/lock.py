@@ -64,6 +64,7 @@ class HostLock:
         gpus: in the order of their device numbers.
         cgroup: its control groups; `None` if unknown.
         public_key: the SSH public key of its slurm user; empty if it has none.
+        never_seen: whether it has never answered, so that hardware and GPUs are what a hand-made slurm.conf says.
         on_trial: whether the node has joined but has not passed its test job, so that it gets no user jobs yet.
         mail_program: program that sends mail on a controller, when it last answered; empty for none.
         addresses: its own IP addresses when it last answered, as it told them.
@@ -81,6 +82,7 @@ class HostLock:
     cgroup: Cgroup | None = None
     public_key: PinnedSlurmKey = ""
     on_trial: bool = False
+    never_seen: bool = False
     mail_program: Program = ""
     addresses: tuple[Address, ...] = ()
     reached: Address | Literal[""] = ""

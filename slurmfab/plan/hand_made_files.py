@@ -13,7 +13,7 @@ from functools import lru_cache
 from slurmfab.errors import HostlistError
 from slurmfab.facts import MADE_BY_SLURMFAB, HostFacts
 from slurmfab.hostlist import expand, fold_in_order
-from slurmfab.impact.slurm_diff import says_the_same
+from slurmfab.impact.slurm_diff import NODE_LINE, SETTING, TEXT, Difference, of_file, says_the_same
 from slurmfab.slurm.conf_text import Settings, parse
 from slurmfab.slurm.gres_text import GresLine, gres_by_node, is_same_gres
 from slurmfab.slurm.meaning import SameHost
@@ -21,6 +21,13 @@ from slurmfab.slurm.meaning import SameHost
 MAIN, GRES, CGROUP = "slurm.conf", "gres.conf", "cgroup.conf"
 OF_EACH_HOST = (GRES, CGROUP)
 """The files that may differ between hosts."""
+
+
+SERVES = "enable_configless"
+"""The option of SlurmctldParameters with which slurmctld serves its files (slurm.conf(5))."""
+
+STATES = ("", "unknown", "idle", "down", "drain", "fail", "failing")
+"""States of a node line that say nothing of what the node is, as CLOUD and FUTURE do."""
 
 
 def is_hand_made(text: str) -> bool:
@@ -45,7 +52,7 @@ def alike(present: Mapping[str, str], rendered: Mapping[str, str], is_same_host:
         Nothing if its slurm.conf is not hand-made or says something else.
     """
     main = present.get(MAIN, "")
-    if not is_hand_made(main) or not says_the_same(MAIN, main, rendered[MAIN], is_same_host):
+    if not is_hand_made(main) or not all(map(may_stay, of_file(MAIN, main, rendered[MAIN], is_same_host))):
         return {}
     nodes = tuple(parse(rendered[MAIN]).nodes)
     found = {MAIN: main}
@@ -54,6 +61,29 @@ def alike(present: Mapping[str, str], rendered: Mapping[str, str], is_same_host:
         if not text.startswith(MADE_BY_SLURMFAB) and is_same_for(name, nodes, text, rendered[name]):
             found[name] = text
     return found
+
+
+def may_stay(one: Difference) -> bool:
+    """Whether a hand-made slurm.conf is right with this difference: order, or how nodes are now, which Slurm keeps."""
+    return one.kind == TEXT or is_runtime(one) or is_served_besides(one)
+
+
+def is_served_besides(one: Difference) -> bool:
+    """Whether slurmctld only serves its files besides (enable_configless), for whom the site knows."""
+    if one.kind != SETTING or one.name.lower() != "slurmctldparameters":
+        return False
+    actual, wanted = (set(map(str.strip, filter(None, value.lower().split(",")))) for value in (one.actual, one.wanted))
+    return actual - wanted == {SERVES} and wanted <= actual
+
+
+def is_runtime(one: Difference) -> bool:
+    """Whether the actual slurm.conf only says in which state nodes are (State=DOWN, DownNodes).
+
+    slurmctld takes it for nodes of which it has no state yet, and otherwise its own files count (slurm.conf(5)).
+    """
+    if one.kind == SETTING:
+        return one.name.lower() == "downnodes" and not one.wanted
+    return one.kind == NODE_LINE and one.key.lower() == "state" and one.actual.partition("+")[0].lower() in STATES
 
 
 def is_same_for(name: str, nodes: Sequence[str], present: str, rendered: str) -> bool:

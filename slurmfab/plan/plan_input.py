@@ -27,7 +27,9 @@ from slurmfab.plan.root_jobs import ROOT_JOBS
 from slurmfab.plan.slurm_series import in_lock, series
 from slurmfab.slurm import accounting, render
 from slurmfab.slurm.conf_text import ConfText, parse
+from slurmfab.slurm.gres import SHARED, gres_value
 from slurmfab.slurm.job_submit_script import SCRIPT
+from slurmfab.slurm.meaning import meaning
 from slurmfab.slurm.node import Node
 from slurmfab.slurm.node_programs import NodePrograms
 from slurmfab.slurm.oci import oci_conf
@@ -40,6 +42,9 @@ from slurmfab.slurm.window import reaches
 
 if TYPE_CHECKING:
     from slurmfab.inventory.cluster import Cluster
+
+PASSWORDS = ("JobCompPass", "AccountingStoragePass")
+"""Keys of slurm.conf whose value is a password, which stays on the hosts (slurm.conf(5))."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names and addresses of the host itself."""
@@ -394,6 +399,20 @@ class PlanInput:
         return is_hand_made(own) and dict(self.files_of(host)).get(name) == own
 
     @cached_property
+    def passwords_there(self) -> Mapping[str, str]:
+        """The passwords in the primary controller's slurm.conf that the cluster file does not mention: they stay.
+
+        They are facts, in the deployer's memory alone, and go to no other place than slurm.conf.
+        """
+        before = self.facts[self.cluster.controller].slurm_conf if self.cluster.controller in self.facts else ""
+        if not any(key.lower() in before.lower() for key in PASSWORDS):
+            return {}
+        present = parse(before).settings
+        mentioned = {key.lower() for key in self.cluster.slurm_conf}
+        known = (key for key in PASSWORDS if key.lower() not in mentioned)
+        return {key: present[key.lower()] for key in known if present.get(key.lower())}
+
+    @cached_property
     def slurm_conf(self) -> render.SlurmConf:
         """The values from which Slurm's files are rendered."""
         controllers = [name for name in self.cluster.controllers if name in self.members]
@@ -407,7 +426,7 @@ class PlanInput:
                 (partition.name, self.partition_nodes(partition.nodes), partition.settings)
                 for partition in self.cluster.partitions
             ),
-            slurm_conf=self.cluster.slurm_conf,
+            slurm_conf={**self.passwords_there, **self.cluster.slurm_conf},
             cgroup_conf=self.cluster.cgroup_conf,
             cgroup=weakest(tuple(self.host(name).cgroup or Cgroup("none") for name in self.compute_nodes)),
             memory_margin=self.cluster.memory_margin,
@@ -454,7 +473,19 @@ class PlanInput:
         assert pinned.hardware is not None, "compute_nodes holds only hosts with known hardware"
         scratch = self.cluster.scratch.of_node(name) if self.cluster.scratch else 0
         settings = self.cluster.settings_of(name)
-        return Node(name, self.address(name), pinned.hostname, pinned.hardware, pinned.gpus, settings, scratch)
+        shares = self.has_plain_shares(name, gres_value(settings) or "")
+        place = name, self.address(name), pinned.hostname
+        return Node(*place, pinned.hardware, pinned.gpus, settings, scratch, shares)
+
+    def has_plain_shares(self, node: str, gres: str) -> bool:
+        """Whether slurm.conf gives a node this Gres with shares of GPUs (MPS, shards) that have no type.
+
+        Slurm takes the type of these shares for another Gres, which needs a drained node.
+        """
+        if not any(f"{name}:" in gres for name in SHARED) or self.cluster.controller not in self.facts:
+            return False
+        present = self.conf_before.nodes
+        return node in present and meaning("gres", present[node].of(node, "gres"), {}) == meaning("gres", gres, {})
 
     def partition_nodes(self, nodes: tuple[str, ...] | str) -> str:
         """The value of a partition's `Nodes=`, without hosts whose hardware is not known yet; `ALL` stays as it is."""
@@ -529,19 +560,36 @@ def pin(
             old,
             hostname=old.hostname or fact.hostname,
             host_keys=pinned_keys(old.host_keys, fact.ssh_host_keys),
-            hardware=old.hardware or fact.hardware,
+            hardware=fact.hardware if is_first_sight(old, fact) else old.hardware or fact.hardware,
             gpus=gpu_changes.pinned(cluster, name, old, fact),
             cgroup=cgroups.pinned(old.cgroup, fact.cgroup, may_lose=may_lose),
             public_key=fact.public_key or old.public_key,
             mail_program=fact.mail_program if name in cluster.controllers else "",
             addresses=tuple(sorted(fact.addresses)) or old.addresses,
             slurm=in_lock("", fact.slurm_version, now, ""),
+            never_seen=old.never_seen and not is_first_sight(old, fact),
         )
     hosts = with_trusted(hosts, trusted_addresses.decide(cluster, lock.hosts, facts))
     ids = people_ids.decide(cluster, lock.ids, facts, controller=cluster.controller, moving=move_ids)
     leaving = people_ids.still_leaving(cluster, lock, facts)
     spool = pinned_spool(lock, facts.get(cluster.controller))
     return replace(lock, hosts=hosts, ids=ids, leaving=leaving, slurm=now, spool=spool)
+
+
+def is_first_sight(known: HostLock, fact: HostFacts) -> bool:
+    """Whether a node that a hand-made slurm.conf names answers for the first time, and has what that says.
+
+    One that has less stays in the lock as slurm.conf has it, and differs from it.
+    """
+    return known.never_seen and fact.hardware is not None and not lacks(known, fact)
+
+
+def lacks(known: HostLock, fact: HostFacts) -> bool:
+    """Whether a node has less than the lock says."""
+    if known.hardware is None or fact.hardware is None:
+        return False
+    wanted, there = known.hardware, fact.hardware
+    return there.CPUs < wanted.CPUs or there.RealMemory < wanted.RealMemory or len(fact.gpus) < len(known.gpus)
 
 
 def with_trusted(

@@ -25,6 +25,9 @@ PLUGINS = ("gpu", "mps", "shard", "nic", "craynetwork")
 SCRATCH = "scratch"
 """The name for gigabytes of a node's own disk, which are only counted."""
 
+UNUSED = "none"
+"""The `Gres` of a node whose GPUs are not used."""
+
 KEYS_OF_GRES_CONF = ("AutoDetect", "File")
 """Keys of gres.conf(5) that are allowed in a group of nodes in the cluster file, with those of a NodeName line."""
 
@@ -90,8 +93,9 @@ def counted(node: Node) -> tuple[Device, ...]:
 
 
 def gres_value(settings: Mapping[str, str]) -> str | None:
-    """The user's own `Gres` of a node; `None` to use the discovered GPUs."""
-    return next((str(value) for key, value in settings.items() if key.lower() == "gres"), None)
+    """The user's own `Gres` of a node, empty for `none`; `None` to use the discovered GPUs."""
+    value = next((str(value) for key, value in settings.items() if key.lower() == "gres"), None)
+    return "" if value and value.lower() == UNUSED else value
 
 
 def typed_shares(value: str) -> str:

@@ -26,8 +26,18 @@ def explains_refusals(own: Mapping[str, str | None], *, enforces: bool) -> bool:
         own: the user's keys of slurm.conf.
         enforces: whether slurmfab's own slurm.conf makes jobs need accounts.
     """
+    return needs_accounts(own, enforces=enforces) and "jobsubmitplugins" not in map(str.lower, own)
+
+
+def needs_accounts(own: Mapping[str, str | None], *, enforces: bool) -> bool:
+    """Whether jobs need an account; a cluster that records jobs and holds nobody to anything is one, too.
+
+    Args:
+        own: the user's keys of slurm.conf.
+        enforces: whether slurmfab's own slurm.conf makes jobs need accounts.
+    """
     settings = {key.lower(): value for key, value in own.items()}
-    if not enforces or "jobsubmitplugins" in settings:
+    if not enforces:
         return False
     if "accountingstorageenforce" not in settings:
         return True

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from slurmfab.facts import Gpu, Hardware
 
-Kind = tuple[Hardware, tuple[Gpu, ...], tuple[tuple[str, str], ...], int]
+Kind = tuple[Hardware, tuple[Gpu, ...], tuple[tuple[str, str], ...], int, bool]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Node:
         hardware: its hardware as in `slurmd -C`, with all of its memory.
         gpus: its GPUs, in the order of the numbers of their device files.
         settings: the user's own keys of the node line, in any case; they have priority over discovered values.
+        plain_shares: whether shares of its GPUs (MPS, shards) get no type, because slurm.conf has them so already.
         scratch: gigabytes of its disk that jobs reserve by the Gres `scratch`; 0 for no such Gres.
     """
 
@@ -33,11 +34,12 @@ class Node:
     gpus: tuple[Gpu, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     scratch: int = 0
+    plain_shares: bool = False
 
     @cached_property
     def kind(self) -> Kind:
         """Everything except names and address: most lines are the same for all nodes of a kind."""
-        return self.hardware, self.gpus, tuple(self.settings.items()), self.scratch
+        return self.hardware, self.gpus, tuple(self.settings.items()), self.scratch, self.plain_shares
 
 
 def one_of_each(nodes: Iterable[Node]) -> tuple[Node, ...]:

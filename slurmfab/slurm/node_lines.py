@@ -11,7 +11,7 @@ from slurmfab.errors import InputError
 from slurmfab.facts import Hardware
 from slurmfab.hostlist import fold_in_order, natural
 from slurmfab.slurm.formatting import assignment
-from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, counted, discovered, typed_shares, written
+from slurmfab.slurm.gres import KEYS_OF_GRES_CONF, counted, discovered, gres_value, typed_shares, written
 from slurmfab.slurm.node import Node, one_of_each
 
 SYSTEM_MEMORY = 256
@@ -66,18 +66,21 @@ def node_settings(node: Node, memory_margin: str) -> dict[str, str]:
     if own.keys() & {"sockets", *(key.lower() for key in _LAYOUT)}:
         replaced |= {"cpus"}
     added = tuple(map(written, counted(node)))
-    gres = ",".join((*map(written, discovered(node)), *added))
-    if gres:
-        found["Gres"] = gres
+    own_gpus = ",".join((*map(written, discovered(node)), *added))
+    if own_gpus:
+        found["Gres"] = own_gpus
     found["State"] = "UNKNOWN"
     kept = {key: value for key, value in found.items() if key.lower() not in replaced}
     state = {"State": kept.pop("State")} if "State" in kept else {}
+    gres = gres_value(node.settings) or ""
     given = {key: str(value) for key, value in node.settings.items() if key.lower() not in _KEYS_OF_GRES_CONF}
     given = {
-        key: ",".join(filter(None, (typed_shares(value), *added))) if key.lower() == "gres" else value
+        key: ",".join(filter(None, (gres if node.plain_shares else typed_shares(gres), *added)))
+        if key.lower() == "gres"
+        else value
         for key, value in given.items()
     }
-    return {**kept, **given, **state}
+    return {**kept, **{key: value for key, value in given.items() if value or key.lower() != "gres"}, **state}
 
 
 def real_memory(total: int, margin: str) -> int:

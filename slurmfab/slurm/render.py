@@ -251,7 +251,7 @@ class Settings:
         _, wanted = self._own.get(key.lower(), (key, str(value)))
         if wanted is None:
             return f"# {key} is left to Slurm, as the cluster file wants it."
-        return assignment(key, wanted)
+        return lines_of(key, wanted)
 
     def line_with(self, key: str, option: str, default: str = "") -> str:
         """The line of a key whose value is a list, with an option of slurmfab before the user's, or the default's."""
@@ -264,7 +264,13 @@ class Settings:
         """Yield the lines of the user's other keys, sorted by name."""
         for name, (key, value) in sorted(self._own.items()):
             if name not in self._written and value is not None:
-                yield assignment(key, value)
+                yield lines_of(key, value)
+
+
+def lines_of(key: str, value: str) -> str:
+    """The line of a key; several programs have one each, because Slurm knows no other form (slurm.conf(5))."""
+    several = value.split(",") if key.lower() in ("prolog", "epilog") else (value,)
+    return "\n".join(assignment(key, one) for one in several)
 
 
 def job_submit_script(cluster_name: str, site: str = "") -> str:

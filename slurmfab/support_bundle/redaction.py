@@ -135,7 +135,12 @@ class Filter:
 
     def in_lines(self, text: str) -> Iterator[Hidden]:
         """Yield what the words before it tell: values of settings, and of options on command lines."""
-        for first, end in (*detectors.settings(text), *detectors.after_words(text), *command_lines.secrets(text)):
+        for first, end in (
+            *detectors.settings(text),
+            *detectors.slurm_options(text),
+            *detectors.after_words(text),
+            *command_lines.secrets(text),
+        ):
             yield Hidden(first, end)
             following = _WRAPPED.match(text, end)
             if following and end - line_begin(text, end) in command_lines.WIDTHS:

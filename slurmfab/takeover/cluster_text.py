@@ -38,6 +38,7 @@ def text(draft: Draft) -> str:
         overrides(draft, "cgroup_conf", draft.cgroup_conf, "cgroup.conf"),
         overrides(draft, "slurmdbd_conf", draft.slurmdbd_conf, "slurmdbd.conf"),
         files_section(draft),
+        not_taken(draft),
         draft.accounts,
     )
     return "\n".join(filter(None, sections))
@@ -166,6 +167,21 @@ def homeless(draft: Draft, file: str, given: Iterable[str]) -> Iterator[str]:
 def behind(value: str) -> str:
     """A value as a comment at the end of a line."""
     return f"  # {value}" if value else ""
+
+
+NOT_TAKEN = {
+    "slurm_ssh: none": "a home, a shell and SSH logins between hosts for the slurm user",
+    "hosts_file: false": "names of all hosts in /etc/hosts, and their SSH host keys in /etc/ssh/ssh_known_hosts",
+}
+"""What an import that adopts the least leaves out, by the line of the cluster file that says so."""
+
+
+def not_taken(draft: Draft) -> str:
+    """The lines that leave out what the cluster did not have; empty if all is taken."""
+    if not draft.adopts_least:
+        return ""
+    head = "# Not taken, as this cluster did not have it. Remove a line to have slurmfab manage that, too."
+    return "\n".join([head, *(f"{line}  # {what}" for line, what in NOT_TAKEN.items())]) + "\n"
 
 
 def files_section(draft: Draft) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slurmfab.hostlist import fold, fold_in_order, natural
-from slurmfab.impact.drift_kinds import acceptance
 from slurmfab.plan.hand_made_files import devices, is_same_for
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.slurm.conf_text import Settings, names_in, parse
+from slurmfab.slurm.gres import UNUSED
 from slurmfab.takeover.first_lock import nodes_with_unused_gpus
 from slurmfab.takeover.old_cluster import OldCluster
 
@@ -31,6 +31,8 @@ def node_settings(old: OldCluster, node: str) -> dict[str, str]:
     method = next((line.autodetect for line in reversed(lines) if line.autodetect), "")
     if method:
         return {"AutoDetect": method}
+    if node in nodes_with_unused_gpus(old):
+        return {"Gres": UNUSED}
     if node not in old.found.facts:
         return {}
     known = {gpu.file for gpu in old.found.facts[node].gpus}
@@ -44,7 +46,7 @@ def remarks(old: OldCluster, plan_input: PlanInput) -> Iterator[str]:
     if unused := tuple(nodes_with_unused_gpus(old)):
         yield (
             f"{fold(unused)}: there are GPUs, and slurm.conf gives no Gres, so jobs cannot ask for them. That stays "
-            f"so; to change it: {acceptance(('compute',))}."
+            "so, by Gres: none in the cluster file; to use them, remove that line."
         )
     ours = plan_input.rendered.get("gres.conf", "")
     differing: dict[tuple[str, str], list[str]] = {}

@@ -53,6 +53,7 @@ class Draft:
         slurm_files: by name of a file in Slurm's directory, its path beside the cluster file.
         comments: by file and key in lower case, such as `("slurm.conf", "killwait")`, the comments above it.
         ours: by file and key in lower case, the value that slurmfab would write.
+        adopts_least: whether what the cluster did not have is switched off: logins of slurm, names of hosts.
         accounts: the sections `qos`, `accounts` and `users` as text.
     """
 
@@ -77,6 +78,7 @@ class Draft:
     slurm_files: Mapping[str, str] = field(default_factory=dict)
     comments: Mapping[tuple[str, str], Comments] = field(default_factory=dict)
     ours: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    adopts_least: bool = False
     accounts: str = ""
 
     @property

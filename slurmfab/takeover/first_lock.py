@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from slurmfab.errors import IdConflict
-from slurmfab.facts import Hardware, weakest
+from slurmfab.facts import Gpu, Hardware, weakest
 from slurmfab.inventory.cluster import Cluster
 from slurmfab.inventory.lock import HostLock, Lock
+from slurmfab.plan.hand_made_files import devices
 from slurmfab.plan.plan_input import pin
+from slurmfab.slurm.gres import parsed
 from slurmfab.slurm.meaning import node_meanings
 from slurmfab.takeover.old_cluster import OldCluster
 
@@ -25,11 +26,15 @@ HARDWARE = {
 """Keys of a node line for the fields of `Hardware`."""
 
 
+MOST_GPUS = 64
+"""The most GPUs of one type that a line is believed to give a node."""
+
+
 def first_lock(cluster: Cluster, old: OldCluster) -> Lock:
     """The lock beside the new cluster file.
 
-    Nodes that did not answer stay in slurm.conf with what it says of them. GPUs of a node that slurm.conf gives no Gres
-    are no part of the cluster yet. IDs that differ between hosts are no error here: the plan tells of them.
+    Nodes that did not answer stay in slurm.conf with what it says of them, and the lock says that they were never seen.
+    IDs that differ between hosts are no error here: the plan tells of them.
 
     Args:
         cluster: the new cluster file.
@@ -37,16 +42,17 @@ def first_lock(cluster: Cluster, old: OldCluster) -> Lock:
     """
     cgroup = weakest(tuple(facts.cgroup for name, facts in old.found.facts.items() if name in old.conf.nodes))
     lost = {
-        name: HostLock(hostname=old.hostname(name), hardware=hardware(old, name), cgroup=cgroup)
+        name: HostLock(
+            hostname=old.hostname(name),
+            hardware=hardware(old, name),
+            gpus=gpus(old, name),
+            cgroup=cgroup,
+            never_seen=True,
+        )
         for name in cluster.hosts
         if name not in old.found.facts
     }
-    unused = frozenset(nodes_with_unused_gpus(old))
-    facts = {
-        name: replace(fact, gpus=()) if name in unused else fact
-        for name, fact in old.found.facts.items()
-        if name in cluster.hosts
-    }
+    facts = {name: fact for name, fact in old.found.facts.items() if name in cluster.hosts}
     try:
         return pin(cluster, Lock(hosts=lost), facts)
     except IdConflict:
@@ -58,6 +64,23 @@ def nodes_with_unused_gpus(old: OldCluster) -> Iterator[str]:
     for name in old.nodes:
         if name in old.found.facts and old.found.facts[name].gpus and not old.node_setting(name, "gres"):
             yield name
+
+
+def gpus(old: OldCluster, name: str) -> tuple[Gpu, ...]:
+    """The GPUs that slurm.conf gives a node that was never seen, with the device files that gres.conf gives it."""
+    entries = (
+        tuple(filter(None, map(parsed, old.node_setting(name, "gres").split(",")))) if name in old.conf.nodes else ()
+    )
+    types = [
+        entry.type
+        for entry in entries
+        if entry.name == "gpu" and entry.count.isdigit()
+        for _ in range(min(int(entry.count), MOST_GPUS))
+    ]
+    lines = devices(old.texts["gres.conf"])
+    named = [file for line in lines.get(name, lines[""]) if line.name == "gpu" for file in line.files]
+    files = named if len(named) == len(types) else [f"/dev/nvidia{number}" for number in range(len(types))]
+    return tuple(Gpu(file, kind) for file, kind in zip(files, types, strict=True))
 
 
 def hardware(old: OldCluster, name: str) -> Hardware | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slurmfab.agent.logs.secret_texts import value_without_secrets
 from slurmfab.facts import HostFacts
 
 
@@ -98,6 +99,11 @@ class Kept:
     key: str
     value: str
     where: str
+
+    @property
+    def shown(self) -> str:
+        """The value for people, without secrets."""
+        return value_without_secrets(self.key, self.value)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,13 @@ class ImportJson(TypedDict):
     exit_code: int
 
 
-def import_cluster(cluster: str, hosts: str, connection: ConnectionOptions, output: Output) -> int:
+ADOPT = ("least", "usual")
+"""How much of what a cluster does not have an import takes."""
+
+
+def import_cluster(
+    cluster: str, hosts: str, connection: ConnectionOptions, output: Output, adopt: str = ADOPT[0]
+) -> int:
     """Write the cluster file of a cluster that exists.
 
     Args:
@@ -82,6 +88,7 @@ def import_cluster(cluster: str, hosts: str, connection: ConnectionOptions, outp
         hosts: the controller, as the user typed it.
         connection: how to reach the hosts.
         output: where to print.
+        adopt: of `ADOPT`.
 
     Returns:
         The exit code: 3 if some hosts did not answer.
@@ -91,12 +98,14 @@ def import_cluster(cluster: str, hosts: str, connection: ConnectionOptions, outp
     """
     if not hosts:
         raise InputError(f"Name the controller of the cluster: {FAB} import --hosts CONTROLLER.")
+    if adopt not in ADOPT:
+        raise InputError(f"--adopt is {' or '.join(ADOPT)}, not {adopt!a}.")
     path = loading.named_path(cluster)
     writing.refuse_existing(path)
     asked = asking.ask(hosts, connection, output)
     progress = output.progress()
     discovery.tell_accepted([asked.discovered[name] for name in asked.unpinned], progress.line)
-    takeover = survey(asked.cluster)
+    takeover = survey(asked.cluster, adopts_least=adopt == ADOPT[0])
     known = writing.write(path, takeover, lambda made: lock_of(made, asked))
     told = (*remarks.remarks(asked), *takeover.remarks)
     lost = [name for name, reason in asked.cluster.unreachable.items() if reason != NOT_ASKED]
@@ -165,7 +174,7 @@ def headline(known: Inventory, asked: Asked) -> str:
 
 def rows(account: tuple[Kept, ...]) -> list[tuple[str, ...]]:
     """The table of what became of each key of the old files."""
-    return [HEADER, *((one.file, one.key, one.value[:WIDEST_VALUE], one.where) for one in account)]
+    return [HEADER, *((one.file, one.key, one.shown[:WIDEST_VALUE], one.where) for one in account)]
 
 
 def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str, ...], code: int) -> ImportJson:
@@ -180,7 +189,7 @@ def as_json(known: Inventory, asked: Asked, takeover: Takeover, told: tuple[str,
         "files": [str(one) for one in writing.file_names(known.path, takeover.files)],
         "remarks": list(told),
         "keys": [
-            {"file": one.file, "key": one.key, "value": one.value, "where": one.where} for one in takeover.account
+            {"file": one.file, "key": one.key, "value": one.shown, "where": one.where} for one in takeover.account
         ],
         "exit_code": code,
     }

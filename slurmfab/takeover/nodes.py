@@ -68,7 +68,16 @@ def node_settings(old: OldCluster) -> dict[str, Settings]:
         for name in line.names:
             mine = {spelled(keys.NODE, key): line.of(name, key) for key in own}
             found[name] = {**shared, **mine} if mine else shared
+            if name not in old.found.facts:
+                found[name] = {**found[name], **whole_line(line.settings)}
     return found
+
+
+def whole_line(line: Settings) -> Settings:
+    """What a line says of a node that was never seen: all of it, because no hardware is known that would give it."""
+    whole = meaning.node_meanings(line)
+    gres = {"Gres": line["gres"]} if line.get("gres") else {}
+    return {spelled(keys.NODE, key): whole[key] for key in (*LAYOUT, "realmemory") if key in whole} | gres
 
 
 def corrected(old: OldCluster, settings: Settings, node: str, key: str, actual: str) -> Settings:
@@ -168,8 +177,11 @@ def remarks(old: OldCluster) -> Iterator[str]:
             states.setdefault(state, []).append(node)
     for state, names in states.items():
         yield (
-            f"State={state} of {', '.join(names)} is left out: slurmctld keeps the states of nodes in its own files. "
-            "Set it there if it is needed."
+            f"State={state} of {', '.join(names)} is not in the cluster file: slurmctld keeps the states of nodes in "
+            "its own files. The line stays as long as slurm.conf does."
         )
     if down := old.setting("DownNodes"):
-        yield f"DownNodes is left out ({down}): set nodes down in Slurm itself."
+        yield (
+            f"DownNodes is not in the cluster file ({down}): slurmctld keeps the states of nodes in its own files. The "
+            "line stays as long as slurm.conf does."
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slurmfab.errors import HostlistError, InputError, SlurmfabError
 from slurmfab.facts import HostFacts
@@ -22,13 +22,21 @@ NO_HARDWARE = ("cloud", "future")
 """States of nodes that exist only now and then (slurm.conf(5), State)."""
 
 
-def refuse(old: OldCluster) -> None:
-    """Refuse a cluster of which slurmfab cannot keep an essential part.
+def reasons_against(old: OldCluster) -> tuple[str, ...]:
+    """Why slurmfab cannot keep an essential part of a cluster; nothing if it can."""
+    return tuple(found for rule in RULES for found in rule(old))
+
+
+def refuse(old: OldCluster, reasons: Sequence[str]) -> None:
+    """Refuse a cluster.
+
+    Args:
+        old: the cluster.
+        reasons: why; nothing to accept it.
 
     Raises:
         InputError: with one line for each reason.
     """
-    reasons = tuple(found for rule in RULES for found in rule(old))
     if reasons:
         lines = "\n".join(f"  - {reason}" for reason in reasons)
         raise InputError(

@@ -26,11 +26,23 @@ def remarks(asked: Asked) -> Iterator[str]:
         )
     if "slurmctld" not in asked.running.get(found.controller, ()):
         yield f"{found.controller}: slurmctld does not run there now; its files were read all the same."
+    idle = [name for name in old_nodes(asked) if "slurmd" not in asked.running.get(name, ())]
+    if idle:
+        every = " That is every node that answered, so no job runs." if idle == list(old_nodes(asked)) else ""
+        yield (
+            f"{fold(idle)}: slurmd does not run there now.{every} The first deployment starts it; see before why it "
+            "ended: journalctl -u slurmd."
+        )
     if found.facts[found.controller].slurm_conf.startswith(MADE_BY_SLURMFAB):
         yield (
             f"slurmfab made the slurm.conf of {found.controller}. If a copy of its cluster file and lock is left, "
             "use that instead: it says more than an import can find."
         )
+
+
+def old_nodes(asked: Asked) -> tuple[str, ...]:
+    """The compute nodes that answered."""
+    return tuple(name for name in OldCluster(asked.cluster).nodes if name in asked.cluster.hosts)
 
 
 def left(asked: Asked) -> Iterator[str]:
@@ -59,8 +71,8 @@ def hidden(asked: Asked) -> Iterator[str]:
                 found.setdefault((path, key), []).append(name)
     for (path, key), names in found.items():
         yield (
-            f"{fold(names)}: {path}: {key} is a password, so its value was not read. If it is needed, set {key} in "
-            "slurm_conf by hand before the next deployment."
+            f"{fold(names)}: {path}: {key} is a password, so its value was not read. It stays in slurm.conf on the "
+            "hosts, also when slurmfab writes that anew; to remove it, write slurm_conf: {" + key + ": null}."
         )
 
 

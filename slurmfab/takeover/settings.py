@@ -13,9 +13,9 @@ from slurmfab.impact.slurm_diff import NODE_LINE, SETTING, TABLES, TEXT, Differe
 from slurmfab.inventory import loading
 from slurmfab.inventory.rules.slurm_conf import CONFIGLESS_OPTION
 from slurmfab.inventory.slurm_settings import SLURM_CONF_KEYS_OF_SLURMFAB
-from slurmfab.plan.plan_input import PlanInput
+from slurmfab.plan.plan_input import PASSWORDS, PlanInput
 from slurmfab.slurm.conf_text import parse
-from slurmfab.slurm.versions import complaints
+from slurmfab.slurm.versions import SlurmVersion, complaints
 from slurmfab.takeover import cluster_text, nodes
 from slurmfab.takeover.draft import Draft, Overrides
 from slurmfab.takeover.first_lock import first_lock
@@ -29,11 +29,8 @@ ACCOUNTING = ("accountingstoragetype", "accountingstoragehost", "accountingstora
 """Keys that the section `database` writes."""
 
 ELSEWHERE = frozenset(key.lower() for key in SLURM_CONF_KEYS_OF_SLURMFAB)
-PASSWORDS = ("jobcomppass",)
-"""Keys whose value is a password."""
-
-SEVERAL = ("prolog", "epilog")
-"""Keys that may be repeated in slurm.conf, and of which the cluster file has one."""
+SEVERAL, SEVERAL_SINCE = ("prolog", "epilog"), SlurmVersion(24, 5)
+"""Keys that may be repeated in slurm.conf, and since when; before, the last line counts (slurm.conf(5), Prolog)."""
 
 OVERRIDDEN = {"slurm.conf": "slurm_conf", "cgroup.conf": "cgroup_conf"}
 """The section of the cluster file with the keys of a file."""
@@ -140,10 +137,10 @@ def reason_against(draft: Draft, old: OldCluster, file: str, key: str, value: st
         return "it has a place of its own in the cluster file"
     if low in ACCOUNTING and draft.database:
         return "it comes from the key database"
-    if low in SEVERAL and "," in value:
-        return "the cluster file has one program for it; write one that runs all of them"
-    if low in PASSWORDS:
-        return "a password does not come into the cluster file; without it slurmctld cannot log in there"
+    if low in SEVERAL and "," in value and old.version < SEVERAL_SINCE:
+        return f"Slurm {old.version} runs the program of the last line alone; write one that runs all of them"
+    if file == "slurm.conf" and low in {one.lower() for one in PASSWORDS}:
+        return "a password does not come into the cluster file; it stays in slurm.conf on the hosts"
     section = OVERRIDDEN[file]
     asked: dict[str, dict[str, str | None]] = {"slurm_conf": {}, "cgroup_conf": {}}
     asked[section] = {key: value or None}

@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from slurmfab.accounting import export
-from slurmfab.errors import ClusterFileError, InputError
+from slurmfab.errors import ClusterFileError, InputError, SlurmfabError
 from slurmfab.hostlist import fold
 from slurmfab.impact.slurm_diff import TEXT, differences
 from slurmfab.inventory.loading import Inventory
 from slurmfab.paths import SLURM_DIRECTORY
+from slurmfab.plan.hand_made_files import may_stay
+from slurmfab.plan.phases.daemons import renewal
+from slurmfab.plan.phases.slurm_conf import has_own_files
 from slurmfab.plan.plan_input import PlanInput
 from slurmfab.plan.preflight import configuration, gres, hardware
 from slurmfab.program_name import FAB
@@ -33,21 +36,24 @@ UNSET_STATE = "/var/spool"
 """StateSaveLocation if slurm.conf has none (slurm.conf(5))."""
 
 
-def survey(found: FoundCluster) -> Takeover:
+def survey(found: FoundCluster, *, adopts_least: bool = True) -> Takeover:
     """Make the cluster file of a found cluster.
 
     Args:
         found: what its hosts have shown.
+        adopts_least: whether it leaves out what the cluster does not have.
 
     Raises:
         InputError: an essential part of it cannot be kept; the message has all reasons, and ways.
     """
     old = OldCluster(found)
-    refusals.refuse(old)
+    reasons = refusals.reasons_against(old)
+    refusals.refuse(old, (*reasons, *unsayable(old)) if reasons else ())
     taken = carried(old)
-    settled, accounts_remarks = with_accounts(settled_without_accounts(old, taken), old)
+    draft = replace(first_draft(old, taken), adopts_least=adopts_least)
+    settled, accounts_remarks = with_accounts(settled_without_accounts(old, draft), old)
     left_out = tuple(settings.dropped(settled.draft, old))
-    reasons = {(file, key.lower()): why for file, key, why in left_out}
+    left_out_because = {(file, key.lower()): why for file, key, why in left_out}
     remarks = (
         *(f"{key} of {file} is left out: {why}." for file, key, why in left_out),
         *nodes.remarks(old),
@@ -58,22 +64,36 @@ def survey(found: FoundCluster) -> Takeover:
         *other_variants(old),
         *other_ways_of_files(old),
         *lost_hosts(old),
-        *changes(settled, reasons),
+        *changes(settled, left_out_because),
         *devices.remarks(old, settled.plan_input),
         *complaints_of_plan(settled.plan_input),
+        *not_taken(settled.draft),
     )
-    account = tuple(Accountant(old, settled, taken, reasons).entries())
+    account = tuple(Accountant(old, settled, taken, left_out_because).entries())
     return Takeover(cluster_text.text(settled.draft), taken.files, taken.programs, remarks, account)
 
 
-def settled_without_accounts(old: OldCluster, taken: Carried) -> Settled:
+def unsayable(old: OldCluster) -> tuple[str, ...]:
+    """What a cluster file cannot say of a cluster that is refused anyway, so that people see all reasons at once."""
+    if any(refusals.no_slurm_conf(old)):
+        return ()
+    try:
+        settings.settle(first_draft(old, carried(old)), old)
+    except ClusterFileError as error:
+        return tuple(f"{complaint.partition(': ')[2].rstrip('.')}." for complaint in error.complaints)
+    except SlurmfabError:
+        return ()  # such as a release without tables, which is among the reasons
+    return ()
+
+
+def settled_without_accounts(old: OldCluster, draft: Draft) -> Settled:
     """The cluster file but for accounts.
 
     Raises:
         InputError: the cluster file would be refused.
     """
     try:
-        return settings.settle(first_draft(old, taken), old)
+        return settings.settle(draft, old)
     except ClusterFileError as error:
         lines = "\n".join(f"  - {complaint.partition(': ')[2]}" for complaint in error.complaints)
         raise InputError(
@@ -200,8 +220,31 @@ def complaints_of_plan(plan_input: PlanInput) -> Iterator[str]:
             yield f"{FAB} plan will refuse this: {error}"
 
 
+def not_taken(draft: Draft) -> Iterator[str]:
+    """Yield what the cluster did not have and does not get."""
+    if draft.adopts_least:
+        lines = "; ".join(f"{what} ({line})" for line, what in cluster_text.NOT_TAKEN.items())
+        yield f"Not taken: {lines}. To take one, remove its line from the cluster file."
+
+
 def changes(settled: Settled, known: dict[tuple[str, str], str]) -> Iterator[str]:
-    """Yield the differences in Slurm's sense that the first deployment would make."""
-    told = [f"{one.file}: {one}" for one in settled.left if (one.file, one.name.lower()) not in known]
-    if told:
-        yield f"The first deployment changes this for Slurm: {'; '.join(told)}."
+    """Yield which files the first deployment will write anew, and because of which lines; nothing where all stay.
+
+    Args:
+        settled: the cluster file, and the differences that no key mends.
+        known: by file and key in lower case, why a key is left out.
+    """
+    plan_input = settled.plan_input
+    because = [one for one in settled.left if not may_stay(one)]
+    if plan_input.hand_made or not because:
+        return
+    hosts = [name for name in plan_input.facts if has_own_files(plan_input, name)]
+    restarts = renewal(plan_input, plan_input.facts)
+    lines = "; ".join(
+        f"{one.file}: {one}" + (f" ({why})" if (why := known.get((one.file, one.name.lower()), "")) else "")
+        for one in because
+    )
+    yield (
+        f"The first deployment will write {', '.join(plan_input.rendered)} anew on {fold(hosts)}, and comments and "
+        f"order of the hand-made files go, because of these lines: {lines}. {restarts}".rstrip()
+    )

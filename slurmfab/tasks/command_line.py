@@ -69,7 +69,7 @@ class Reader:
             self.given[parameter.name] = value
 
     def read(self, arguments: Iterator[str]) -> str:
-        """Look at all words; those behind `--` are not ours.
+        """Look at all words.
 
         Returns:
             The help of the task for which it was asked; empty where it was not.
@@ -79,6 +79,7 @@ class Reader:
         """
         for word in arguments:
             if word == "--":
+                self.refuse_rest(arguments)
                 break
             if word.startswith("-") and len(word) > 1:
                 self.is_right_behind = False
@@ -93,6 +94,19 @@ class Reader:
                 refuse(self.unknown_word(word))
         self.require_words()
         return ""
+
+    def refuse_rest(self, arguments: Iterator[str]) -> None:
+        """Refuse words behind `--`, which no task reads: `ssh n1 -- uptime` would open a shell.
+
+        Raises:
+            InputError: there are some.
+        """
+        rest = list(arguments)
+        if rest:
+            refuse(
+                f"No task reads words behind --, and here is {rest[0]}. A command is one word, in quotation marks: "
+                f"{FAB} ssh HOST 'COMMAND'."
+            )
 
     def require_words(self) -> None:
         """Refuse the end of a task's words where one is missing.

@@ -11,6 +11,7 @@ from slurmfab.tasks.options import CONNECTION, Common
     help={
         **{name: CONNECTION[name] for name in ("user", "key", "port", "become", "gateway", "accept_new_host_keys")},
         "hosts": "the cluster's controller; its slurm.conf names the other hosts",
+        "adopt": "least (default) or usual: usual adds SSH logins of slurm and names of hosts, if it lacks them",
         "verbose": "show what became of every key of the old files",
         "cluster": "cluster file to write (default: $SLURMFAB_CLUSTER, else configs/cluster.yaml)",
     },
@@ -25,6 +26,7 @@ def import_(
     become: str = "",
     gateway: str = "",
     accept_new_host_keys: bool = False,
+    adopt: str = "",
 ) -> int:
     """Write the cluster file of a cluster made by hand.
 
@@ -36,10 +38,11 @@ def import_(
     Examples:
         fab import --hosts ctl
         fab import --hosts admin@10.0.0.1 --accept-new-host-keys
+        fab import --hosts ctl --adopt usual
         fab import --hosts ctl --cluster configs/old.yaml --json -
     """
     from slurmfab.inventory.connection_options import ConnectionOptions
     from slurmfab.takeover import importing
 
     contact = ConnectionOptions(user, key, number(port, "--port"), become, gateway, accept_new_host_keys)
-    return importing.import_cluster(common.cluster, hosts, contact, common.output)
+    return importing.import_cluster(common.cluster, hosts, contact, common.output, adopt or importing.ADOPT[0])

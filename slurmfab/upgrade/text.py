@@ -184,6 +184,8 @@ def heading(plan: UpgradePlan) -> str:
     told = f" Jobs now: {jobs}." if jobs else " No jobs now."
     if plan.is_done and not plan.refusals:
         return f"Every host that answered has Slurm {plan.target.series} and runs it. Nothing is to be upgraded."
+    if plan.target.suite and plan.refusals and plan.target.series == plan.have:
+        return f"Slurm {plan.have}, and nothing newer is known of the suite {plan.target.suite}.{told}"
     return f"Upgrade from Slurm {plan.have} to {plan.target.series}{source}.{told}"
 
 

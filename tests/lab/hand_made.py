@@ -10,11 +10,12 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lab_cluster import DeployedLab
 from stock import Stock
 
+from slurmfab.lab import kill_host
 from slurmfab.slurm import versions
 from slurmfab.slurm.platform import DEBIAN
 
@@ -686,6 +687,202 @@ def scripts(lab: DeployedLab, suite: str) -> HandMade:
     return at_work(lab, "scripts", "render", ("n1", "n2"))
 
 
+GANG = """
+# day and night: jobs of the day suspend those of the night
+ClusterName=gang
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+ProctrackType=proctrack/cgroup
+SlurmctldParameters=enable_configless,idle_on_node_suspend
+PreemptType=preempt/partition_prio
+PreemptMode=SUSPEND,GANG
+SchedulerTimeSlice=60
+SuspendProgram=/usr/local/sbin/node-off
+ResumeProgram=/usr/local/sbin/node-on
+SuspendTime=7200
+SuspendTimeout=120
+ResumeTimeout=600
+SuspendExcParts=night
+NodeName=n[1-2] CPUs=2 CoresPerSocket=2 RealMemory=1500
+PartitionName=night Nodes=n[1-2] Default=YES OverSubscribe=FORCE:1 PriorityTier=1
+PartitionName=day Nodes=n[1-2] OverSubscribe=FORCE:1 PriorityTier=10
+"""
+
+
+def gang(lab: DeployedLab, suite: str) -> HandMade:
+    """Jobs that suspend others, nodes that may sleep, and slurmctld that serves files although all nodes have some."""
+    prepare(lab)
+    pids = named(DEBIAN.pid_files(versions.distribution_version(suite)))
+    conf = file(f"{ETC}/slurm.conf", GANG.format(**pids)) + file(f"{ETC}/cgroup.conf", "ConstrainCores=yes")
+    switch = "#!/bin/sh\nlogger -t power $0 $*"
+    conf += "".join(file(f"/usr/local/sbin/node-{way}", switch, "755") for way in ("on", "off"))
+    lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
+    everywhere(lab, f"{conf}systemctl restart slurmd", "n1", "n2")
+    return at_work(lab, "gang", "gang", ("n1", "n2"))
+
+
+TREES = """
+# nodes of the biologists are theirs when they need them
+ClusterName=trees
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+TopologyPlugin=topology/tree
+Licenses=matlab:10,ansys:4
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+EnforcePartLimits=ANY
+GresTypes=gpu,shard
+Include nodes.conf
+"""
+
+TREE_NODES = """
+NodeName=DEFAULT CPUs=2 CoresPerSocket=2 RealMemory=1500
+NodeName=n1 Gres=gpu:tesla:2,shard:8 Feature=fat
+NodeName=n2 Feature=ib
+NodeSet=fast Feature=ib
+NodeSet=theirs Nodes=n1
+PartitionName=DEFAULT MaxTime=2-0
+PartitionName=main Nodes=theirs,fast Default=YES PriorityTier=1
+PartitionName=bio Nodes=theirs PriorityTier=5 PreemptMode=OFF
+"""
+
+
+def trees(lab: DeployedLab, suite: str) -> HandMade:
+    """Switches, licences, a partition that requeues others' jobs, shards without a type, node sets in an Include."""
+    prepare(lab)
+    conf = file(f"{ETC}/slurm.conf", TREES.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
+    conf += file(f"{ETC}/nodes.conf", TREE_NODES)
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainRAMSpace=yes")
+    conf += file(
+        f"{ETC}/topology.conf", "SwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n2\nSwitchName=top Switches=s[1-2]"
+    )
+    conf += file(
+        f"{ETC}/gres.conf", "NodeName=n1 Name=gpu Type=tesla File=/dev/nvidia[0-1]\nNodeName=n1 Name=shard Count=8"
+    )
+    lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld")
+    everywhere(lab, f"{conf}systemctl restart slurmd", "n1", "n2")
+    return at_work(lab, "trees", "trees", ("n1", "n2"))
+
+
+ALONE = """
+# the machine under the desk
+ClusterName=alone
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.log
+MailProg=/bin/true
+JobCompType=jobcomp/filetxt
+JobCompLoc=/var/log/slurm/jobcomp.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+ProctrackType=proctrack/linuxproc
+GresTypes=gpu,mps
+NodeName=ctl CPUs=2 CoresPerSocket=2 RealMemory=1500 Gres=gpu:tesla:2,mps:200
+PartitionName=desk Nodes=ctl Default=YES
+"""
+
+
+def alone(lab: DeployedLab, suite: str) -> HandMade:
+    """One host that is controller and compute node, with MPS of GPUs that have a type."""
+    prepare(lab)
+    conf = file(f"{ETC}/slurm.conf", ALONE.format(**named(DEBIAN.pid_files(versions.distribution_version(suite)))))
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=no")
+    conf += file(f"{ETC}/gres.conf", "Name=gpu Type=tesla File=/dev/nvidia[0-1]\nName=mps Count=200")
+    lab.on("ctl", f"set -e\n{conf}systemctl restart slurmctld slurmd")
+    return at_work(lab, "alone", "alone", ("ctl",))
+
+
+WORN = """
+# jobs are recorded, and nobody is held to anything
+ClusterName=worn
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldPidFile={slurmctld_pid}
+SlurmdPidFile={slurmd_pid}
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+MailProg=/bin/true
+ReturnToService=1
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup,task/affinity
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=ctl
+JobAcctGatherType=jobacct_gather/linux
+# from the times of the old billing
+JobCompPass={password}
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+SlurmdTimeout=30
+GresTypes=gpu,mps
+NodeName=n1 CPUs=2 CoresPerSocket=2 RealMemory=1500 Gres=gpu:tesla:2,mps:200
+NodeName=n2 CPUs=2 CoresPerSocket=2 RealMemory=1500
+NodeName=n3 CPUs=2 CoresPerSocket=2 RealMemory=1500 Gres=gpu:2
+PartitionName=all Nodes=ALL Default=YES
+"""
+
+WORN_GRES = """
+NodeName=n1 Name=gpu Type=tesla File=/dev/nvidia[0-1]
+NodeName=n1 Name=mps Count=200
+NodeName=n3 Name=gpu File=/dev/nvidia[0-1]
+"""
+
+
+def worn(lab: DeployedLab, suite: str) -> HandMade:
+    """Accounting that holds nobody, a password of old times, MPS without a type, GPUs that nobody uses, a dead node."""
+    prepare(lab)
+    pids = DEBIAN.pid_files(versions.distribution_version(suite))
+    text = SLURMDBD.format(pid=pids["slurmdbd"], password=PASSWORD).replace("DbdHost=n3", "DbdHost=ctl")
+    dbd = f"{file(f'{ETC}/slurmdbd.conf', text, '600')}chown slurm: {ETC}/slurmdbd.conf\n"
+    conf = file(f"{ETC}/slurm.conf", WORN.format(**named(pids), password=PASSWORD))
+    conf += file(f"{ETC}/cgroup.conf", "ConstrainCores=yes\nConstrainDevices=yes\nConstrainRAMSpace=yes")
+    conf += file(f"{ETC}/gres.conf", WORN_GRES)
+    add = "until sacctmgr -n show cluster >/dev/null 2>&1; do sleep 0.2; done\nsacctmgr -i add cluster worn\n"
+    add += "sacctmgr -i add account physics Description=x Organization=y\nsacctmgr -i add user ada Account=physics\n"
+    start = "systemctl restart slurmctld"
+    lab.on("ctl", f"set -e\n{DATABASE}{dbd}{conf}systemctl restart slurmdbd\n{start}\n{add}{start}")
+    everywhere(lab, f"{conf}systemctl restart slurmd", "n1", "n2", "n3")
+    made = at_work(lab, "worn", "worn", ("n1", "n2"), "-w", "n1", "--mem=50")
+    kill_host(lab.lab, "n3")
+    down = f"sed -i '/^NodeName=n3/s/$/ State=DOWN/' {ETC}/slurm.conf"
+    everywhere(lab, down, "ctl", "n1", "n2")
+    lab.on("ctl", "scontrol reconfigure")
+    lab.until("ctl", "sinfo -h -n n3 -o %t | tr -d '*'", "down")
+    return replace(made, accounting="ctl")
+
+
 KINDS: Mapping[str, Kind] = {
     "plain": Kind(plain),
     "accounts": Kind(
@@ -698,5 +895,8 @@ KINDS: Mapping[str, Kind] = {
     "configless": Kind(configless, gpus=("n1:1:Tesla_T4", "n2:1:Tesla_T4")),
     "own-ids": Kind(own_ids, shared=("/srv/shared",)),
     "scripts": Kind(scripts),
+    "gang": Kind(gang),
+    "trees": Kind(trees, gpus=("n1:2:Tesla_T4",)),
+    "alone": Kind(alone, nodes=1, gpus=("ctl:2:Tesla_T4",), packages={"ctl": DEBIAN.packages("compute")}),
 }
 """All kinds of hand-made clusters, by name."""

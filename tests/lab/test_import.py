@@ -17,12 +17,9 @@ from suites import SUITES
 
 pytestmark = pytest.mark.lab
 
-WANTED_BY_PROOFS = (
-    r"user:slurm|ssh-key:slurm|ssh-login:.*|block:(/etc/hosts|/etc/ssh/|/var/lib/slurm/home/).*|directory:.*"
-    r"|accounts:.*|(owned-files|units-loaded):slurm(ctld|dbd)-user|packaged-rotation:.*"
-)
-"""What any takeover changes on hosts: the slurm user's logins, names of hosts, modes of directories, its account, that
-slurmctld and slurmdbd do not start as root the next time, and how Debian 12 rotates their logs."""
+WANTED_BY_PROOFS = r"directory:.*|accounts:.*|(owned-files|units-loaded):slurm(ctld|dbd)-user|packaged-rotation:.*"
+"""What any takeover changes on hosts: modes of directories, the slurm user's account, that slurmctld and slurmdbd do
+not start as root the next time, and how Debian 12 rotates their logs. No user, login or name of a host is touched."""
 
 IN_PLACES_OF_SLURM = {"no_other_user_leads_slurmd_elsewhere", "no_other_user_leads_starting_daemons_elsewhere"}
 """What checks find wrong with `own-ids`, whose daemons have logs and spool in a directory of slurm's; the second where
@@ -61,6 +58,9 @@ KEPT = {
         "FirstJobId: 50000",
         "slurm_conf_directory: /srv/shared",
     ),
+    "gang": ("PreemptMode: SUSPEND,GANG", "SuspendTime: 7200", "idle_on_node_suspend", "PartitionName: night"),
+    "trees": ("Gres: gpu:tesla:2,shard:8", "ansys:4", "PreemptMode: REQUEUE", "topology"),
+    "alone": ("Gres: gpu:tesla:2,mps:200", "hosts: ctl"),
     "scripts": ("prolog.sh", "job_submit.lua", "JobSubmitPlugins: lua", "HealthCheckInterval: 300"),
 }
 """Texts in the cluster file that an import writes, by kind of cluster."""
@@ -79,6 +79,9 @@ WAYS = {
     "includes": ("ctl", "scontrol show topology | grep -o 'SwitchName=[a-z0-9]*' | xargs", TREE),
     "configless": ("n1", "ls /etc/slurm/*.conf 2>/dev/null | grep -vc plugstack || :", "0"),
     "own-ids": ("ctl", "stat -c '%u %U' /srv/slurm/state/job_state", "1001 slurm"),
+    "gang": ("n1", "grep -c enable_configless /etc/slurm/slurm.conf", "1"),
+    "trees": ("n1", "grep -oh 'gpu:tesla:.*shard:[^ ]*' /etc/slurm/nodes.conf", "gpu:tesla:2,shard:8"),
+    "alone": ("ctl", "grep -oh 'gpu:tesla:.*mps:[^ ]*' /etc/slurm/slurm.conf", "gpu:tesla:2,mps:200"),
     "scripts": ("ctl", f"cd /tmp; srun -w n2 sh -c 'echo $SITE $(ls /var/log/site-prologs)'; {COMMENT}", SCRIPTED),
 }
 """For each kind, a command on a host after the takeover, and what it prints where the site's way is kept."""
@@ -131,7 +134,7 @@ class Deployed:
 
 
 def combinations() -> Iterator[Any]:
-    """Each kind of cluster on one suite by turns, three of the six on each; with `TURN=all` on both."""
+    """Each kind of cluster on one suite by turns, about half of them on each; with `TURN=all` on both."""
     for suite in SUITES:
         for kind in (one for one in KINDS if suite in in_turn(one)):
             yield pytest.param((kind, suite), id=f"{kind}-{suite}")

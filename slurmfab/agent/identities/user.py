@@ -102,10 +102,12 @@ class User(HostUser):
 
     Args:
         moved: whether an earlier resource changes the user's UID and GID; a dry run then counts them as right.
+        kept: whether home, shell and expiry of a user who is there stay, because the user does not log in.
     """
 
     kind: ClassVar[str] = "user"
     moved: bool = False
+    kept: bool = False
 
     def wanted(self, context: Context) -> State:
         """UID, group, home and shell; and that the account of a user who logs in does not expire."""
@@ -121,6 +123,8 @@ class User(HostUser):
         if not found:
             return {"expires": "never"}
         found = {**found, "expires": expiry(context, self.user)}
+        if self.kept:
+            found.update({"home": self.home, "shell": self.shell, "expires": "never"})
         if self.moved and context.dry_run:
             return {**found, "uid": self.uid, "group": self.group}
         if found["uid"] != self.uid:

@@ -100,6 +100,20 @@ _SETTINGS = (
 """A key that ends so, and its value: a word after `=`, as in slurm.conf; the rest of the line after `:`; the content of
 an element of XML."""
 
+SLURM_PASSWORD = re.compile(r"(?i)\b(\w*Pass(?:word)?)((?:[ \t]|\\\n)*=(?:[ \t]|\\\n)*)(\"[^\"\n]*\"?|[^\s\"#]+)")
+"""A key of Slurm's files whose value is a password (JobCompPass, StoragePass, AccountingStoragePass,
+ProfileInfluxDBPass, EnergyIPMIPassword), what is between, and the value; also in a comment, and on two lines."""
+
+_OPTIONS = re.compile(
+    r"(?im)\b(AuthInfo|AuthAltParameters|\w+Parameters|JobCompParams)[ \t]{0,8}=[ \t]{0,8}\"?([^\s\"#]+)"
+)
+"""Keys of slurm.conf and slurmdbd.conf whose value is a list of options."""
+
+_SECRET_OPTION = re.compile(r"(?i)[\w-]*(?:pass|passwd|password|secret|token|credentials?|key)")
+_HARMLESS = re.compile(r"(?i)/[^,]*|\d+|(?:socket|jwt_key|jwks)=/.*|(?:ttl|cred_expire|max_token_lifespan)=\d+"
+                       r"|userclaimfield=\w+|(?:use_client_ids|disable_sack|disable_token_creation)")  # fmt: skip
+"""Options of AuthInfo and AuthAltParameters that are no secret (slurm.conf(5))."""
+
 _EMPTY = re.compile(r"""\(null\)|\\?["']{2}|null\b|None\b|\(not-shown\)""")
 _OPENING = re.compile(r"\\?[\"']")
 
@@ -140,6 +154,21 @@ def settings(text: str) -> Iterator[Place]:
                     if first < end:
                         yield begin + first, begin + end
         begin += len(line) + 1
+
+
+def slurm_options(text: str) -> Iterator[Place]:
+    """Yield the places of secrets among the options of Slurm's keys: of AuthInfo all that is not known to be none."""
+    for found in _OPTIONS.finditer(text):
+        begin = found.start(2)
+        for word in found[2].split(","):
+            name, sign, value = word.partition("=")
+            if found[1].lower().startswith("auth"):
+                is_secret = bool(word) and not _HARMLESS.fullmatch(word)
+            else:
+                is_secret = bool(value) and bool(_SECRET_OPTION.fullmatch(name)) and not _HARMLESS.fullmatch(value)
+            if is_secret:
+                yield begin + (len(name) + 1 if sign else 0), begin + len(word)
+            begin += len(word) + 1
 
 
 def without_quotes(first: int, end: int, line: str) -> Place:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Dict, Iterator, List, Tuple
 
 from slurmfab.agent.client import commands
 from slurmfab.agent.core import replace
-from slurmfab.agent.core.included_files import read_included, too_large, whole
+from slurmfab.agent.core.included_files import INCLUDE, read_included, too_large, whole
 from slurmfab.agent.core.links import link_target
 from slurmfab.agent.core.program_name import FAB
 from slurmfab.agent.core.reading import names, read_bytes
@@ -131,7 +131,7 @@ class SlurmFiles(Resource):
         return is_file and self.text(name, path, read_bytes(path)) == dict(self.files)[name]
 
     def text(self, name: str, path: str, content: bytes) -> str:
-        """The text of a file, with all that it includes unless it is the wanted one as it is.
+        """The text of a file, with all that it includes unless the wanted one includes files itself.
 
         Args:
             name: the file's name.
@@ -145,7 +145,8 @@ class SlurmFiles(Resource):
         # The facts, which have no other bytes than those of UTF-8, told the text of a file that was made by hand.
         if name in self.kept and everything.decode(errors="replace") == wanted:
             return wanted
-        return everything.decode("utf-8", "surrogateescape")
+        # Parts of a hand-made slurm.conf are compared one by one: what the wanted one includes is no difference here.
+        return (content if has_include(wanted.encode()) else everything).decode("utf-8", "surrogateescape")
 
     def preview(self, context: Context) -> None:
         """Let the installed Slurm parse the new slurm.conf in memory; nothing is written to a disk.
@@ -278,6 +279,11 @@ class SlurmFiles(Resource):
         directory = context.path(self.directory)
         staged = (name for name in names(directory) if name.startswith(STAGING_PREFIX))
         return [name for name in staged if os.path.isdir(os.path.join(directory, name))]
+
+
+def has_include(content: bytes) -> bool:
+    """Whether a file includes others."""
+    return any(map(INCLUDE.match, content.splitlines()))
 
 
 def is_safe(context: Context, status: os.stat_result, mode: int = 0o644) -> bool:

@@ -17,6 +17,7 @@ from slurmfab.agent.core import safe_paths
 from slurmfab.agent.core.included_files import whole
 from slurmfab.agent.core.resource import Context, ResourceFailed
 from slurmfab.agent.facts.facts import read_accounts
+from slurmfab.agent.logs.secret_detectors import SLURM_PASSWORD
 from slurmfab.agent.slurm import daemon_places
 
 CONFS = (
@@ -41,9 +42,6 @@ SLURMDBD_CONF = "slurmdbd.conf"
 PLUGSTACK_CONF = "plugstack.conf"
 MASKED = ("slurm.conf", SLURMDBD_CONF)
 """Files whose other lines are needed even if one has a password; a file that is carried as it is stays here then."""
-
-SECRET = re.compile(r"(?i)\b(\w*Pass(?:word)?)((?:[ \t]|\\\n)*=(?:[ \t]|\\\n)*)(\"[^\"\n]*\"?|[^\s\"#]+)")
-"""A key whose value is a password, such as StoragePass and JobCompPass; also in a comment, and on two lines."""
 
 HIDDEN = "(not-shown)"
 """Stands for a password."""
@@ -189,7 +187,7 @@ class Reader:
             keys.append(found[1])
             return found[1] + found[2] + HIDDEN
 
-        text = SECRET.sub(hide, content.decode(errors="replace"))
+        text = SLURM_PASSWORD.sub(hide, content.decode(errors="replace"))
         if keys and name not in MASKED and not self.is_included(path):
             raise ValueError("it has a password (%s), so it stays on the host" % ", ".join(keys))
         self.hidden += [(path, key) for key in keys]

@@ -111,10 +111,10 @@ def named_files_are_device_files(cluster: Cluster) -> Iterator[tuple[Place, str]
 
 
 def _entries_of(cluster: Cluster) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the entries of each group's Gres, with its place."""
+    """Yield the entries of each group's Gres, with its place; `none` has no entries."""
     for number, group in enumerate(cluster.nodes):
         value = gres_value(group.settings)
-        if value is not None:
+        if value:
             key = next(key for key in group.settings if key.lower() == "gres")
             yield ("nodes", number, "settings", key), value.strip('"').split(",")
 

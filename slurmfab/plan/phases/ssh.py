@@ -25,8 +25,14 @@ def keys(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:  # noqa: ARG
 
 
 def trust(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """The keys that may log in as slurm on the host, that nothing else keeps slurm out, and the known host keys."""
-    host_keys = known_all(plan_input, others(plan_input, host)) + known(plan_input, host)
+    """The keys that may log in as slurm on the host, that nothing else keeps slurm out, and the known host keys.
+
+    A cluster whose hosts neither log in to each other by slurmfab nor have names by it gets no host keys either.
+    """
+    cluster = plan_input.cluster
+    names_nothing = cluster.slurm_ssh.logins == "none" and cluster.user_ssh == "own" and not cluster.hosts_file
+    others_keys = () if names_nothing else (*others(plan_input, host), host)
+    host_keys = known_all(plan_input, others_keys)
     partners = origins(plan_input, host)
     return (
         let_in(plan_input, partners),

@@ -20,7 +20,7 @@ SYSTEM = (NullDevice(), RevivedUnit("systemd-logind"))
 
 
 def resources(plan_input: PlanInput, host: str) -> tuple[Resource, ...]:
-    """Both users, before a package can make them with other numbers; slurm may log in, munge may not.
+    """Both users, before a package can make them with other numbers; munge may not log in.
 
     What all programs need comes first, since useradd and packages need it, too: /dev/null, and systemd-logind, which
     gives up for good while a file system of its sandbox does not answer.
@@ -41,9 +41,11 @@ def both(plan_input: PlanInput, moves: tuple[str, ...]) -> tuple[Resource, ...]:
         moves: the users whose numbers change on the host: any of `slurm` and `munge`.
     """
     ids, munge = plan_input.lock.ids, plan_input.platform.munge
+    # Only SSH needs a shell and a home for slurm.
+    kept = plan_input.cluster.slurm_ssh.logins == "none"
     return (
         Group("slurm", ids["slurm.gid"], moved="slurm" in moves),
-        User("slurm", ids["slurm.uid"], "slurm", SLURM_HOME, "/bin/bash", moved="slurm" in moves),
+        User("slurm", ids["slurm.uid"], "slurm", SLURM_HOME, "/bin/bash", moved="slurm" in moves, kept=kept),
         Group("munge", ids["munge.gid"], moved="munge" in moves),
         User("munge", ids["munge.uid"], "munge", munge.home, munge.shell, moved="munge" in moves),
     )

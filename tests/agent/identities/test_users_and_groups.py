@@ -45,6 +45,16 @@ def test_a_user_when_home_and_shell_differ_gets_them(root: Path, context: Contex
     assert "alice:x:4711:4712:A:/home/alice:/bin/bash" in (root / "etc/passwd").read_text().splitlines()
 
 
+def test_a_user_who_does_not_log_in_when_there_already_keeps_home_and_shell(root: Path, context: Context) -> None:
+    with (root / "etc/passwd").open("a") as file:
+        file.write("alice:x:4711:4712:A:/nonexistent:/bin/false\n")
+    with (root / "etc/group").open("a") as file:
+        file.write("alice:x:4712:\n")
+    before = (root / "etc/passwd").read_text()
+    assert apply(User("alice", 4711, "alice", "/home/alice", "/bin/bash", kept=True), context).status == "ok"
+    assert (root / "etc/passwd").read_text() == before
+
+
 def test_a_busy_user_when_rewritten_keeps_every_other_line(root: Path, context: Context) -> None:
     before = (root / "etc/passwd").read_text()
     with (root / "etc/passwd").open("a") as file:

@@ -71,3 +71,17 @@ def test_a_link_that_is_right_stays_when_another_file_is_replaced(shared: Path, 
     assert apply(WANTED, context).status == "changed"
     assert cgroup.read_text() == CGROUP
     assert Path(context.path("/etc/slurm/slurm.conf")).resolve() == shared
+
+
+def test_a_host_whose_slurm_conf_differs_beside_its_include_then_shows_that_line_alone(
+    root: Path, context: Context, shared: Path
+) -> None:
+    own = root / "etc/slurm/slurm.conf"
+    own.unlink()
+    own.write_text(f"{BY_HAND}KillWait=90\n")
+    parts = (("slurm.conf", f"{BY_HAND}KillWait=60\n"), ("nodes.conf", "NodeName=n1\n"))
+    (change,) = compare(SlurmFiles("/etc/slurm", parts, kept=("slurm.conf",)), context)
+    changed = [line for line in change.diff.splitlines()[2:] if line.startswith(("-", "+"))]
+    assert (change.name, changed) == ("slurm.conf", ["-KillWait=90", "+KillWait=60"])
+    assert apply(SlurmFiles("/etc/slurm", parts), context).status == "changed"
+    assert (own.read_text(), shared.read_text()) == (parts[0][1], BY_HAND)

@@ -116,6 +116,24 @@ def test_accounts_that_are_not_in_force_fail_with_what_is_wrong(
         test_accounting.test_accounts_are_in_force(controller, Slurm(controller, cluster), cluster)
 
 
+@pytest.mark.parametrize(("enforced", "is_right"), [("none", True), ("associations,limits", False)])
+def test_a_cluster_that_records_jobs_and_holds_nobody_has_a_check_of_its_own(
+    controller: CheckedHost, shells: dict[str, Any], cluster: Cluster, enforced: str, *, is_right: bool
+) -> None:
+    shells["ctl"].rules["scontrol show config"] = f"AccountingStorageEnforce = {enforced}\n"
+    slurm = Slurm(controller, cluster)
+    if is_right:
+        test_accounting.test_jobs_need_no_account(controller, slurm)
+        return
+    with pytest.raises(AssertionError, match=r"slurmctld requires accounts .* and the cluster file does not"):
+        test_accounting.test_jobs_need_no_account(controller, slurm)
+
+
+def test_accounts_need_no_enforcement_where_the_cluster_file_leaves_it_out() -> None:
+    off = inventories.parse(f"{FILE}slurm_conf: {{AccountingStorageEnforce: null}}\n", "tiny.yaml")
+    assert (off.has_accounts, off.enforces_accounts) == (True, False)
+
+
 def test_a_job_on_record_as_it_ended_passes(controller: CheckedHost, cluster: Cluster) -> None:
     test_accounting.test_finished_job_is_on_record(controller, controller, Slurm(controller, cluster))
 

@@ -216,6 +216,17 @@ def test_name_of_a_host_that_never_answered_may_lead_nowhere(bench: Bench) -> No
         test_identity.test_names_resolve(bench.hosts["n1"], bench.known.cluster, bench.known.lock)
 
 
+def test_a_name_that_slurm_alone_uses_may_lead_nowhere_without_our_block_of_hosts(bench: Bench) -> None:
+    bench.shells["n1"].rules["getent ahosts"] = "ctl 10.0.0.1\nn1 10.0.0.2\n"
+    lock = bench.known.lock
+    other = replace(lock, hosts={**lock.hosts, "n2": replace(lock.hosts["n2"], hostname="rack7")})
+    without = bench.known.cluster.model_copy(update={"hosts_file": False})
+    test_identity.test_names_resolve(bench.hosts["n1"], without, other)
+    for cluster, known in ((without, lock), (bench.known.cluster, other)):
+        with pytest.raises(AssertionError, match="n2 does not resolve"):
+            test_identity.test_names_resolve(bench.hosts["n1"], cluster, known)
+
+
 @pytest.mark.parametrize(
     ("status", "advice"),
     [

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from found_clusters import BIG, GPUS, SLURMDBD, address, conf, found
+from found_clusters import BIG, FOUR_CORES, GPUS, SLURMDBD, address, conf, found
 from support import prepared
 
-from slurmfab.facts import Account
+from slurmfab.facts import Account, Gpu
+from slurmfab.impact.hardware_changes import differences
 from slurmfab.inventory import loading
 from slurmfab.inventory.cluster import Cluster
+from slurmfab.plan.plan_input import PlanInput, pin
 from slurmfab.takeover import accounts
 from slurmfab.takeover.carried import PACKAGED_PLUGSTACK
 from slurmfab.takeover.first_lock import first_lock
@@ -51,6 +53,12 @@ def cluster(
 
 def parsed(one: Takeover) -> Cluster:
     return loading.parse(one.text, "cluster.yaml")
+
+
+def plan_of_import(one: Takeover, found: FoundCluster) -> PlanInput:
+    """What the first plan after the import is made from."""
+    known = parsed(one)
+    return PlanInput(known, first_lock(known, OldCluster(found)), found.facts)
 
 
 def where(one: Takeover, key: str) -> str:
@@ -222,7 +230,6 @@ def test_gpus_of_a_node_without_gres_stay_unused_and_are_told() -> None:
         ("PowerPlugin=power/none", "PowerPlugin", "Slurm 24.11 ignores this key"),
         ("Frobnicate=1", "Frobnicate", "no such key in Slurm 24.11"),
         ("JobCompPass=secret", "JobCompPass", "a password does not come into the cluster file"),
-        ("Prolog=/a\nProlog=/b", "Prolog", "the cluster file has one program for it"),
     ],
 )
 def test_a_key_without_a_place_is_left_out_with_the_reason(line: str, key: str, reason: str) -> None:
@@ -231,6 +238,44 @@ def test_a_key_without_a_place_is_left_out_with_the_reason(line: str, key: str, 
     assert about(one, reason)
     assert where(one, key).startswith(f"left out: {reason.split(': ', maxsplit=1)[0]}")
     assert "secret" not in one.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "JobCompPass=secret",
+        "Prolog=/a\nProlog=/b",
+        "DownNodes=n2 Reason=broken",
+        "NodeName=n3 CPUs=4 State=DOWN",
+        "NodeName=n3 CPUs=4 State=DRAIN",
+        "SlurmctldParameters=enable_configless",
+        "SlurmctldParameters=cloud_dns,enable_configless",
+    ],
+)
+def test_files_with_a_line_of_other_peoples_habits_stay_and_no_deployment_is_announced(line: str) -> None:
+    found = cluster(f"{BASE}{line}\n", names=("ctl", "n1", "n2", "n3"))
+    one = survey(found)
+    assert plan_of_import(one, found).hand_made["slurm.conf"] == f"{BASE}{line}\n"
+    assert about(one, "The first deployment") == []
+    assert "secret" not in one.text + "".join(entry.shown for entry in one.account)
+
+
+@pytest.mark.parametrize("line", ["PowerPlugin=power/none", "FastSchedule=2"])
+def test_what_cannot_stay_then_is_told_with_the_files_the_daemons_and_the_lines(line: str) -> None:
+    found = cluster(f"{BASE}{line}\n", names=("ctl", "n1", "n2", "n3"))
+    one = survey(found)
+    assert not plan_of_import(one, found).hand_made
+    (told,) = about(one, "The first deployment will write slurm.conf, cgroup.conf anew on ctl,n[1-3]")
+    assert line.rsplit(maxsplit=1)[-1].partition("=")[0].lower() in told.lower()
+    assert "scontrol reconfigure renews slurmctld on ctl and slurmd on n[1-" in told
+
+
+def test_several_prologs_are_one_line_each_where_slurm_runs_all_and_told_where_it_does_not() -> None:
+    text = f"{BASE}Prolog=/a\nProlog=/b\n"
+    assert parsed(taken(text)).slurm_conf["Prolog"] == "/a,/b"
+    rendered = plan_of_import(taken(text), cluster(text)).rendered["slurm.conf"]
+    assert "Prolog=/a\nProlog=/b\n" in rendered
+    assert about(taken(text, slurm="22.05"), "Slurm 22.05 runs the program of the last line alone")
 
 
 def test_keys_are_spelled_as_in_the_manual() -> None:
@@ -278,7 +323,7 @@ def test_nodes_that_fetch_their_files_beside_nodes_with_their_own_are_told() -> 
     one = taken(f"{BASE}SlurmctldParameters=enable_configless\n", configless=("n1",))
     assert not parsed(one).configless
     assert about(one, "n1 fetch their files from slurmctld (configless), unlike most nodes")
-    assert about(one, "slurm.conf: SlurmctldParameters: enable_configless -> (default)")
+    assert about(one, "The first deployment") == []
     assert where(one, "SlurmctldParameters") == "left out: the cluster file has no place for it"
 
 
@@ -349,3 +394,71 @@ def test_a_cluster_with_slurmfabs_own_partition_keeps_it() -> None:
     assert "own_partition" not in one.text
     assert about(one, "The first deployment") == []
     assert "slurmfab" not in [partition.name for partition in parsed(one).partitions]
+
+
+GPU_LINE = "NodeName=n3 NodeHostName=n3 CPUs=4 RealMemory=8000 Gres={}\nGresTypes=gpu,mps,shard\n"
+
+
+@pytest.mark.parametrize(
+    ("gres", "gres_conf"),
+    [
+        ("gpu:2", "NodeName=n3 Name=gpu File=/dev/nvidia[0-1]\n"),
+        ("gpu:a100:2", "NodeName=n3 Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"),
+        (
+            "gpu:a100:2,mps:200",
+            "NodeName=n3 Name=gpu Type=a100 File=/dev/nvidia[0-1]\nNodeName=n3 Name=mps Count=200\n",
+        ),
+    ],
+)
+def test_a_dead_node_with_gpus_keeps_its_lines_and_plan_and_lock_know_that_it_was_never_seen(
+    gres: str, gres_conf: str
+) -> None:
+    texts = {"ctl": (conf("gres.conf", gres_conf),)}
+    found = cluster(f"{BASE}{GPU_LINE.format(gres)}", files=texts, unreachable={"n3": "no route to host"})
+    one = survey(found)
+    plan = plan_of_import(one, found)
+    assert about(one, "will refuse this") == about(one, "The first deployment") == []
+    assert plan.hand_made.keys() >= {"slurm.conf", "gres.conf"}
+    assert (plan.lock.hosts["n3"].never_seen, len(plan.lock.hosts["n3"].gpus)) == (True, 2)
+    assert not plan.lock.hosts["n1"].never_seen
+
+
+@pytest.mark.parametrize(
+    ("memory", "gpus", "never_seen"), [(16000, GPUS[:2], False), (4000, GPUS[:2], True), (16000, GPUS[:1], True)]
+)
+def test_a_node_that_comes_back_is_compared_with_its_line_and_is_seen_when_it_has_that(
+    memory: int, gpus: tuple[Gpu, ...], never_seen: bool
+) -> None:
+    text = f"{BASE}{GPU_LINE.format('gpu:2')}"
+    texts = {"ctl": (conf("gres.conf", "NodeName=n3 Name=gpu File=/dev/nvidia[0-1]\n"),)}
+    found = cluster(text, files=texts, unreachable={"n3": "no route to host"})
+    known = parsed(survey(found))
+    lock = first_lock(known, OldCluster(found))
+    there = dataclasses.replace(FOUR_CORES, RealMemory=memory)
+    texts["n3"] = texts["ctl"]
+    back = cluster(text, ("ctl", "n1", "n2", "n3"), texts, hosts={"n3": {"hardware": there, "gpus": gpus}})
+    after = pin(known, lock, back.facts)
+    assert after.hosts["n3"].never_seen is never_seen
+    assert PlanInput(known, after, back.facts).differences == ()
+    changes = differences(after.hosts["n3"], there, gpus, known.memory_margin)
+    assert bool(changes) is never_seen
+
+
+@pytest.mark.parametrize("gres", ["gpu:a100:2,mps:200", "gpu:a100:2,shard:8", "gpu:2,shard:8"])
+def test_shares_of_gpus_without_a_type_stay_as_slurm_has_them(gres: str) -> None:
+    text = f"{BASE}{GPU_LINE.format(gres)}"
+    gpus = tuple(dataclasses.replace(gpu, type="a100") for gpu in GPUS[:2])
+    found = cluster(text, names=("ctl", "n1", "n2", "n3"), hosts={"n3": {"hardware": FOUR_CORES, "gpus": gpus}})
+    plan = plan_of_import(survey(found), found)
+    assert plan.hand_made["slurm.conf"] == text
+    assert f"Gres={gres}" in plan.rendered["slurm.conf"]
+
+
+def test_gpus_without_gres_are_accepted_as_they_are_and_no_difference_is_left() -> None:
+    found = cluster(hosts={"n1": {"hardware": BIG, "gpus": GPUS}})
+    one = survey(found)
+    plan = plan_of_import(one, found)
+    assert parsed(one).nodes[0].settings["Gres"] == "none"
+    assert "gpu" not in plan.rendered["slurm.conf"] + plan.rendered.get("gres.conf", "")
+    assert differences(plan.host("n1"), BIG, GPUS, "3%") == []
+    assert plan.hand_made["slurm.conf"] == BASE

@@ -101,6 +101,14 @@ def test_a_host_without_slurm_conf_is_refused_with_what_to_name() -> None:
     assert "ctl has no slurm.conf that its daemons use. Name the host on which slurmctld runs" in refusal(empty)
 
 
+def test_what_a_cluster_file_cannot_say_is_in_the_same_list_as_the_other_reasons() -> None:
+    text = BASE.replace("SlurmUser=slurm\n", "SlurmUser=hpc\nSlurmctldPort=x\n")
+    message = refusal(cluster(text))
+    assert [word in message for word in ("SlurmUser is hpc", 'slurm_conf.SlurmctldPort: "x" is not a port')] == [
+        True
+    ] * 2
+
+
 def test_several_reasons_are_in_one_message() -> None:
     message = refusal(cluster(BASE.replace("SlurmUser=slurm", "AuthType=auth/none"), federation="north"))
     assert [line.partition(" is ")[0] for line in message.splitlines() if line.startswith("  - ")] == [

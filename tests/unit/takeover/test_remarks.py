@@ -28,7 +28,8 @@ def asked(left: dict[str, dict[str, str]] | None = None, conf: str = CONF, **oth
     files = {name: HostFiles((), slurm_conf=conf, left=(left or {}).get(name, {})) for name in names}
     facts = {name: host_facts(name) for name in names}
     facts["ctl"] = replace(facts["ctl"], slurm_conf=conf)
-    whole = {"hidden": {}, "running": {"ctl": ("slurmctld",)}, "strangers": {}, "unpinned": (), "trouble": ""}
+    running = {"ctl": ("slurmctld",), "n1": ("slurmd",), "n2": ("slurmd",)}
+    whole = {"hidden": {}, "running": running, "strangers": {}, "unpinned": (), "trouble": ""}
     return Asked(cluster=FoundCluster("ctl", files, facts, {}), discovered={}, **{**whole, **others})
 
 
@@ -63,7 +64,9 @@ def test_a_file_that_stays_then_is_told_for_the_hosts_that_need_it(left: dict[st
         ({"strangers": {"n9": NOTHING}}, "fab add-node n9"),
         ({"strangers": {"login": "it has a slurm.conf of the controller ctl"}}, "add it to `login`"),
         ({"trouble": "Connection refused."}, "slurmdbd did not tell of accounts, users and QOS: Connection refused."),
-        ({"running": {"ctl": ("slurmd",)}}, "slurmctld does not run there now"),
+        ({"running": dict.fromkeys(("ctl", "n1", "n2"), ("slurmd",))}, "slurmctld does not run there now"),
+        ({"running": {"ctl": ("slurmctld",), "n1": ("slurmd",)}}, "n2: slurmd does not run there now. The first"),
+        ({"running": {"ctl": ("slurmctld",)}}, "n[1-2]: slurmd does not run there now. That is every node that"),
         ({"conf": f"# Made by slurmfab\n{CONF}"}, "slurmfab made the slurm.conf of ctl"),
     ],
 )

@@ -50,7 +50,7 @@ def look_through(line: str) -> None:
         "drain --hosts n1 --reason fan",
         "resume --hosts=n1",
         "drain resume",
-        "deploy -- --anything goes",
+        "deploy --",
     ],
 )
 def test_a_right_command_line_is_left_to_invoke(line: str) -> None:
@@ -90,6 +90,8 @@ def test_a_right_command_line_is_left_to_invoke(line: str) -> None:
         ("deploy --inventory=x", "The cluster file takes the place of an inventory: --cluster FILE."),
         ("check-cluster --limit n1", "check-cluster has no option --limit. Here it is --hosts."),
         ("drain -l n1", "drain has no option -l. Here it is --hosts."),
+        ("ssh n1 -- uptime", "No task reads words behind --, and here is uptime. A command is one word"),
+        ("deploy -- --anything goes", "No task reads words behind --, and here is --anything."),
         ("plan --drain-frist", "plan has no option --drain-frist."),
     ],
 )
